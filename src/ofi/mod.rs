@@ -232,7 +232,7 @@
 //! # let (sent, mut received) = (*b"hello", [0; 5]);
 //! # let (from, into) = (Lent::source(NonNull::from_ref(&sent).cast(), 5), Lent::target(NonNull::from_mut(&mut received).cast(), 5));
 //! # // SAFETY: the buffers stay until the events are read.
-//! # let mut posted = unsafe { T::recv(&endpoint, FabricAddr::UNSPEC, &into, Context::word(1)) };
+//! # let mut posted = unsafe { T::recv(&endpoint, FabricAddr::UNSPEC, &into, None, Context::word(1)) };
 //! # assert_eq!(posted, Ok(()));
 //! # posted = Err(Refusal::Again);
 //! # let (mut events, deadline) = (0, Instant::now() + Duration::from_secs(10));

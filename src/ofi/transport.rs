@@ -1,4 +1,4 @@
-//! [`Ofi`], and its implementation of [`Transport`].
+//! [`Ofi`], and its implementation of [`Transport`], except posts.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
@@ -11,18 +11,13 @@ use loom_core::buffer::Lent;
 use loom_core::info::Nic;
 use loom_core::transport::{
     AddressVectors, AvRoom, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters,
-    EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks,
-    Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, MrAttr, Name, ProviderQuirks, Transport,
 };
-use loom_core::vocabulary::{
-    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
-};
+use loom_core::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr, MemoryKey, OptionValue, WaitObj};
 
 use super::control::{self, Av, Domain, Fabric};
 use super::counter::{self, Counter};
 use super::endpoint::option;
-use super::endpoint::post;
-use super::endpoint::post_msg;
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::info::nic;
@@ -400,139 +395,5 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
     unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
         // SAFETY: the region is open, and closed once (H1 to H3).
         unsafe { region::mr_close(mr) }
-    }
-}
-
-// SAFETY: see `Transport`.
-unsafe impl<L: Level> Messages for Ofi<L> {
-    #[inline]
-    unsafe fn send(
-        endpoint: &Endpoint<L>,
-        to: FabricAddr,
-        lent: &Lent,
-        data: Option<ImmediateData>,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::send(endpoint, to, lent, data, context) }
-    }
-
-    #[inline]
-    unsafe fn inject(
-        endpoint: &Endpoint<L>,
-        to: FabricAddr,
-        bytes: &[u8],
-        data: Option<ImmediateData>,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::inject(endpoint, to, bytes, data) }
-    }
-
-    #[inline]
-    unsafe fn recv(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::recv(endpoint, from, lent, context) }
-    }
-
-    unsafe fn sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::sendmsg(endpoint, msg) }
-    }
-
-    unsafe fn recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::recvmsg(endpoint, msg) }
-    }
-}
-
-// SAFETY: see `Transport`.
-unsafe impl<L: Level> TaggedMessages for Ofi<L> {
-    #[inline]
-    unsafe fn tagged_send(
-        endpoint: &Endpoint<L>,
-        to: FabricAddr,
-        lent: &Lent,
-        data: Option<ImmediateData>,
-        tag: Tag,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::tagged_send(endpoint, to, lent, data, tag, context) }
-    }
-
-    #[inline]
-    unsafe fn tagged_inject(
-        endpoint: &Endpoint<L>,
-        to: FabricAddr,
-        bytes: &[u8],
-        data: Option<ImmediateData>,
-        tag: Tag,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::tagged_inject(endpoint, to, bytes, data, tag) }
-    }
-
-    #[inline]
-    unsafe fn tagged_recv(
-        endpoint: &Endpoint<L>,
-        from: FabricAddr,
-        lent: &Lent,
-        tag: TagMatch,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::tagged_recv(endpoint, from, lent, tag, context) }
-    }
-
-    unsafe fn tagged_sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::tagged_sendmsg(endpoint, msg, tag) }
-    }
-
-    unsafe fn tagged_recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::tagged_recvmsg(endpoint, msg, tag) }
-    }
-}
-
-// SAFETY: see `Transport`.
-unsafe impl<L: Level> Rma for Ofi<L> {
-    #[inline]
-    unsafe fn read(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::read(endpoint, from, lent, context) }
-    }
-
-    #[inline]
-    unsafe fn write(
-        endpoint: &Endpoint<L>,
-        to: RmaTarget,
-        lent: &Lent,
-        data: Option<ImmediateData>,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::write(endpoint, to, lent, data, context) }
-    }
-
-    #[inline]
-    unsafe fn inject_write(
-        endpoint: &Endpoint<L>,
-        to: RmaTarget,
-        bytes: &[u8],
-        data: Option<ImmediateData>,
-    ) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post::inject_write(endpoint, to, bytes, data) }
-    }
-
-    unsafe fn readmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::readmsg(endpoint, msg, remote) }
-    }
-
-    unsafe fn writemsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        // SAFETY: H1, T1 and L1 to L4, O1 to O3.
-        unsafe { post_msg::writemsg(endpoint, msg, remote) }
     }
 }

@@ -93,9 +93,9 @@ impl<T: Transport> Raw<'_, T> {
         let (from, into, sent, received) = (self.from(len), self.into(len), self.context(0), self.context(1));
         for _ in 0..count {
             // SAFETY: see above; so are those below.
-            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, received) });
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, None, received) });
             // SAFETY: as above.
-            self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, None, sent) });
+            self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, None, None, sent) });
             self.reap(2);
         }
     }
@@ -106,9 +106,9 @@ impl<T: Transport> Raw<'_, T> {
         let tag = TagMatch::exact(TAG);
         for _ in 0..count {
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, received) });
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, Some(tag), received) });
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_send(self.a.raw(), self.to_b, &from, None, TAG, sent) });
+            self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, Some(TAG), None, sent) });
             self.reap(2);
         }
     }
@@ -119,10 +119,10 @@ impl<T: Transport> Raw<'_, T> {
         let tag = TagMatch::exact(TAG);
         for _ in 0..count {
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_send(self.a.raw(), self.to_b, &from, None, TAG, sent) });
+            self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, Some(TAG), None, sent) });
             let is_sent = self.poll();
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, received) });
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, Some(tag), received) });
             self.reap(if is_sent { 1 } else { 2 });
         }
     }
@@ -132,9 +132,9 @@ impl<T: Transport> Raw<'_, T> {
         let (into, received) = (self.into(len), self.context(1));
         for _ in 0..count {
             // SAFETY: see above.
-            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, received) });
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, None, received) });
             // SAFETY: see above.
-            self.post(|| unsafe { T::inject(self.a.raw(), self.to_b, &self.from[..len], None) });
+            self.post(|| unsafe { T::inject(self.a.raw(), self.to_b, &self.from[..len], None, None) });
             self.reap(1);
         }
     }
@@ -192,11 +192,11 @@ impl<T: Transport> Raw<'_, T> {
         for index in 0..FULL {
             let (into, context) = (self.into(8), self.context(1 + index));
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, context) });
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, Some(tag), context) });
         }
         for _ in 0..FULL {
             // SAFETY: see above.
-            self.post(|| unsafe { T::tagged_inject(self.a.raw(), self.to_b, &[5; 8], None, TAG) });
+            self.post(|| unsafe { T::inject(self.a.raw(), self.to_b, &[5; 8], Some(TAG), None) });
         }
     }
 

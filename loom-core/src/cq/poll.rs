@@ -265,13 +265,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                     // SAFETY: the endpoint is open (H1), and the address is that of an earlier
                     // receive (O1). The memory is that of the first post (contract of `Buffer`),
                     // and stays in the op table until its event or the endpoint's close (L1).
-                    [only] => unsafe { T::recv(raw, from, only, context) },
+                    [only] => unsafe { T::recv(raw, from, only, None, context) },
                     pieces => {
                         let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
                         // SAFETY: the endpoint is open (H1), the address is that of an earlier
                         // receive (O1), and the memory stays until its event or the endpoint's
                         // close (L1).
-                        unsafe { T::recvmsg(raw, &msg) }
+                        unsafe { T::recvmsg(raw, &msg, None) }
                     }
                 }?)
             },

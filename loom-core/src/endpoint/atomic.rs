@@ -23,14 +23,14 @@ use super::granted::{AnyAtomic, Granted};
 use super::kind::Transmits;
 use super::opened::Opened;
 use super::options::AtomicOptions;
-use super::post::{OpKind, map_refusal, remote, required_caps};
+use super::post::{Op, Posting, Use, remote};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, AtomicOp, Caps, Errno, FabricAddr, OpFlags};
+use crate::vocabulary::{Access, AtomicOp, Errno, FabricAddr, OpFlags};
 
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
     match (form, op) {
@@ -40,26 +40,11 @@ const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
     }
 }
 
-const fn caps(Atomic { form, op, .. }: Atomic) -> Caps {
-    match (form, op) {
-        (Form::Base, _) => required_caps::ATOMIC,
-        (Form::Fetch, AtomicOp::READ) => required_caps::ATOMIC_READ,
-        (Form::Fetch | Form::Compare, _) => required_caps::ATOMIC_FETCH,
-    }
-}
-
 const fn access(Atomic { form, op, .. }: Atomic) -> Access {
     match (form, op) {
         (Form::Base, _) => Access::REMOTE_WRITE,
         (Form::Fetch, AtomicOp::READ) => Access::REMOTE_READ,
         (Form::Fetch | Form::Compare, _) => Access::REMOTE_READ.union(Access::REMOTE_WRITE),
-    }
-}
-
-const fn kind(form: Form) -> OpKind {
-    match form {
-        Form::Base => OpKind::Write,
-        Form::Fetch | Form::Compare => OpKind::Read,
     }
 }
 
@@ -319,12 +304,15 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         // SAFETY: elements have no padding, so all of their bytes are initialised.
         let bytes = unsafe { core::slice::from_raw_parts(operands.as_ptr().cast::<u8>(), size_of_val(operands)) };
-        let peer = peer.into();
-        let peer = self.opened.injectable(required_caps::ATOMIC, || self.destination(peer), None, bytes)?;
-        let (target, atomic) = self.opened.target(peer, (region, offset), &op, bytes.len())?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1). `injectable` and `target` have
-        // checked the address (O1), the length and O4.
-        map_refusal(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) })
+        let (peer, limits) = (peer.into(), self.limits());
+        if bytes.len() > limits.inject_size {
+            return Err(PostError::TooLong { limit: limits.inject_size });
+        }
+        limits.admit(Op::Atomic(op.op().atomic()).caps(), None)?;
+        let (target, atomic) = self.opened.target(self.destination(peer)?, (region, offset), &op, bytes.len())?;
+        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
+        // (O1), the length is at most `inject_size`, and `target` has checked O4.
+        Ok(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) }?)
     }
 
     /// Changes one element of a peer's region, at byte `offset`. Completes as a
@@ -346,7 +334,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            map_refusal(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) })
+            Ok(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) }?)
         })
     }
 
@@ -388,7 +376,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) })
+            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) }?)
         })
     }
 
@@ -408,7 +396,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) })
+            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) }?)
         })
     }
 
@@ -432,7 +420,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
             // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            map_refusal(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) })
+            Ok(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) }?)
         })
     }
 
@@ -449,7 +437,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         submit: impl FnOnce(&T::Endpoint, RmaTarget, &LentValues, Atomic, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let atomic = op.op().atomic();
-        let to = self.opened.check(caps(atomic), || self.destination(peer), None)?;
+        self.limits().admit(Op::Atomic(atomic).caps(), None)?;
+        let to = self.destination(peer)?;
         if self.limits().local {
             return Err(PostError::NotRegistered);
         }
@@ -509,35 +498,34 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<O>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let atomic = op.op().atomic();
-        let how = (caps(atomic), kind(atomic.form));
-        let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
-        let submitted = self.submit_atomic(place, op, (&posting.lent, posting.address, posting.context));
-        self.opened.settle(posting, submitted)
+        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
+        let posting = posting.validate(self.destination(peer))?;
+        let submitted = self.submit_atomic(place, op, &posting);
+        self.opened.submitted(posting, submitted)
     }
 
     fn submit_atomic<O: Operation>(
         &self,
         place: (&RemoteRegion, u64),
         op: Granted<O>,
-        (lent, address, context): (&Lent, FabricAddr, Context),
+        posting: &Posting<'_, T, B>,
     ) -> Result<(), PostError> {
-        let atomic = op.op().atomic();
+        let (lent, context, atomic) = (&posting.lent, posting.context, op.op().atomic());
         let lists = lists(atomic);
         if !lent.len().is_multiple_of(lists) {
             return Err(PostError::NotElements { size: op.op().element_size() });
         }
         let bytes = lent.len() / lists;
-        let (target, atomic) = self.opened.target(address, place, &op, bytes)?;
+        let (target, atomic) = self.opened.target(posting.address, place, &op, bytes)?;
         if lists > 1 {
-            // `lend` has checked the whole buffer as a target only.
-            self.opened.lendable(&lent.first((lists - 1) * bytes), OpKind::Write)?;
+            // `validate` has checked the whole buffer as a target only.
+            self.opened.lendable(&lent.first((lists - 1) * bytes), Use::Source)?;
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
-        let raw = self.raw();
+        let raw = posting.raw;
         // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
         // and O1, `target` O4.
-        map_refusal(match atomic.form {
+        Ok(match atomic.form {
             // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
             // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
@@ -546,7 +534,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
             // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
-        })
+        }?)
     }
 
     /// Posts an operation on elements in several ranges.
@@ -565,40 +553,43 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         };
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let caps = Opened::<T, B>::with_fence(caps(atomic), flags);
-        if let Err(error) = self.opened.granted(caps, None) {
-            return Err(Rejected { buf, error });
+        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
+        let posting = posting.aim(self.destination(peer))?;
+        let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
+        self.opened.submitted(posting, submitted)
+    }
+
+    fn submit_atomic_msg<O: Operation>(
+        &self,
+        remote: &[RemoteRegion],
+        op: Granted<O>,
+        flags: OpFlags,
+        posting: &Posting<'_, T, B, IoVecs>,
+    ) -> Result<(), PostError> {
+        let (atomic, size) = (op.op().atomic(), size_of::<O::Element>());
+        let limit = self.limits().tx_iov_limit.min(IoVecs::MOST);
+        let (all, total) = posting.lent.get().zip(posting.lent.total()).ok_or(PostError::TooManyPieces { limit })?;
+        let lists = lists(atomic);
+        let bytes =
+            if total.is_multiple_of(lists) { total / lists } else { return Err(PostError::NotElements { size }) };
+        let parts = self.opened.parts(remote, bytes, access(atomic))?;
+        op.checked(self.opened.domain_identity(), 0, bytes)?;
+        for part in &parts {
+            op.checked(self.opened.domain_identity(), part.addr.0, part.len)?;
         }
-        let (index, kind) = (self.opened.index(), kind(atomic.form).kind());
-        self.opened.cq().ops().post_pieces(index, kind, buf, |pieces, context| {
-            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-            let address = self.destination(peer)?;
-            let limit = limits.tx_iov_limit.min(IoVecs::MOST);
-            let (all, total) = pieces.get().zip(pieces.total()).ok_or(PostError::TooManyPieces { limit })?;
-            let lists = lists(atomic);
-            let not_elements = PostError::NotElements { size: size_of::<O::Element>() };
-            let bytes = if total.is_multiple_of(lists) { total / lists } else { return Err(not_elements) };
-            let parts = self.opened.parts(remote, bytes, access(atomic))?;
-            op.checked(self.opened.domain_identity(), 0, bytes)?;
-            for part in &parts {
-                op.checked(self.opened.domain_identity(), part.addr.0, part.len)?;
-            }
-            let mut rest = Cut { pieces: all, used: 0 };
-            let mut list =
-                |purpose: OpKind| self.opened.list(&mut rest, bytes, size_of::<O::Element>(), limit, purpose);
-            let operands = if lists > 1 || atomic.form == Form::Base { list(OpKind::Write)? } else { List::new() };
-            let compare = if lists > 2 { list(OpKind::Write)? } else { List::new() };
-            let results = if atomic.form == Form::Base { List::new() } else { list(OpKind::Read)? };
-            let nothing = [().lend()];
-            let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
-            let msg = Msg { address, pieces, data: None, context, flags };
-            let ranges = AtomicRanges { compare: &compare, results: &results };
-            // SAFETY: the endpoint is open (H1), on this thread (T1), and may transmit to the
-            // address (O1). The ranges allow their access, are registered where required (L3),
-            // and stay in the op table until the event or the endpoint's close (L1, L2). O2 and
-            // O4 are checked above.
-            map_refusal(unsafe { T::atomicmsg(self.raw(), &msg, ranges, &parts, atomic) })
-        })
+        let mut rest = Cut { pieces: all, used: 0 };
+        let mut list = |purpose: Use| self.opened.list(&mut rest, bytes, size, limit, purpose);
+        let operands = if lists > 1 || atomic.form == Form::Base { list(Use::Source)? } else { List::new() };
+        let compare = if lists > 2 { list(Use::Source)? } else { List::new() };
+        let results = if atomic.form == Form::Base { List::new() } else { list(Use::Target)? };
+        let nothing = [().lend()];
+        let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
+        let msg = Msg { address: posting.address, pieces, data: None, context: posting.context, flags };
+        let ranges = AtomicRanges { compare: &compare, results: &results };
+        // SAFETY: `posting` guarantees H1, T1 and O1. The ranges allow their access, are registered
+        // where required (L3), and stay in the op table until the event or the endpoint's close
+        // (L1, L2). O2 and O4 are checked above.
+        Ok(unsafe { T::atomicmsg(posting.raw, &msg, ranges, &parts, atomic) }?)
     }
 }
 
@@ -655,7 +646,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         bytes: usize,
         size: usize,
         limit: usize,
-        purpose: OpKind,
+        purpose: Use,
     ) -> Result<List, PostError> {
         let mut list = List::new();
         let mut left = bytes;
@@ -666,7 +657,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
                 return Err(PostError::NotElements { size });
             }
             self.lendable(&piece, purpose)?;
-            let piece = if self.limits.extra_checks { self.apply_modes(piece, purpose, None)? } else { piece };
+            self.limits.takes_unregistered(&piece)?;
             if list.len() >= limit || list.push(piece).is_err() {
                 return Err(PostError::TooManyPieces { limit });
             }

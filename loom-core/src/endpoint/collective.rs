@@ -8,7 +8,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
 use super::opened::Opened;
-use super::post::{OpKind, map_refusal};
+use super::post::{Op, Use};
 use crate::atomic::Element;
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::collective::{Collective, ReduceOp};
@@ -249,7 +249,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     #[inline]
     fn post_value<E: Element>(&self, collective: Collective, root: usize, value: E) -> Result<OpKey, PostError> {
         let opened = &self.endpoint.opened;
-        opened.check(Caps::COLLECTIVE, || Ok(FabricAddr::UNSPEC), None)?;
+        opened.limits.admit(Op::Collective.caps(), None)?;
         let elements = usize::from(collective.op() != CollectiveOp::BARRIER);
         if elements > 0 && opened.limits.local {
             return Err(PostError::NotRegistered);
@@ -281,7 +281,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         // The caller has checked root and lengths (K2). The ranges allow their access, are
         // registered where required (L3), and stay in the op table until the event or the
         // endpoint's close (L1, L2).
-        map_refusal(unsafe { T::collective(raw, &self.raw, call, operands, results, context) })
+        Ok(unsafe { T::collective(raw, &self.raw, call, operands, results, context) }?)
     }
 }
 
@@ -422,14 +422,15 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// Those of [`broadcast`](Self::broadcast).
     pub fn post(&self, collective: Collective, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.endpoint.opened;
-        let posting = opened.lend((Caps::COLLECTIVE, OpKind::Read), || Ok(FabricAddr::UNSPEC), None, buf)?;
+        let posting = opened.reserve(Op::Collective, buf)?;
+        let posting = posting.validate(Ok(FabricAddr::UNSPEC))?;
         let submitted = self.cut(opened, &posting.lent, collective, root).and_then(|(count, operands, results)| {
             let call = self.call(collective, count, root)?;
             // A broadcast overwrites its operands.
             let operands = if collective.op() == CollectiveOp::BROADCAST { posting.lent } else { operands };
             self.submit(&call, &operands, &results, posting.context)
         });
-        opened.settle(posting, submitted)
+        opened.submitted(posting, submitted)
     }
 
     /// Splits a buffer into operands and space for results, with the number of elements in a part.
@@ -440,8 +441,8 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         collective: Collective,
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
-        // `lend` has checked the whole buffer as a target only.
-        opened.lendable(lent, OpKind::Write)?;
+        // `validate` has checked the whole buffer as a target only.
+        opened.lendable(lent, Use::Source)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }

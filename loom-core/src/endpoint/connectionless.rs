@@ -5,8 +5,8 @@
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::limits::Limits;
 use super::opened::Opened;
-use super::post::Limits;
 use crate::av::Av;
 use crate::buffer::Buffer;
 use crate::cq::{Bonds, Cq};

@@ -1,7 +1,7 @@
 //! Kinds of endpoints, which declare their operations ([`Transmits`], [`Receives`]) and the type of
 //! peers in arguments. [`Endpoint`](super::Endpoint) implements the operations once for all kinds.
 
-use super::post::Limits;
+use super::limits::Limits;
 use crate::av::Av;
 use crate::engine::peer_table::Peer;
 use crate::error::PostError;

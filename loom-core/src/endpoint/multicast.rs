@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::limits::Limits;
 use super::options::SendOptions;
-use super::post::Limits;
-use super::post::{OpKind, map_refusal, required_caps};
+use super::post::Op;
 use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::cq::Cq;
@@ -347,17 +347,16 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         B: SourceBuffer,
     {
         let Membership { endpoint, raw, .. } = &self.member;
-        let limits = endpoint.limits();
-        let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
+        let (limits, data) = (endpoint.limits(), options.data);
+        let flags = limits.with_default(options.flags | OpFlags::MULTICAST);
+        let op = endpoint.opened.reserve_pieces(Op::Multicast { data }, flags, buf)?;
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).
-        let to = || Ok(unsafe { T::group_address(raw) });
-        endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
-            // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1, and the flag is `MULTICAST`
-            // (G3).
-            map_refusal(unsafe { T::sendmsg(raw, msg) })
-        })
+        let to = unsafe { T::group_address(raw) };
+        let op = op.validate_pieces(Ok(to), limits.tx_iov_limit)?;
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the flag is `MULTICAST` (G3).
+        let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), None) };
+        endpoint.opened.submitted(op, submitted)
     }
 }
 

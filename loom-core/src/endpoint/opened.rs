@@ -6,8 +6,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::binding::is_sane;
-use super::post;
-use super::post::Limits;
+use super::limits::Limits;
 use crate::buffer::Buffer;
 use crate::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
 use crate::engine::op_table::OpKey;
@@ -133,7 +132,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         let posted = self.cq.ops().post_spare(self.index, |context| {
             // SAFETY: the endpoint is open (H1), on this thread (T1). Only the context's space is
             // lent, until the event or the endpoint's close (L2).
-            post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
+            Ok(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), None, context) }?)
         });
         posted.map_err(|error| match error {
             PostError::Errno(errno) => errno.into(),

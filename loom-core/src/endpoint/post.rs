@@ -1,246 +1,209 @@
-//! Common path of posts: checks against [`Limits`] and the buffer's move into the op table.
+//! Path of posts: reserve a slot, validate, submit.
+//!
+//! [`Opened::reserve`] moves the buffer into a slot of the op table, which lends it.
+//! [`Reserved::validate`] checks the lent memory and the address. The caller submits the
+//! [`Posting`] to the transport, and [`Opened::submitted`] returns the key. Each step returns a
+//! refused post's buffer in [`Rejected`].
+
+use core::mem::ManuallyDrop;
 
 use heapless::Vec;
 
 use super::opened::Opened;
-use super::options::CompletionLevel;
+use crate::atomic::{Atomic, Form};
 use crate::buffer::{Buffer, IoVecs, Lent};
-use crate::cq::ReceiveMode;
-use crate::domain::DomainInner;
-use crate::engine::op_table::{Kind, OpKey, Slot};
+use crate::engine::op_table::{Kind, Lending, OpKey, Slot};
 use crate::error::{PostError, Rejected};
-use crate::info::{Info, Prefixes};
-use crate::transport::{Context, Msg, ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport};
+use crate::info::Prefixes;
+use crate::transport::{Context, Msg, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
+use crate::vocabulary::{Access, AtomicOp, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Capabilities required by groups of operations.
-pub(super) mod required_caps {
-    use crate::vocabulary::Caps;
-
-    pub(in crate::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
-    pub(in crate::endpoint) const RECV: Caps = Caps::MSG.union(Caps::RECV);
-    pub(in crate::endpoint) const MULTI_RECV: Caps = RECV.union(Caps::MULTI_RECV);
-    pub(in crate::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
-    pub(in crate::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
-    pub(in crate::endpoint) const TAGGED_MULTI_RECV: Caps = TAGGED_RECV.union(Caps::TAGGED_MULTI_RECV);
-    pub(in crate::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
-    pub(in crate::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
-    pub(in crate::endpoint) const ATOMIC: Caps = Caps::ATOMIC.union(Caps::WRITE);
-    pub(in crate::endpoint) const ATOMIC_READ: Caps = Caps::ATOMIC.union(Caps::READ);
-    pub(in crate::endpoint) const ATOMIC_FETCH: Caps = ATOMIC.union(ATOMIC_READ);
-}
-
-/// Use of the buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum OpKind {
-    Send,
-    Receive,
-    TaggedReceive,
-    Write,
+/// Operation to post.
+#[derive(Clone, Copy)]
+pub(super) enum Op {
+    Send { tag: Option<Tag>, data: Option<ImmediateData> },
+    Multicast { data: Option<ImmediateData> },
+    Recv { tag: Option<TagMatch> },
+    MultiRecv { tag: Option<TagMatch> },
+    Write { data: Option<ImmediateData> },
     Read,
+    Atomic(Atomic),
+    Collective,
 }
 
-impl OpKind {
-    pub(super) const fn kind(self) -> Kind {
+impl Op {
+    /// Required capabilities.
+    #[inline(always)]
+    pub(super) const fn caps(self) -> Caps {
+        const FETCH: Caps = Caps::ATOMIC.union(Caps::WRITE).union(Caps::READ);
         match self {
-            OpKind::Send | OpKind::Write => Kind::Send,
-            OpKind::Receive => Kind::Receive,
-            OpKind::TaggedReceive => Kind::TaggedReceive,
-            OpKind::Read => Kind::Read,
+            Op::Send { tag: None, .. } => Caps::MSG.union(Caps::SEND),
+            Op::Send { tag: Some(_), .. } => Caps::TAGGED.union(Caps::SEND),
+            Op::Multicast { .. } => Caps::MSG.union(Caps::SEND).union(Caps::MULTICAST),
+            Op::Recv { tag: None } => Caps::MSG.union(Caps::RECV),
+            Op::Recv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV),
+            Op::MultiRecv { tag: None } => Caps::MSG.union(Caps::RECV).union(Caps::MULTI_RECV),
+            Op::MultiRecv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV).union(Caps::TAGGED_MULTI_RECV),
+            Op::Write { .. } => Caps::RMA.union(Caps::WRITE),
+            Op::Read => Caps::RMA.union(Caps::READ),
+            Op::Atomic(Atomic { form: Form::Base, .. }) => Caps::ATOMIC.union(Caps::WRITE),
+            Op::Atomic(Atomic { form: Form::Fetch, op: AtomicOp::READ, .. }) => Caps::ATOMIC.union(Caps::READ),
+            Op::Atomic(Atomic { form: Form::Fetch | Form::Compare, .. }) => FETCH,
+            Op::Collective => Caps::COLLECTIVE,
         }
     }
 
-    pub(super) const fn is_out(self) -> bool {
-        matches!(self, OpKind::Send | OpKind::Write)
+    #[inline(always)]
+    pub(super) const fn data(self) -> Option<ImmediateData> {
+        match self {
+            Op::Send { data, .. } | Op::Multicast { data } | Op::Write { data } => data,
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    const fn kind(self) -> Kind {
+        match self {
+            Op::Send { .. } | Op::Multicast { .. } | Op::Write { .. } => Kind::Send,
+            Op::Recv { tag: None } => Kind::Receive,
+            Op::Recv { tag: Some(_) } => Kind::TaggedReceive,
+            Op::MultiRecv { .. } => Kind::MultiReceive,
+            Op::Atomic(Atomic { form: Form::Base, .. }) => Kind::Send,
+            Op::Read | Op::Atomic(_) | Op::Collective => Kind::Read,
+        }
+    }
+
+    /// Required bytes in front of the buffer.
+    #[inline(always)]
+    const fn prefix(self, prefixes: Prefixes) -> usize {
+        match self {
+            Op::Send { .. } | Op::Multicast { .. } => prefixes.tx,
+            Op::Recv { .. } | Op::MultiRecv { .. } => prefixes.rx,
+            Op::Write { .. } | Op::Read | Op::Atomic(_) | Op::Collective => 0,
+        }
+    }
+
+    /// Use of the buffer as a whole.
+    #[inline(always)]
+    const fn memory(self) -> Use {
+        if matches!(self.kind(), Kind::Send) { Use::Source } else { Use::Target }
     }
 }
 
-impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    #[inline]
-    pub(super) fn injectable(
-        &self,
-        caps: Caps,
-        to: impl FnOnce() -> Result<FabricAddr, PostError>,
-        data: Option<ImmediateData>,
-        bytes: &[u8],
-    ) -> Result<FabricAddr, PostError> {
-        if bytes.len() > self.limits.inject_size {
-            return Err(PostError::TooLong { limit: self.limits.inject_size });
-        }
-        self.check(caps, to, data)
-    }
+/// Use of lent memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Source,
+    Target,
+}
 
-    /// Injects a message. `submit` may rely on an open endpoint (H1) on this thread (T1), an
-    /// address from `to` (O1), and bytes of at most a prefix and `inject_size`, with the prefix
-    /// required by L4.
+/// Reserved slot with the buffer, which the transport does not use. Dropping it frees the slot and
+/// drops the buffer.
+struct Guard<'e, 'm, T: Transport, B: Buffer> {
+    opened: &'e Opened<'m, T, B>,
+    slot: &'e Slot<B>,
+}
+
+impl<'e, 'm, T: Transport, B: Buffer> Guard<'e, 'm, T, B> {
     #[inline(always)]
-    pub(super) fn inject(
-        &self,
-        caps: Caps,
-        to: impl FnOnce() -> Result<FabricAddr, PostError>,
-        data: Option<ImmediateData>,
-        bytes: &[u8],
-        submit: impl FnOnce(&T::Endpoint, FabricAddr, &[u8]) -> Result<(), Refusal>,
-    ) -> Result<(), PostError> {
-        let room;
-        let mut bytes = bytes;
-        if bytes.len() >= self.limits.inject_end {
-            room = self.prefixed(bytes)?;
-            bytes = room.get(..self.limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
-        }
-        Ok(submit(self.raw(), self.check(caps, to, data)?, bytes)?)
+    fn into_parts(self) -> (&'e Opened<'m, T, B>, &'e Slot<B>) {
+        let guard = ManuallyDrop::new(self);
+        (guard.opened, guard.slot)
     }
+}
 
-    /// Prepends the required prefix. Without one the bytes are too long.
-    #[cold]
-    #[inline(never)]
-    fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
-        let (needed, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
-        if bytes.len() > limit {
-            return Err(PostError::TooLong { limit });
-        }
-        let mut room = [0; INJECT_ROOM];
-        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
-        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
-        Ok(room)
+impl<T: Transport, B: Buffer> Drop for Guard<'_, '_, T, B> {
+    fn drop(&mut self) {
+        drop(self.opened.take_back(self.slot));
     }
+}
 
-    /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
-    #[inline]
-    pub(super) fn lendable(&self, lent: &Lent, purpose: OpKind) -> Result<(), PostError> {
-        let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
-        if !allowed {
-            return Err(PostError::Access.cold());
-        }
-        if lent.kind() != HmemIface::SYSTEM {
-            self.takes_of_device(lent)?;
-        }
-        if let Some(descriptor) = lent.descriptor()
-            && descriptor.domain != self.cq().domain().identity()
-        {
-            return Err(PostError::ForeignDescriptor.cold());
-        }
-        if purpose.is_out() && lent.len() > self.limits.max_msg_size {
-            return Err(PostError::TooLong { limit: self.limits.max_msg_size }.cold());
-        }
-        Ok(())
-    }
+/// Operation with its buffer in a reserved slot, before validation. `L` is [`Lent`] or [`IoVecs`].
+#[must_use]
+pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
+    guard: Guard<'e, 'm, T, B>,
+    op: Op,
+    lent: L,
+    context: Context,
+}
 
-    /// Checks lent device memory. It must always be registered: the descriptor identifies the
-    /// device.
-    #[cold]
-    fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
-        if !self.limits.takes_device_memory() {
-            return Err(PostError::DeviceMemory);
-        }
-        if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
-    }
+/// Operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the validated
+/// address (O1), and memory that allows the operation, has the required prefix and registration
+/// (L3, L4), and stays in the op table until the event or the endpoint's close (L1, L2).
+///
+/// Dropping it leaves the buffer in the op table, because the transport may use it.
+#[must_use]
+pub(super) struct Posting<'e, T: Transport, B: Buffer, L = Lent> {
+    slot: &'e Slot<B>,
+    pub(super) raw: &'e T::Endpoint,
+    pub(super) address: FabricAddr,
+    pub(super) lent: L,
+    pub(super) context: Context,
+}
 
-    /// Applies the provider's modes: registration, and the prefix of a message's first piece, given
-    /// as `first` with the operation's context and address.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn apply_modes(
-        &self,
-        lent: Lent,
-        purpose: OpKind,
-        first: Option<(Context, FabricAddr)>,
-    ) -> Result<Lent, PostError> {
-        let needed = match purpose {
-            _ if first.is_none() => 0,
-            OpKind::Send => self.limits.prefixes.tx,
-            OpKind::Receive | OpKind::TaggedReceive => self.limits.prefixes.rx,
-            OpKind::Write | OpKind::Read => 0,
-        };
-        if let Some((context, from)) = first
-            && self.limits.consumes
-            && purpose == OpKind::Receive
-        {
-            // To post the receive again.
-            self.cq().ops().note_source(context, from);
-        }
-        let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
-        if self.limits.local && lent.descriptor().is_none() && lent.len() > 0 {
-            return Err(PostError::NotRegistered);
-        }
-        Ok(lent)
-    }
-
-    /// Checks lent memory and returns it in the form that the provider requires.
+// Always inlined, without closures: checks that cannot fail here are optimised out, and the lent
+// range and the key stay in registers.
+impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     #[inline(always)]
-    pub(super) fn checked(
-        &self,
-        lent: &Lent,
-        purpose: OpKind,
-        (context, address): (Context, FabricAddr),
-    ) -> Result<Lent, PostError> {
-        self.lendable(lent, purpose)?;
-        if !self.limits.extra_checks {
-            return Ok(*lent);
-        }
-        // Takes only the range, by value, so that `lent` stays in registers without extra checks.
-        Ok(lent.with_range_of(&self.apply_modes(*lent, purpose, Some((context, address)))?))
-    }
-
-    #[inline(always)]
-    pub(super) fn granted(&self, caps: Caps, data: Option<ImmediateData>) -> Result<(), PostError> {
-        self.limits.granted(caps)?;
-        self.limits.check_data_width(data)
-    }
-
-    /// Checks an operation without a buffer and returns its address.
-    #[inline(always)]
-    pub(super) fn check(
-        &self,
-        caps: Caps,
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
-        data: Option<ImmediateData>,
-    ) -> Result<FabricAddr, PostError> {
-        self.granted(caps, data)?;
-        address()
-    }
-
-    /// Lends a buffer for an operation. Its submission's result goes to [`settle`](Self::settle).
-    // Always inlined, without a closure: checks that cannot fail here are optimised out, and the
-    // lent range and the key stay in registers.
-    #[inline(always)]
-    pub(super) fn lend(
-        &self,
-        (caps, purpose): (Caps, OpKind),
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
-        data: Option<ImmediateData>,
-        buf: B,
-    ) -> Result<Posting<'_, T, B>, Rejected<B>> {
-        if let Err(error) = self.granted(caps, data) {
+    pub(super) fn reserve(&self, op: Op, buf: B) -> Result<Reserved<'_, 'm, T, B>, Rejected<B>> {
+        if let Err(error) = self.limits.admit(op.caps(), op.data()) {
             return Err(Rejected { buf, error });
         }
-        let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
-        // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-        let error = match address() {
-            Ok(address) => match self.checked(&lending.lent, purpose, (lending.context, address)) {
-                Ok(lent) => {
-                    let (context, slot) = (lending.context, lending.slot);
-                    return Ok(Posting { raw: self.raw(), address, lent, context, slot });
-                }
+        let Lending { lent, context, slot } = self.cq().ops().lend(self.index(), op.kind(), buf)?;
+        Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
+    }
+}
+
+impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B> {
+    /// Checks the address, which is evaluated after the buffer's own code (rule 6 of the op table),
+    /// and the memory. That code may remove the peer.
+    #[inline(always)]
+    pub(super) fn validate(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B>, Rejected<B>> {
+        let Reserved { guard, op, lent, context } = self;
+        let (opened, slot) = guard.into_parts();
+        let error = match address {
+            Ok(address) => match opened.checked(&lent, op, context, address) {
+                Ok(lent) => return Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
                 Err(error) => error,
             },
             Err(error) => error,
         };
-        Err(Rejected { buf: self.take_back(lending.slot), error })
+        Err(Rejected { buf: opened.take_back(slot), error })
     }
+}
 
+impl<'e, 'm, T: Transport, B: Buffer, L> Reserved<'e, 'm, T, B, L> {
+    /// Takes the address. The caller validates the memory.
+    #[inline(always)]
+    pub(super) fn aim(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B, L>, Rejected<B>> {
+        let Reserved { guard, op: _, lent, context } = self;
+        let (opened, slot) = guard.into_parts();
+        match address {
+            Ok(address) => Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
+            Err(error) => Err(Rejected { buf: opened.take_back(slot), error }),
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Returns the key of an operation in flight, or a refused one's buffer.
     #[inline(always)]
-    pub(super) fn settle(
+    pub(super) fn submitted<L>(
         &self,
-        posting: Posting<'_, T, B>,
-        submitted: Result<(), PostError>,
+        posting: Posting<'_, T, B, L>,
+        submitted: Result<(), impl Into<PostError>>,
     ) -> Result<OpKey, Rejected<B>> {
         match submitted {
             Ok(()) => Ok(posting.slot.key()),
-            Err(error) => Err(Rejected { buf: self.take_back(posting.slot), error }),
+            Err(error) => Err(self.refused(posting, error.into())),
         }
+    }
+
+    /// Returns the buffer of an operation that was not submitted.
+    #[inline(always)]
+    pub(super) fn refused<L>(&self, posting: Posting<'_, T, B, L>, error: PostError) -> Rejected<B> {
+        Rejected { buf: self.take_back(posting.slot), error }
     }
 
     // Takes the endpoint, so that the op table occupies no registers during submission.
@@ -249,96 +212,117 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     fn take_back(&self, slot: &Slot<B>) -> B {
         self.cq().ops().take_back(slot)
     }
-}
 
-/// An operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the address
-/// of [`lend`](Opened::lend) (O1), and memory that allows the purpose, has the required prefix and
-/// registration (L3, L4), and stays in the op table until the event or the endpoint's close (L1,
-/// L2).
-#[must_use]
-pub(super) struct Posting<'t, T: Transport, B> {
-    pub(super) raw: &'t T::Endpoint,
-    pub(super) address: FabricAddr,
-    pub(super) lent: Lent,
-    pub(super) context: Context,
-    slot: &'t Slot<B>,
-}
-
-/// Target of an operation on `len` bytes of a region that must grant `needed`.
-#[inline]
-pub(super) fn remote(
-    to: FabricAddr,
-    (region, offset): (&RemoteRegion, u64),
-    len: usize,
-    needed: Access,
-) -> Result<RmaTarget, PostError> {
-    granted_by(region, needed)?;
-    let addr = region.range(offset, len as u64).ok_or_else(|| PostError::OutOfBounds.cold())?;
-    Ok(RmaTarget { to, addr, key: region.key() })
-}
-
-#[inline]
-fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
-    let missing = needed.difference(region.access());
-    if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
-}
-
-#[inline]
-pub(super) fn map_refusal(posted: Result<(), Refusal>) -> Result<(), PostError> {
-    Ok(posted?)
-}
-
-pub(super) type Parts = Vec<RemotePart, { IoVecs::MOST }>;
-
-impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
-        if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
+    /// Checks lent memory and returns it in the form that the provider requires.
+    #[inline(always)]
+    pub(super) fn checked(
+        &self,
+        lent: &Lent,
+        op: Op,
+        context: Context,
+        address: FabricAddr,
+    ) -> Result<Lent, PostError> {
+        if matches!(op, Op::MultiRecv { .. }) && lent.kind() != HmemIface::SYSTEM {
+            // Pieces show messages in place.
+            return Err(PostError::DeviceMemory);
+        }
+        self.lendable(lent, op.memory())?;
+        if !self.limits.extra_checks {
+            return Ok(*lent);
+        }
+        let noted = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+        // Takes scalars, so that the lent memory and `op` stay in registers without extra checks.
+        Ok(lent.with_range_of(&self.apply_modes(*lent, op.prefix(self.limits.prefixes), noted)?))
     }
 
-    /// Posts an operation. `submit` may rely on [`Posting`]'s guarantees, for each piece.
-    pub(super) fn post_msg(
+    /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
+    #[inline]
+    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+        let source = purpose == Use::Source;
+        let allowed = if source { lent.is_readable() } else { lent.is_writable() };
+        if !allowed {
+            return Err(PostError::Access.cold());
+        }
+        if lent.kind() != HmemIface::SYSTEM {
+            self.limits.takes_of_device(lent)?;
+        }
+        if let Some(descriptor) = lent.descriptor()
+            && descriptor.domain != self.cq().domain().identity()
+        {
+            return Err(PostError::ForeignDescriptor.cold());
+        }
+        if source && lent.len() > self.limits.max_msg_size {
+            return Err(PostError::TooLong { limit: self.limits.max_msg_size }.cold());
+        }
+        Ok(())
+    }
+
+    /// Applies the provider's modes to the first piece: a message's prefix, and registration. The
+    /// source of an untagged receive is `noted`.
+    #[cold]
+    #[inline(never)]
+    fn apply_modes(&self, lent: Lent, needed: usize, noted: Option<(Context, FabricAddr)>) -> Result<Lent, PostError> {
+        if let Some((context, from)) = noted
+            && self.limits.consumes
+        {
+            // To post the receive again.
+            self.cq().ops().note_source(context, from);
+        }
+        let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
+        self.limits.takes_unregistered(&lent)?;
+        Ok(lent)
+    }
+}
+
+// Several pieces.
+
+impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
+    /// [`reserve`](Self::reserve) for an operation with several pieces and with flags.
+    pub(super) fn reserve_pieces(
         &self,
-        (caps, purpose, iov_limit): (Caps, OpKind, usize),
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
-        (data, flags): (Option<ImmediateData>, OpFlags),
+        op: Op,
+        flags: OpFlags,
         buf: B,
-        submit: impl FnOnce(&T::Endpoint, &Msg<'_>, usize) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>> {
-        let caps = Self::with_fence(caps, flags);
-        // Rule 7 of the op table.
-        let flags = flags | OpFlags::COMPLETION;
-        if let Err(error) = self.granted(caps, data) {
+    ) -> Result<Reserved<'_, 'm, T, B, IoVecs>, Rejected<B>> {
+        if let Err(error) = self.limits.admit(with_fence(op.caps(), flags), op.data()) {
             return Err(Rejected { buf, error });
         }
-        self.cq().ops().post_pieces(self.index(), purpose.kind(), buf, |pieces, context| {
-            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-            let address = address()?;
-            let too_many = PostError::TooManyPieces { limit: iov_limit.min(IoVecs::MOST) };
-            let pieces_of = pieces.get().ok_or(too_many)?;
-            let nothing = [().lend()];
-            let pieces_of: &[Lent] = if pieces_of.is_empty() { &nothing } else { pieces_of };
-            if pieces_of.len() > iov_limit {
-                return Err(too_many);
-            }
-            for piece in pieces_of {
-                self.lendable(piece, purpose)?;
-            }
-            let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
-            let total = pieces.total().ok_or(too_long)?;
-            if purpose.is_out() && total > self.limits.max_msg_size {
-                return Err(too_long);
-            }
-            let mut adjusted = Vec::<Lent, { IoVecs::MOST }>::new();
-            if self.limits.extra_checks {
-                for (at, piece) in pieces_of.iter().enumerate() {
-                    // Always fits: at most `IoVecs::MOST` pieces.
-                    let _ =
-                        adjusted.push(self.apply_modes(*piece, purpose, (at == 0).then_some((context, address)))?);
-                }
-            }
-            let pieces = if self.limits.extra_checks { &adjusted } else { pieces_of };
-            submit(self.raw(), &Msg { address, pieces, data, context, flags }, total)
-        })
+        let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index(), op.kind(), buf)?;
+        Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
+    }
+
+    /// Checks all pieces of an operation, and puts them in the form that the provider requires.
+    fn check_pieces(
+        &self,
+        pieces: &mut IoVecs,
+        op: Op,
+        iov_limit: usize,
+        (context, address): (Context, FabricAddr),
+    ) -> Result<(), PostError> {
+        let too_many = PostError::TooManyPieces { limit: iov_limit.min(IoVecs::MOST) };
+        if pieces.get().is_some_and(<[Lent]>::is_empty) {
+            pieces.push(().lend());
+        }
+        let total = pieces.total();
+        let list = pieces.get_mut().ok_or(too_many)?;
+        if list.len() > iov_limit {
+            return Err(too_many);
+        }
+        for piece in &*list {
+            self.lendable(piece, op.memory())?;
+        }
+        let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
+        if total.ok_or(too_long)? > self.limits.max_msg_size && op.memory() == Use::Source {
+            return Err(too_long);
+        }
+        if self.limits.extra_checks
+            && let Some((first, others)) = list.split_first_mut()
+        {
+            let noted = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+            *first = self.apply_modes(*first, op.prefix(self.limits.prefixes), noted)?;
+            others.iter().try_for_each(|piece| self.limits.takes_unregistered(piece))?;
+        }
+        Ok(())
     }
 
     /// Checks a peer's parts: at most `rma_iov_limit`, together as long as the buffer, each with
@@ -361,126 +345,57 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// Limits of posts.
-#[expect(unnameable_types, reason = "an argument of hidden methods")]
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Capabilities that posts may not require.
-    lacking: Caps,
-    pub(super) quirks: ProviderQuirks,
-    pub(super) inject_size: usize,
-    /// Injects of at least this length need a prefix, or are too long.
-    pub(super) inject_end: usize,
-    pub(super) max_msg_size: usize,
-    cq_data_size: usize,
-    pub(super) tx_iov_limit: usize,
-    pub(super) rx_iov_limit: usize,
-    pub(super) rma_iov_limit: usize,
-    /// Default flags of sends and writes.
-    pub(super) tx_flags: OpFlags,
-    pub(super) prefixes: Prefixes,
-    /// Buffers must be registered.
-    pub(super) local: bool,
-    /// Peers' writes consume receives.
-    pub(super) consumes: bool,
-    pub(super) extra_checks: bool,
-    /// Sends, reads and writes need not report success.
-    pub(super) selective: bool,
+impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B, IoVecs> {
+    /// [`validate`](Reserved::validate) for at most `iov_limit` pieces.
+    pub(super) fn validate_pieces(
+        self,
+        address: Result<FabricAddr, PostError>,
+        iov_limit: usize,
+    ) -> Result<Posting<'e, T, B, IoVecs>, Rejected<B>> {
+        let (opened, op) = (self.guard.opened, self.op);
+        let mut posting = self.aim(address)?;
+        match opened.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
+            Ok(()) => Ok(posting),
+            Err(error) => Err(Rejected { buf: opened.take_back(posting.slot), error }),
+        }
+    }
 }
 
-/// Maximum bytes, on the stack, of an inject with a prefix.
-pub(super) const INJECT_ROOM: usize = 1024;
-
-impl Limits {
-    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainInner<T>, receive_mode: ReceiveMode) -> Self {
-        let attributes = info.attributes();
-        let elsewhere = match receive_mode {
-            ReceiveMode::Through(_) | ReceiveMode::OfWrites(_) | ReceiveMode::Nowhere => Caps::RECV,
-            // Providers that support tags with shared contexts crash when an unmatched tagged
-            // message arrives.
-            ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
-            ReceiveMode::Itself => Caps::empty(),
-        };
-        let consumes = info.consumes_receives();
-        let prefixes = info.prefixes();
-        // libfabric does not define where prefixes lie in a multi-receive buffer, or how much of it
-        // a write consumes.
-        let multi = Caps::MULTI_RECV.union(Caps::TAGGED_MULTI_RECV);
-        let without = if prefixes.rx > 0 || consumes { multi } else { Caps::empty() };
-        let (inject_size, inject_end) = match prefixes.tx {
-            0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
-            size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
-        };
-        // An info without a name comes from a request, and only the domain's info has reliable
-        // capabilities.
-        let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
-        // The domain may require registration even if the info does not.
-        let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
-        Limits {
-            // From the domain's info: `sockets` omits the provider name from the info of a
-            // connection request.
-            quirks: T::quirks(domain.info().raw()),
-            lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
-            inject_size,
-            inject_end,
-            max_msg_size: attributes.endpoint.max_msg_size,
-            cq_data_size: attributes.domain.cq_data_size,
-            tx_iov_limit: attributes.tx.iov_limit,
-            rx_iov_limit: attributes.rx.iov_limit,
-            rma_iov_limit: attributes.tx.rma_iov_limit,
-            tx_flags: attributes.tx.op_flags,
-            prefixes,
-            local,
-            consumes,
-            extra_checks: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
-            selective: false,
-        }
+impl<T: Transport, B: Buffer> Posting<'_, T, B, IoVecs> {
+    /// Number of bytes in all pieces.
+    pub(super) fn total(&self) -> usize {
+        self.lent.total().unwrap_or(usize::MAX)
     }
 
-    /// Granted capabilities of posts.
-    pub(super) const fn caps(&self) -> Caps {
-        self.lacking.complement()
+    pub(super) fn msg(&self, data: Option<ImmediateData>, flags: OpFlags) -> Msg<'_> {
+        let pieces = self.lent.get().unwrap_or(&[]);
+        // Rule 7 of the op table.
+        let flags = flags | OpFlags::COMPLETION;
+        Msg { address: self.address, pieces, data, context: self.context, flags }
     }
+}
 
-    pub(super) const fn cq_data_size(&self) -> usize {
-        self.cq_data_size
-    }
+pub(super) type Parts = Vec<RemotePart, { IoVecs::MOST }>;
 
-    #[inline]
-    pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
-        let missing = caps.intersection(self.lacking);
-        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
-    }
+pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
+    if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
+}
 
-    pub(super) const fn takes_device_memory(&self) -> bool {
-        !self.lacking.contains(Caps::HMEM)
-    }
+/// Target of an operation on `len` bytes of a region that must grant `needed`.
+#[inline]
+pub(super) fn remote(
+    to: FabricAddr,
+    (region, offset): (&RemoteRegion, u64),
+    len: usize,
+    needed: Access,
+) -> Result<RmaTarget, PostError> {
+    granted_by(region, needed)?;
+    let addr = region.range(offset, len as u64).ok_or_else(|| PostError::OutOfBounds.cold())?;
+    Ok(RmaTarget { to, addr, key: region.key() })
+}
 
-    #[inline]
-    pub(super) fn check_data_width(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
-        match data {
-            Some(data) if !data.fits(self.cq_data_size) => {
-                Err(PostError::DataWidth { limit: self.cq_data_size }.cold())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks the source of an untagged message: directed receives require a provider where they
-    /// work.
-    #[inline]
-    pub(super) fn directs(&self, from: FabricAddr) -> Result<FabricAddr, PostError> {
-        if from == FabricAddr::UNSPEC || self.quirks.directed_recv {
-            Ok(from)
-        } else {
-            Err(PostError::NotGranted(Caps::DIRECTED_RECV).cold())
-        }
-    }
-
-    /// Adds the default flags, which flags of a call would override. A completion level in `flags`
-    /// replaces the default.
-    pub(super) fn with_default(&self, flags: OpFlags) -> OpFlags {
-        let other = flags.intersects(CompletionLevel::ALL);
-        flags | if other { self.tx_flags.difference(CompletionLevel::ALL) } else { self.tx_flags }
-    }
+#[inline]
+fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
+    let missing = needed.difference(region.access());
+    if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
 }

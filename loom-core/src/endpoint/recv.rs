@@ -5,28 +5,15 @@
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
 use super::options::RecvOptions;
-use super::post::{OpKind, map_refusal, required_caps};
+use super::post::Op;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::transport::{Claims, Context, Msg, Refusal, Transport};
-use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
+use crate::transport::{Claims, Context, Msg, Transport};
+use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
-    #[inline]
-    fn plain_source(&self, from: K::From) -> Result<FabricAddr, PostError> {
-        self.limits().directs(self.source(from)?)
-    }
-
     /// Source of tagged messages, if the provider matches masked tags correctly.
-    #[inline]
-    fn tagged_source(&self, from: K::From, tag: TagMatch) -> Result<FabricAddr, PostError> {
-        if tag.ignore != 0 && !self.limits().quirks.masked_recv {
-            return Err(PostError::MaskedTag.cold());
-        }
-        self.source(from)
-    }
-
     /// Receives a message.
     ///
     /// A message longer than the buffer completes with `ETRUNC`: the buffer holds the part that
@@ -43,11 +30,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
-        let posting = self.opened.lend(how, || self.plain_source(from), None, buf)?;
-        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-        let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_recv(from.into(), None, buf)
     }
 
     /// [`recv`](Self::recv) into one or several buffers, each filled before the next
@@ -61,17 +44,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive, self.limits().rx_iov_limit));
-        self.opened.post_msg(
-            how,
-            || self.plain_source(from),
-            (None, options.flags),
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::recvmsg(raw, msg) })
-            },
-        )
+        self.post_recv_msg(from.into(), None, options, buf)
     }
 
     /// Receives the oldest tagged message that `tag` accepts.
@@ -85,11 +58,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
-        let posting = self.opened.lend(how, || self.tagged_source(from, tag), None, buf)?;
-        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-        let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_recv(from.into(), Some(tag.into()), buf)
     }
 
     /// [`tagged_recv`](Self::tagged_recv) into one or several buffers.
@@ -108,18 +77,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag) = (from.into(), tag.into());
-        let how = (required_caps::TAGGED_RECV, OpKind::TaggedReceive, self.limits().rx_iov_limit);
-        self.opened.post_msg(
-            how,
-            || self.tagged_source(from, tag),
-            (None, options.flags),
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::tagged_recvmsg(raw, msg, tag) })
-            },
-        )
+        self.post_recv_msg(from.into(), Some(tag.into()), options, buf)
     }
 
     /// Receives messages into one buffer, one after the other, until its rest is smaller than the
@@ -175,7 +133,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let limits = self.limits();
-        if !limits.quirks.multi_recv && limits.granted(required_caps::MULTI_RECV).is_ok() {
+        if !limits.quirks.multi_recv && limits.granted(Op::MultiRecv { tag: None }.caps()).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -203,16 +161,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let from = from.into();
-        self.multi(
-            required_caps::MULTI_RECV,
-            || self.plain_source(from),
-            buf,
-            |raw, msg| {
-                // SAFETY: `multi` guarantees H1, L1, L2 and O1, this function's caller O3 (P6).
-                unsafe { T::recvmsg(raw, msg) }
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_multi_recv(from.into(), None, buf) }
     }
 
     /// [`multi_recv`](Self::multi_recv) of tagged messages that `tag` accepts. Each
@@ -254,8 +204,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let limits = self.limits();
-        if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::TAGGED_MULTI_RECV).is_ok() {
+        let (tag, limits) = (tag.into(), self.limits());
+        if !limits.quirks.tagged_multi_recv && limits.granted(Op::MultiRecv { tag: Some(tag) }.caps()).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -280,46 +230,56 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag) = (from.into(), tag.into());
-        self.multi(
-            required_caps::TAGGED_MULTI_RECV,
-            || self.tagged_source(from, tag),
-            buf,
-            |raw, msg| {
-                // SAFETY: `multi` guarantees H1, L1, L2 and O1, this function's caller O3 (P6).
-                unsafe { T::tagged_recvmsg(raw, msg, tag) }
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_multi_recv(from.into(), Some(tag.into()), buf) }
     }
 
-    /// Posts a multi-receive. `post` may rely on an open endpoint (H1), an address of its vector or
-    /// `UNSPEC` (O1), and writable memory that stays in the op table until the releasing event or
-    /// the endpoint's close (L1, L2).
-    fn multi(
-        &self,
-        caps: Caps,
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
-        buf: B,
-        post: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), Refusal>,
-    ) -> Result<OpKey, Rejected<B>> {
-        let opened = &self.opened;
-        if let Err(error) = opened.granted(caps, None) {
-            return Err(Rejected { buf, error });
+    /// Address of a permitted source.
+    #[inline]
+    fn permitted(&self, from: K::From, tag: Option<TagMatch>) -> Result<FabricAddr, PostError> {
+        let limits = self.limits();
+        if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
+            return Err(PostError::MaskedTag.cold());
         }
-        opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
-            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-            let address = address()?;
-            // Pieces show messages in place.
-            if lent.kind() != HmemIface::SYSTEM {
-                return Err(PostError::DeviceMemory);
-            }
-            // No prefix: multi-receives are not granted with prefixes.
-            let lent = opened.checked(lent, OpKind::Receive, (context, address))?;
-            let pieces = core::slice::from_ref(&lent);
-            let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
-            let msg = Msg { address, pieces, data: None, context, flags };
-            map_refusal(post(opened.raw(), &msg))
-        })
+        let address = self.source(from)?;
+        if tag.is_some() { Ok(address) } else { limits.directs(address) }
+    }
+
+    #[inline(always)]
+    fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
+        let op = self.opened.reserve(Op::Recv { tag }, buf)?;
+        let op = op.validate(self.permitted(from, tag))?;
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::recv(op.raw, op.address, &op.lent, tag, op.context) };
+        self.opened.submitted(op, submitted)
+    }
+
+    fn post_recv_msg(
+        &self,
+        from: K::From,
+        tag: Option<TagMatch>,
+        options: RecvOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags, buf)?;
+        let op = op.validate_pieces(self.permitted(from, tag), self.limits().rx_iov_limit)?;
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags), tag) };
+        self.opened.submitted(op, submitted)
+    }
+
+    /// # Safety
+    /// The transport keeps P6.
+    unsafe fn post_multi_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
+        // No prefix: multi-receives are not granted with prefixes.
+        let op = self.opened.reserve(Op::MultiRecv { tag }, buf)?;
+        let op = op.validate(self.permitted(from, tag))?;
+        let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
+        let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
+        let msg = Msg { address, pieces, data: None, context, flags };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the caller P6 (O3).
+        let submitted = unsafe { T::recvmsg(op.raw, &msg, tag) };
+        self.opened.submitted(op, submitted)
     }
 }
 
@@ -394,14 +354,15 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            let lent = opened.checked(lent, OpKind::TaggedReceive, (context, FabricAddr::UNSPEC))?;
-            let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(&lent));
+            let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
+            let lent = opened.checked(lent, Op::Recv { tag }, context, address)?;
+            let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
             // SAFETY: the endpoint is open (H1), a message is claimed under the context (O3, rule
             // 9 of the op table), and the memory is writable and stays in the op table until the
             // event or the endpoint's close (L1).
-            map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
+            Ok(unsafe { T::recvmsg(opened.raw(), &msg, tag) }?)
         })
     }
 
@@ -420,9 +381,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
-        self.limits().granted(required_caps::TAGGED_RECV)?;
+        self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index(), self.tagged_source(from, tag)?);
+        let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
         cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
             self.ask(address, tag, flags | OpFlags::PEEK, context)
         })
@@ -446,6 +407,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
         // and only the context's space is lent, until the event or the endpoint's close (L2).
-        map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
+        Ok(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) }?)
     }
 }

@@ -7,7 +7,7 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{OpKind, map_refusal, remote, required_caps};
+use super::post::{Op, remote};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -43,14 +43,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
-        let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
-        let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_READ) {
-            // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-            Ok(target) => map_refusal(unsafe { T::read(posting.raw, target, &posting.lent, posting.context) }),
-            Err(error) => Err(error),
+        let peer = peer.into();
+        let op = self.opened.reserve(Op::Read, buf)?;
+        let op = op.validate(self.destination(peer))?;
+        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
+            Ok(target) => target,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
-        self.opened.settle(posting, submitted)
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::read(op.raw, target, &op.lent, op.context) };
+        self.opened.submitted(op, submitted)
     }
 
     /// Reads parts of a peer's memory ([`RemoteRegion::part`]) into one or several buffers. Parts
@@ -71,19 +73,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
-        let how = (required_caps::READ, OpKind::Read, limits.tx_iov_limit);
         let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
-        self.opened.post_msg(
-            how,
-            || self.destination(peer),
-            (None, flags),
-            buf,
-            |raw, msg, total| {
-                let parts = self.opened.parts(remote, total, Access::REMOTE_READ)?;
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::readmsg(raw, msg, &parts) })
-            },
-        )
+        let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
+        let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
+        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_READ) {
+            Ok(parts) => parts,
+            Err(error) => return Err(self.opened.refused(op, error)),
+        };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) };
+        self.opened.submitted(op, submitted)
     }
 
     /// Writes the buffer to a peer's region from byte `offset`.
@@ -154,14 +153,15 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::WRITE, OpKind::Write);
-        let posting = self.opened.lend(how, || self.destination(peer), data, buf)?;
-        let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_WRITE) {
-            // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-            Ok(target) => map_refusal(unsafe { T::write(posting.raw, target, &posting.lent, data, posting.context) }),
-            Err(error) => Err(error),
+        let op = self.opened.reserve(Op::Write { data }, buf)?;
+        let op = op.validate(self.destination(peer))?;
+        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
+            Ok(target) => target,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
-        self.opened.settle(posting, submitted)
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::write(op.raw, target, &op.lent, data, op.context) };
+        self.opened.submitted(op, submitted)
     }
 
     /// Writes one or several buffers to parts of a peer's memory, like
@@ -181,20 +181,17 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        let (peer, limits) = (peer.into(), self.limits());
-        let how = (required_caps::WRITE, OpKind::Write, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
-        self.opened.post_msg(
-            how,
-            || self.destination(peer),
-            asked,
-            buf,
-            |raw, msg, total| {
-                let parts = self.opened.parts(remote, total, Access::REMOTE_WRITE)?;
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::writemsg(raw, msg, &parts) })
-            },
-        )
+        let (peer, limits, data) = (peer.into(), self.limits(), options.data);
+        let flags = limits.with_default(options.flags);
+        let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
+        let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
+        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_WRITE) {
+            Ok(parts) => parts,
+            Err(error) => return Err(self.opened.refused(op, error)),
+        };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) };
+        self.opened.submitted(op, submitted)
     }
 
     /// Writes a copy of `bytes` to a peer's region. Success is not reported.
@@ -244,10 +241,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         if !self.kind.injects_writes() {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
-        let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
-        let target = remote(peer, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: the endpoint is open (H1), on this thread (T1). `injectable` has checked the
-        // address (O1) and the length.
-        map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
+        let limits = self.limits();
+        if bytes.len() > limits.inject_size {
+            return Err(PostError::TooLong { limit: limits.inject_size });
+        }
+        limits.admit(Op::Write { data }.caps(), data)?;
+        let target = remote(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
+        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
+        // (O1), and the length is at most `inject_size`.
+        Ok(unsafe { T::inject_write(self.raw(), target, bytes, data) }?)
     }
 }

@@ -5,7 +5,7 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::options::SendOptions;
-use super::post::{OpKind, map_refusal, required_caps};
+use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -40,7 +40,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.post_send(to.into(), None, buf)
+        self.post_send(to.into(), None, None, buf)
     }
 
     /// Sends a message with immediate data for the receiver's completion.
@@ -53,16 +53,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.post_send(to.into(), Some(data), buf)
-    }
-
-    #[inline(always)]
-    fn post_send(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::SEND, OpKind::Send);
-        let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-        let submitted = unsafe { T::send(posting.raw, posting.address, &posting.lent, data, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_send(to.into(), None, Some(data), buf)
     }
 
     /// Sends a message from one or several buffers. An array of buffers is one message of all in
@@ -78,19 +69,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        let (to, limits) = (to.into(), self.limits());
-        let how = (required_caps::SEND, OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
-        self.opened.post_msg(
-            how,
-            || self.destination(to),
-            asked,
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::sendmsg(raw, msg) })
-            },
-        )
+        self.post_send_msg(to.into(), None, options, buf)
     }
 
     /// Sends a copy of `bytes`, which can be reused at once. Success is not reported.
@@ -118,7 +97,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_inject")]
     #[inline]
     pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError> {
-        self.post_inject(to.into(), None, bytes)
+        self.post_inject(to.into(), None, None, bytes)
     }
 
     /// Sends a copy of `bytes` with immediate data.
@@ -128,21 +107,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_injectdata")]
     #[inline]
     pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        self.post_inject(to.into(), Some(data), bytes)
-    }
-
-    #[inline]
-    fn post_inject(&self, to: K::To, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
-        self.opened.inject(
-            required_caps::SEND,
-            || self.destination(to),
-            data,
-            bytes,
-            |raw, to, bytes| {
-                // SAFETY: `Opened::inject` guarantees H1, T1, L4, O1 and the length.
-                unsafe { T::inject(raw, to, bytes, data) }
-            },
-        )
+        self.post_inject(to.into(), None, Some(data), bytes)
     }
 
     /// Sends a tagged message.
@@ -172,7 +137,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.post_tagged_send(to.into(), tag, None, buf)
+        self.post_send(to.into(), Some(tag), None, buf)
     }
 
     /// Sends a tagged message with immediate data.
@@ -191,17 +156,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.post_tagged_send(to.into(), tag, Some(data), buf)
-    }
-
-    #[inline(always)]
-    fn post_tagged_send(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::TAGGED_SEND, OpKind::Send);
-        let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
-        let submitted =
-            unsafe { T::tagged_send(posting.raw, posting.address, &posting.lent, data, tag, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_send(to.into(), Some(tag), Some(data), buf)
     }
 
     /// [`send_with`](Self::send_with) for a tagged message.
@@ -220,19 +175,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        let (to, limits) = (to.into(), self.limits());
-        let how = (required_caps::TAGGED_SEND, OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
-        self.opened.post_msg(
-            how,
-            || self.destination(to),
-            asked,
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
-                map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
-            },
-        )
+        self.post_send_msg(to.into(), Some(tag), options, buf)
     }
 
     /// Sends a tagged copy of `bytes`, which can be reused at once. Success is not reported.
@@ -242,7 +185,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_tinject")]
     #[inline]
     pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
-        self.post_tagged_inject(to.into(), tag, None, bytes)
+        self.post_inject(to.into(), Some(tag), None, bytes)
     }
 
     /// Sends a tagged copy of `bytes` with immediate data.
@@ -258,26 +201,54 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: ImmediateData,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.post_tagged_inject(to.into(), tag, Some(data), bytes)
+        self.post_inject(to.into(), Some(tag), Some(data), bytes)
     }
 
     #[inline(always)]
-    fn post_tagged_inject(
+    fn post_send(
         &self,
         to: K::To,
-        tag: Tag,
+        tag: Option<Tag>,
+        data: Option<ImmediateData>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let op = self.opened.reserve(Op::Send { tag, data }, buf)?;
+        let op = op.validate(self.destination(to))?;
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
+        self.opened.submitted(op, submitted)
+    }
+
+    fn post_send_msg(&self, to: K::To, tag: Option<Tag>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>> {
+        let (limits, data) = (self.limits(), options.data);
+        let flags = limits.with_default(options.flags);
+        let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
+        let op = op.validate_pieces(self.destination(to), limits.tx_iov_limit)?;
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
+        self.opened.submitted(op, submitted)
+    }
+
+    #[inline(always)]
+    fn post_inject(
+        &self,
+        to: K::To,
+        tag: Option<Tag>,
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.opened.inject(
-            required_caps::TAGGED_SEND,
-            || self.destination(to),
-            data,
-            bytes,
-            |raw, to, bytes| {
-                // SAFETY: `Opened::inject` guarantees H1, T1, L4, O1 and the length.
-                unsafe { T::tagged_inject(raw, to, bytes, data, tag) }
-            },
-        )
+        let room;
+        let (limits, mut bytes) = (self.limits(), bytes);
+        if bytes.len() >= limits.inject_end {
+            room = limits.prefixed(bytes)?;
+            bytes = room.get(..limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
+        }
+        let op = Op::Send { tag, data };
+        limits.admit(op.caps(), data)?;
+        let to = self.destination(to)?;
+        // SAFETY: the endpoint is open (H1), on this thread (T1), and the address is of its vector
+        // (O1). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
+        // L4.
+        Ok(unsafe { T::inject(self.raw(), to, bytes, tag, data) }?)
     }
 }

@@ -5,9 +5,9 @@
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{Receives, Sealed};
+use super::limits::Limits;
 use super::msg_endpoint::{Idle, MsgEndpoint};
 use super::opened::Opened;
-use super::post::Limits;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::{Bonds, ReceiveMode};

@@ -6,12 +6,12 @@ use super::Endpoint;
 use super::kind::Transmits;
 use super::opened::Opened;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{OpKind, map_refusal, remote, required_caps};
+use super::post::{Op, remote, with_fence};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
+use crate::vocabulary::{Access, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message without reporting success or returning memory.
@@ -70,19 +70,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unsignaled(
-            (required_caps::SEND, OpKind::Send),
-            || self.destination(to),
-            how,
-            lent,
-            |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
-                // L1.
-                map_refusal(unsafe { T::sendmsg(raw, msg) })
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_send_unsignaled(to.into(), None, options, lent) }
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a tagged message.
@@ -100,19 +89,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unsignaled(
-            (required_caps::TAGGED_SEND, OpKind::Send),
-            || self.destination(to),
-            how,
-            lent,
-            |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
-                // L1.
-                map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_send_unsignaled(to.into(), Some(tag), options, lent) }
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a write to a peer's region from byte
@@ -133,20 +111,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        let peer = peer.into();
-        let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unsignaled(
-            (required_caps::WRITE, OpKind::Write),
-            || self.destination(peer),
-            how,
-            lent,
-            |raw, msg| {
-                let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
-                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
-                // L1.
-                map_refusal(unsafe { T::writemsg(raw, msg, &[part]) })
-            },
-        )
+        let (peer, data, flags) = (peer.into(), options.data, self.limits().with_default(options.flags));
+        let lent = self.opened.unsignaled(Op::Write { data }, flags, self.destination(peer), lent)?;
+        let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
+        Ok(unsafe { T::writemsg(self.raw(), &lent.msg(data, flags), &[part]) }?)
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a read of a peer's region from byte `offset`.
@@ -168,34 +137,58 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let peer = peer.into();
-        let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
-        self.opened.post_unsignaled(
-            (required_caps::READ, OpKind::Read),
-            || self.destination(peer),
-            how,
-            lent,
-            |raw, msg| {
-                let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
-                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
-                // L1.
-                map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
-            },
-        )
+        let flags = options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE);
+        let lent = self.opened.unsignaled(Op::Read, flags, self.destination(peer), lent)?;
+        let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
+        Ok(unsafe { T::readmsg(self.raw(), &lent.msg(None, flags), &[part]) }?)
+    }
+
+    /// # Safety
+    /// The requirements of [`send_unsignaled`](Self::send_unsignaled).
+    unsafe fn post_send_unsignaled(
+        &self,
+        to: K::To,
+        tag: Option<Tag>,
+        options: SendOptions,
+        lent: &Lent,
+    ) -> Result<(), PostError> {
+        let (data, flags) = (options.data, self.limits().with_default(options.flags));
+        let lent = self.opened.unsignaled(Op::Send { tag, data }, flags, self.destination(to), lent)?;
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
+        Ok(unsafe { T::sendmsg(self.raw(), &lent.msg(data, flags), tag) }?)
+    }
+}
+
+/// Memory of an operation without a slot.
+struct Unsignaled {
+    address: FabricAddr,
+    lent: Lent,
+}
+
+impl Unsignaled {
+    const fn len(&self) -> usize {
+        self.lent.len()
+    }
+
+    const fn msg(&self, data: Option<ImmediateData>, flags: OpFlags) -> Msg<'_> {
+        let flags = flags.difference(OpFlags::COMPLETION);
+        // No slot's context: the op table counts a failure as a stray.
+        let context = Context::NONE;
+        Msg { address: self.address, pieces: core::slice::from_ref(&self.lent), data, context, flags }
     }
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Posts an operation. `submit` may rely on an open endpoint (H1) on this thread (T1), an
-    /// address from `address` (O1), and memory that allows the access. The caller guarantees that
-    /// it stays (L1).
-    fn post_unsignaled(
+    /// Validates an operation on an open endpoint (H1), on this thread (T1). The result has the
+    /// address (O1).
+    fn unsignaled(
         &self,
-        (caps, purpose): (Caps, OpKind),
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
-        (data, flags): (Option<ImmediateData>, OpFlags),
+        op: Op,
+        flags: OpFlags,
+        address: Result<FabricAddr, PostError>,
         lent: &Lent,
-        submit: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
+    ) -> Result<Unsignaled, PostError> {
         if !self.limits.selective {
             return Err(PostError::NotSelective);
         }
@@ -203,13 +196,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             // No slot offers space for the provider's context.
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
-        let address = self.check(Self::with_fence(caps, flags), address, data)?;
-        let flags = flags.difference(OpFlags::COMPLETION);
-        // No slot's context: the op table counts a failure as a stray.
-        let context = Context::NONE;
-        let lent = self.checked(lent, purpose, (context, address))?;
-        let pieces = core::slice::from_ref(&lent);
-        submit(self.raw(), &Msg { address, pieces, data, context, flags })
+        self.limits.admit(with_fence(op.caps(), flags), op.data())?;
+        let address = address?;
+        Ok(Unsignaled { address, lent: self.checked(lent, op, Context::NONE, address)? })
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Messages`] and [`TaggedMessages`].
+//! [`Messages`].
 
 use super::{Context, Endpoints};
 use crate::buffer::Lent;
@@ -85,13 +85,16 @@ pub struct Msg<'a> {
     pub flags: OpFlags,
 }
 
-/// Messages without tags: `struct fi_ops_msg`.
+/// Messages: `struct fi_ops_msg` without a tag, `struct fi_ops_tagged` with one.
+///
+/// Tagged messages match tagged receives only.
 ///
 /// # Safety
 /// The promises of [`Transport`](super::Transport).
 #[doc(alias = "fi_ops_msg")]
+#[doc(alias = "fi_ops_tagged")]
 pub unsafe trait Messages: Endpoints {
-    /// `fi_send`, or `fi_senddata` with immediate data.
+    /// `fi_send` or `fi_tsend`, `fi_senddata` or `fi_tsenddata` with immediate data.
     ///
     /// # Safety
     /// Contract of callers.
@@ -99,11 +102,12 @@ pub unsafe trait Messages: Endpoints {
         endpoint: &Self::Endpoint,
         to: FabricAddr,
         lent: &Lent,
+        tag: Option<Tag>,
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal>;
-    /// `fi_inject`, or `fi_injectdata`. `bytes` may be reused at once, and no event reports
-    /// success.
+    /// `fi_inject` or `fi_tinject`, `fi_injectdata` or `fi_tinjectdata` with immediate data.
+    /// `bytes` may be reused at once, and no event reports success.
     ///
     /// # Safety
     /// Contract of callers. The length of `bytes` is at most `inject_size` plus a prefix.
@@ -111,72 +115,26 @@ pub unsafe trait Messages: Endpoints {
         endpoint: &Self::Endpoint,
         to: FabricAddr,
         bytes: &[u8],
+        tag: Option<Tag>,
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal>;
-    /// `fi_recv`
+    /// `fi_recv` or `fi_trecv`.
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal>;
-    /// `fi_sendmsg`
-    ///
-    /// # Safety
-    /// Contract of callers.
-    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
-    /// `fi_recvmsg`
-    ///
-    /// # Safety
-    /// Contract of callers.
-    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
-}
-
-/// Messages with tags: `struct fi_ops_tagged`.
-///
-/// # Safety
-/// The promises of [`Transport`](super::Transport).
-#[doc(alias = "fi_ops_tagged")]
-pub unsafe trait TaggedMessages: Endpoints {
-    /// `fi_tsend`, or `fi_tsenddata` with immediate data.
-    ///
-    /// # Safety
-    /// Contract of callers.
-    unsafe fn tagged_send(
-        endpoint: &Self::Endpoint,
-        to: FabricAddr,
-        lent: &Lent,
-        data: Option<ImmediateData>,
-        tag: Tag,
-        context: Context,
-    ) -> Result<(), Refusal>;
-    /// `fi_tinject`, or `fi_tinjectdata`.
-    ///
-    /// # Safety
-    /// Contract of callers. The length of `bytes` is at most `inject_size` plus a prefix.
-    unsafe fn tagged_inject(
-        endpoint: &Self::Endpoint,
-        to: FabricAddr,
-        bytes: &[u8],
-        data: Option<ImmediateData>,
-        tag: Tag,
-    ) -> Result<(), Refusal>;
-    /// `fi_trecv`
-    ///
-    /// # Safety
-    /// Contract of callers.
-    unsafe fn tagged_recv(
+    unsafe fn recv(
         endpoint: &Self::Endpoint,
         from: FabricAddr,
         lent: &Lent,
-        tag: TagMatch,
+        tag: Option<TagMatch>,
         context: Context,
     ) -> Result<(), Refusal>;
-
-    /// `fi_tsendmsg`
+    /// `fi_sendmsg` or `fi_tsendmsg`.
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal>;
-    /// `fi_trecvmsg`, which also peeks at, claims and discards messages:
+    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal>;
+    /// `fi_recvmsg` or `fi_trecvmsg`. With a tag, it also peeks at, claims and discards messages:
     ///
     /// - `PEEK` has no pieces and does not receive. One event reports the oldest matching message
     ///   with its whole length, or fails with `ENOMSG`. With `PEEK` and `CLAIM`, no other receive
@@ -189,5 +147,5 @@ pub unsafe trait TaggedMessages: Endpoints {
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal>;
+    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal>;
 }

@@ -57,8 +57,8 @@
 //!   memory. Device memory has a descriptor, by which a provider identifies the owner.
 //! - **L4.** If an info requires [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX) on one
 //!   side, the first piece of memory lent with a message on that side begins with `msg_prefix_size`
-//!   bytes that the transport may write. So do the bytes of `inject` and `tagged_inject`, which may
-//!   then be longer by that number. Lengths of receive events include the prefix, limits do not.
+//!   bytes that the transport may write. So do the bytes of `inject`, which may then be longer by
+//!   that number. Lengths of receive events include the prefix, limits do not.
 //!
 //! Posts:
 //!
@@ -243,7 +243,7 @@ pub use self::cq::CompletionQueues;
 pub use self::endpoint::{Bindings, Closing, EndpointError, Endpoints, InFlight};
 pub use self::event::{Context, Event};
 pub use self::fabric::{Claims, Fabrics, Name, ProviderQuirks};
-pub use self::message::{Messages, Msg, Refusal, TaggedMessages};
+pub use self::message::{Messages, Msg, Refusal};
 pub use self::mr::{DmaBuf, MemoryRegions, MrAttr};
 pub use self::multicast::Multicast;
 pub use self::rma::{RemotePart, Rma, RmaTarget};

@@ -1,6 +1,6 @@
 //! [`Transport`].
 
-use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
+use super::{Atomics, MemoryRegions, Messages, Rma};
 
 /// Network layer below the safe objects: the sum of the traits of a transport.
 ///
@@ -36,5 +36,5 @@ use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 /// # Safety
 ///
 /// Implementations of this trait and its supertraits promise [P1 to P8 and
-/// P9](super#promises-of-implementations).
-pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma + Atomics {}
+/// P17](super#promises-of-implementations).
+pub unsafe trait Transport: MemoryRegions + Messages + Rma + Atomics {}

@@ -15,7 +15,7 @@ use loom_core::info::{Info, Nic, NicLink};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
-    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
@@ -379,29 +379,15 @@ unsafe impl<'s> MemoryRegions for Scripted<'s> {
 // SAFETY: as for `Transport`.
 unsafe impl<'s> Messages for Scripted<'s> {
     answers! {
-        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
+        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<Tag>, Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
     }
 
     posts! {
-        fn send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to, NONE);
-        fn recv(from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent], from, NONE);
-        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
-        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
-    }
-}
-
-// SAFETY: as for `Transport`.
-unsafe impl<'s> TaggedMessages for Scripted<'s> {
-    answers! {
-        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> = Ok(());
-    }
-
-    posts! {
-        fn tagged_send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
+        fn send(to: FabricAddr, lent: &Lent, _tag: Option<Tag>, _data: Option<ImmediateData>, context: Context) =
             (context, &[*lent], to, NONE);
-        fn tagged_recv(from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent], from, NONE);
-        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces, msg.address, msg.flags);
-        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn recv(from: FabricAddr, lent: &Lent, _tag: Option<TagMatch>, context: Context) = (context, &[*lent], from, NONE);
+        fn sendmsg(msg: &Msg<'_>, _tag: Option<Tag>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn recvmsg(msg: &Msg<'_>, _tag: Option<TagMatch>) = (msg.context, msg.pieces, msg.address, msg.flags);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Atomic operations: `fi_query_atomic`, and one indirect call each through the endpoint's table,
-//! as in [`post`](super::post). Every `unsafe fn` relies on the
+//! as in [`message`](super::message). Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Atomics`")]
@@ -13,8 +13,7 @@ use loom_core::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refu
 use loom_core::vocabulary::{AtomicOp, Errno};
 
 use super::Endpoint;
-use super::post::Memory;
-use super::post_msg::flags_and_data;
+use super::iov::{Memory, flags_and_data};
 use crate::ofi::control::Domain;
 use crate::ofi::ffi::call::{done, entry, later_entry, posted};
 use crate::ofi::sys;

@@ -27,7 +27,7 @@ use loom_core::transport::{CollectiveAttr, CollectiveCall, Collectives, Context,
 use loom_core::vocabulary::{AtomicOp, Caps, CmData, CollectiveOp, Errno, FabricAddr, WaitObj};
 
 use super::Endpoint;
-use super::post::Memory;
+use super::iov::Memory;
 use crate::ofi::control::{Av, Domain, close, opened};
 use crate::ofi::ffi::call::{done, entry, later_entry, missing, posted};
 use crate::ofi::info::RawInfo;

@@ -10,10 +10,11 @@ pub(crate) mod closing;
 pub(crate) mod collective;
 pub(crate) mod connected;
 pub(crate) mod connection;
+pub(crate) mod iov;
+mod message;
 pub(crate) mod multicast;
 pub(crate) mod option;
-pub(crate) mod post;
-pub(crate) mod post_msg;
+mod rma;
 pub(crate) mod scalable;
 
 use core::ptr::{self, NonNull};

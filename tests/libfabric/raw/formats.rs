@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 use loom_core::info::Info;
-use loom_core::transport::{Endpoints, TaggedMessages};
+use loom_core::transport::{Endpoints, Messages};
 use loom_core::vocabulary::{
     Caps, CompletionFlags, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, Tag, TagMatch, WaitObj,
 };
@@ -117,7 +117,7 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
     let into = target(&mut room);
     // SAFETY: the room outlives the event, which is waited for below.
     retry(nothing, || unsafe {
-        T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(Tag(99)), word(3))
+        T::recv(&endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(Tag(99))), word(3))
     });
     // SAFETY: the endpoint is open.
     unsafe { T::cancel(&endpoint, word(3)) }.unwrap();

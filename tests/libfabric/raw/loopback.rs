@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use loom_core::info::{Hints, Info};
-use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics, InFlight, Refusal, TaggedMessages};
+use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics, InFlight, Messages, Refusal};
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch, Version,
 };
@@ -141,7 +141,7 @@ pub(crate) unsafe fn message(
 ) {
     let (from, into) = (source(sent), target(room));
     // SAFETY: the caller's promise; words are no pointers.
-    retry(&poll, || unsafe { T::tagged_recv(endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1)) });
+    retry(&poll, || unsafe { T::recv(endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(TAG)), word(1)) });
     // SAFETY: as above; the peer is in the vector.
-    retry(&poll, || unsafe { T::tagged_send(endpoint, own, &from, Some(DATA), TAG, word(2)) });
+    retry(&poll, || unsafe { T::send(endpoint, own, &from, Some(TAG), Some(DATA), word(2)) });
 }

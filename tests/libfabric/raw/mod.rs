@@ -17,7 +17,7 @@ use loom_core::buffer::Lent;
 use loom_core::info::{Hints, Info};
 use loom_core::transport::{
     AddressVectors, Bindings, Closing, CompletionQueues, Context, Endpoints, Event, Fabrics, InFlight, MemoryRegions,
-    Messages, MrAttr, Refusal, Rma, RmaTarget, TaggedMessages,
+    Messages, MrAttr, Refusal, Rma, RmaTarget,
 };
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
@@ -226,10 +226,10 @@ fn tagged<L: Level>(pair: &Pair<L>, len: usize) {
     let tag = Tag(0x1234_5678_9abc);
     // SAFETY: memory outlives the events that are waited for; the peers are in the vector; words are no pointers.
     pair.post(|| unsafe {
-        Raw::<L>::tagged_recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(tag), word(1))
+        Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(tag)), word(1))
     });
     // SAFETY: as above.
-    pair.post(|| unsafe { Raw::<L>::tagged_send(&pair.a.endpoint, pair.to_b, &from, None, tag, word(2)) });
+    pair.post(|| unsafe { Raw::<L>::send(&pair.a.endpoint, pair.to_b, &from, Some(tag), None, word(2)) });
     let (a, b) = pair.events("tagged", 1, 1);
     one(&a, word(2));
     let received = one(&b, word(1));
@@ -248,9 +248,9 @@ fn with_data<L: Level>(pair: &Pair<L>) {
     let (into, from) = (target(&mut room), source(&sent));
     let directed = if pair.attributes.caps.contains(Caps::DIRECTED_RECV) { pair.to_a } else { FabricAddr::UNSPEC };
     // SAFETY: as in `tagged`.
-    pair.post(|| unsafe { Raw::<L>::recv(&pair.b.endpoint, directed, &into, word(3)) });
+    pair.post(|| unsafe { Raw::<L>::recv(&pair.b.endpoint, directed, &into, None, word(3)) });
     // SAFETY: as in `tagged`.
-    pair.post(|| unsafe { Raw::<L>::send(&pair.a.endpoint, pair.to_b, &from, Some(data), word(4)) });
+    pair.post(|| unsafe { Raw::<L>::send(&pair.a.endpoint, pair.to_b, &from, None, Some(data), word(4)) });
     let (a, b) = pair.events("send with data", 1, 1);
     one(&a, word(4));
     let received = one(&b, word(3));
@@ -265,11 +265,11 @@ fn injected<L: Level>(pair: &Pair<L>) {
     let into = target(&mut room);
     // SAFETY: as in `tagged`.
     pair.post(|| unsafe {
-        Raw::<L>::tagged_recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(Tag(5)), word(5))
+        Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(Tag(5))), word(5))
     });
     let data = Some(ImmediateData(0x77));
     // SAFETY: shorter than any `inject_size`.
-    pair.post(|| unsafe { Raw::<L>::tagged_inject(&pair.a.endpoint, pair.to_b, &sent, data, Tag(5)) });
+    pair.post(|| unsafe { Raw::<L>::inject(&pair.a.endpoint, pair.to_b, &sent, Some(Tag(5)), data) });
     let expected = sent.clone();
     sent.fill(0);
     let (_, b) = pair.events("tagged inject with data", 0, 1);
@@ -332,7 +332,7 @@ fn cancelled<L: Level>(pair: &Pair<L>) {
     let into = target(&mut room);
     // SAFETY: as in `tagged`.
     pair.post(|| unsafe {
-        Raw::<L>::tagged_recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(Tag(99)), word(8))
+        Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(Tag(99))), word(8))
     });
     // SAFETY: the endpoint is open.
     let result = unsafe { Raw::<L>::cancel(&pair.b.endpoint, word(8)) };
@@ -360,9 +360,9 @@ fn truncated<L: Level>(pair: &Pair<L>) {
     let mut room = [0xee; 64];
     let (into, from) = (target(&mut room[..16]), source(&sent));
     // SAFETY: as in `tagged`.
-    pair.post(|| unsafe { Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, word(9)) });
+    pair.post(|| unsafe { Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, None, word(9)) });
     // SAFETY: as in `tagged`.
-    pair.post(|| unsafe { Raw::<L>::send(&pair.a.endpoint, pair.to_b, &from, None, word(10)) });
+    pair.post(|| unsafe { Raw::<L>::send(&pair.a.endpoint, pair.to_b, &from, None, None, word(10)) });
     let (a, b) = pair.events("truncated", 1, 1);
     assert_eq!((a[0].context, b[0].context), (word(10).addr(), word(9).addr()));
     assert!(b[0].errno == Errno::ETRUNC || (!b[0].is_error() && b[0].len == 64), "{:?}", b[0]);

@@ -45,6 +45,7 @@ mod inline_atomic;
 mod list;
 mod multi;
 mod operation;
+mod parked;
 mod peek;
 mod post;
 mod rx_cq_data;
@@ -62,7 +63,9 @@ use self::multi::Filled;
 pub(crate) use self::multi::Message;
 pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
+pub use self::parked::{ParkedCompletion, Taken};
 pub use self::peek::{Claim, Found, Peek};
+pub(crate) use self::post::Lending;
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::transport::{Context, Event};
@@ -95,38 +98,6 @@ enum Other<'t, B> {
     Over(OpKey, &'t Slot<B>, Event),
     Value(OpKey, &'t Slot<B>, Event),
     Resolved(Resolution<'t, B>),
-}
-
-/// Outcome of [`OpTable::take`].
-#[derive(Debug)]
-pub enum Taken<B> {
-    /// The completed operation.
-    Done(Done<B>),
-    /// The operation is in flight.
-    InFlight,
-    /// The operation is a completed multi-receive with pieces out.
-    Draining,
-    /// The key does not, or no longer, name an operation of this table.
-    Unknown,
-}
-
-/// Parked completion.
-#[derive(Debug)]
-pub enum ParkedCompletion<B> {
-    /// An operation with a buffer.
-    Done(Done<B>),
-    /// An atomic operation on a value.
-    Value(Fetched),
-}
-
-impl<B> ParkedCompletion<B> {
-    /// Returns the completion, if the operation has a buffer.
-    pub fn done(self) -> Option<Done<B>> {
-        match self {
-            ParkedCompletion::Done(done) => Some(done),
-            ParkedCompletion::Value(_) => None,
-        }
-    }
 }
 
 /// Slots and their operations.
@@ -408,36 +379,6 @@ impl<B> OpTable<B> {
         Some((slot, success))
     }
 
-    /// # Safety
-    /// The requirements of [`succeed`](Self::succeed).
-    #[inline(always)]
-    pub(crate) unsafe fn park_success(&self, event: &Event) -> Option<u32> {
-        if event.is_error() {
-            return None;
-        }
-        let (slot, success) = self.success_of(event)?;
-        let index = slot.key.get().index();
-        // SAFETY: the caller guarantees completion.
-        unsafe { self.park_at(index, slot, success) };
-        Some(index)
-    }
-
-    /// On `None`, call [`take`](Self::take).
-    #[inline(always)]
-    pub(crate) fn take_done(&self, key: OpKey) -> Option<Done<B>> {
-        let slot = self.slot(key.index())?;
-        if slot.key.get() != key || slot.phase.get() != Phase::Done || slot.kind.get() == Kind::Value {
-            return None;
-        }
-        // SAFETY: the slot is `Done`: its event was kept.
-        let event = unsafe { slot.kept() };
-        // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
-        let buf = unsafe { slot.empty() };
-        self.parked_like(slot).unlink(&self.slots, key.index());
-        self.release(key.index(), slot);
-        Some(Done::new(key, buf, event))
-    }
-
     /// Runs [`succeed`](Self::succeed) if the event belongs to this operation.
     ///
     /// # Safety
@@ -479,53 +420,6 @@ impl<B> OpTable<B> {
         Done::new(key, buf, event)
     }
 
-    /// Completes the operation of an event and parks its completion.
-    ///
-    /// Returns the resolution of [`complete`](Self::complete) if it is neither `Done` nor `Value`.
-    ///
-    /// # Safety
-    /// The requirements of [`complete`](Self::complete).
-    pub unsafe fn park(&self, event: &Event) -> Option<Resolution<'_, B>> {
-        self.count_event();
-        let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
-            Some((key, slot)) => (key, slot, self.checked(event, slot)),
-            // SAFETY: the caller keeps the requirements of `complete`.
-            None => match unsafe { self.other(event) } {
-                Other::Resolved(resolution) => return Some(resolution),
-                Other::Over(key, slot, event) | Other::Value(key, slot, event) => (key, slot, event),
-            },
-        };
-        // SAFETY: the caller guarantees completion.
-        unsafe { self.park_at(key.index(), slot, event) };
-        None
-    }
-
-    /// # Safety
-    /// The provider no longer uses the operation's buffer or scratch space.
-    #[inline]
-    unsafe fn park_at(&self, index: u32, slot: &Slot<B>, event: Event) {
-        // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
-        unsafe { slot.keep(event) };
-        slot.phase.set(Phase::Done);
-        self.push_parked(index, slot);
-        self.make_room();
-    }
-
-    fn parked_like(&self, slot: &Slot<B>) -> &List {
-        &self.parked[slot.kind.get().direction().list()]
-    }
-
-    fn push_parked(&self, index: u32, slot: &Slot<B>) {
-        self.parked_like(slot).push(&self.slots, index);
-        self.kept.set(true);
-        self.note_end(index);
-    }
-
-    #[inline(always)]
-    fn note_end(&self, index: u32) {
-        self.ends.set((self.ends.get().0.wrapping_add(1), index));
-    }
-
     pub(crate) const fn wanted(&self) -> &Cell<Option<Waker>> {
         &self.wanted
     }
@@ -547,52 +441,6 @@ impl<B> OpTable<B> {
         self.ends.get()
     }
 
-    pub(crate) fn parked_at(&self, index: u32) -> Option<OpKey> {
-        let slot = self.slot(index)?;
-        matches!(slot.phase.get(), Phase::Done | Phase::Owed).then(|| slot.key.get())
-    }
-
-    /// Returns `true` if a completion may be parked or events of closed endpoints may be queued.
-    #[inline(always)]
-    pub fn is_kept(&self) -> bool {
-        self.kept.get()
-    }
-
-    /// Sets the result of [`is_kept`](Self::is_kept) until the next completion is parked.
-    pub fn set_kept(&self, kept: bool) {
-        self.kept.set(kept);
-    }
-
-    /// Takes the oldest parked completion of this direction.
-    pub fn take_parked(&self, direction: Direction) -> Option<ParkedCompletion<B>> {
-        self.parked[direction.list()].first().map(|index| self.take_at(index))
-    }
-
-    /// Takes the completion of an operation.
-    pub fn take(&self, key: OpKey) -> Taken<B> {
-        match self.slot(key.index()) {
-            Some(slot) if slot.key.get() == key => match slot.phase.get() {
-                Phase::Done | Phase::Owed => match slot.kind.get() {
-                    Kind::Value => Taken::Unknown,
-                    _ => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
-                },
-                Phase::Draining | Phase::DrainingOwed => Taken::Draining,
-                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking | Phase::UsedUp | Phase::HeldAgain => {
-                    Taken::InFlight
-                }
-                Phase::Free
-                | Phase::Orphan
-                | Phase::Dropped
-                | Phase::Claimed
-                | Phase::Spare
-                | Phase::SpareUsedUp
-                | Phase::PostedValue
-                | Phase::Holds => Taken::Unknown,
-            },
-            _ => Taken::Unknown,
-        }
-    }
-
     /// Returns the kind of this table's contexts.
     #[inline]
     #[must_use]
@@ -612,15 +460,6 @@ impl<B> OpTable<B> {
     pub fn knows(&self, key: OpKey) -> bool {
         let is_there = |slot: &Slot<B>| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped);
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
-    }
-
-    pub(crate) fn parked_success(&self, key: OpKey) -> Option<bool> {
-        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
-        if !matches!(slot.phase.get(), Phase::Done | Phase::Owed) {
-            return None;
-        }
-        // SAFETY: the slot is `Done` or `Owed`: its event was kept.
-        Some(!unsafe { slot.kept() }.is_error())
     }
 
     pub(crate) fn is_under_way(&self, key: OpKey) -> bool {
@@ -663,25 +502,6 @@ impl<B> OpTable<B> {
             len: if slot.is_lent() { slot.lent.get() } else { 0 },
             context: self.context(slot, slot.key.get()),
         })
-    }
-
-    fn take_at(&self, index: u32) -> ParkedCompletion<B> {
-        let slot = self.own(index);
-        let key = slot.key.get();
-        // SAFETY: the slot is `Done` or `Owed`: its event was kept.
-        let event = unsafe { slot.kept() };
-        let parked = match slot.kind.get() {
-            Kind::Value => ParkedCompletion::Value(Self::fetched(slot, event)),
-            // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
-            _ => ParkedCompletion::Done(Done::new(key, unsafe { slot.empty() }, event)),
-        };
-        self.parked_like(slot).unlink(&self.slots, index);
-        if slot.phase.get() == Phase::Owed {
-            self.orphan(index);
-        } else {
-            self.release(index, slot);
-        }
-        parked
     }
 }
 

@@ -4,13 +4,12 @@
 
 use core::mem::ManuallyDrop;
 
-use super::slot::Cancelled;
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
 
-/// If its submission is refused, [take it back](OpTable::take_back).
+/// Buffer lent from its slot. If its submission is refused, [take it back](OpTable::take_back).
 #[must_use]
 pub(crate) struct Lending<'t, B, L = Lent> {
     pub(crate) lent: L,
@@ -18,101 +17,57 @@ pub(crate) struct Lending<'t, B, L = Lent> {
     pub(crate) slot: &'t Slot<B>,
 }
 
-impl<B> OpTable<B> {
+impl<B: Buffer> OpTable<B> {
     /// Moves `buf` into a slot, lends it, and passes the lent memory to `submit`.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`,
     /// with the buffer.
-    #[inline]
     pub fn post(
         &self,
         endpoint: u16,
         kind: Kind,
         buf: B,
         submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let lending = self.lend(endpoint, kind, buf)?;
-        let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending.slot, submitted)
+    ) -> Result<OpKey, Rejected<B>> {
+        let Lending { lent, context, slot } = self.lend(endpoint, kind, buf)?;
+        match submit(&lent, context) {
+            Ok(()) => Ok(slot.key()),
+            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
+        }
     }
 
-    /// Posts a buffer that may lend several ranges, like [`post`](Self::post).
-    ///
-    /// # Errors
-    /// The errors of [`post`](Self::post).
-    pub fn post_pieces(
-        &self,
-        endpoint: u16,
-        kind: Kind,
-        buf: B,
-        submit: impl FnOnce(&IoVecs, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let lend = |buf: &mut B| {
+    #[inline(always)]
+    pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>> {
+        let (key, slot, lent) = self.fill_slot(buf, B::lend)?;
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        slot.lent.set(lent.len());
+        if kind == Kind::MultiReceive {
+            slot.begin_filling(lent.ptr());
+        } else {
+            slot.phase.set(Phase::Posted);
+        }
+        Ok(Lending { lent, context: self.context(slot, key), slot })
+    }
+
+    /// [`lend`](Self::lend) for a buffer that may lend several ranges.
+    pub(crate) fn lend_pieces(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B, IoVecs>, Rejected<B>> {
+        let (key, slot, lent) = self.fill_slot(buf, |buf| {
             let mut pieces = IoVecs::default();
             buf.lend_pieces(&mut pieces);
             pieces
-        };
-        let posted = |slot: &Slot<B>, pieces: &IoVecs| {
-            slot.lent.set(pieces.total().unwrap_or(usize::MAX));
-            slot.phase.set(Phase::Posted);
-        };
-        let lending = self.lend_as(endpoint, kind, buf, (lend, posted))?;
-        let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending.slot, submitted)
+        })?;
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        slot.lent.set(lent.total().unwrap_or(usize::MAX));
+        slot.phase.set(Phase::Posted);
+        Ok(Lending { lent, context: self.context(slot, key), slot })
     }
 
-    /// Posts a receive that takes several messages, like [`post`](Self::post).
-    ///
-    /// # Errors
-    /// The errors of [`post`](Self::post).
-    pub fn post_multi(
-        &self,
-        endpoint: u16,
-        buf: B,
-        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let filling = |slot: &Slot<B>, lent: &Lent| {
-            slot.lent.set(lent.len());
-            slot.start.set(lent.ptr());
-            slot.pieces.set(0);
-            slot.set_cancelled(Cancelled::No);
-            slot.phase.set(Phase::Filling);
-        };
-        let lending = self.lend_as(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling))?;
-        let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending.slot, submitted)
-    }
-
+    /// Moves `buf` into a free slot, and lends it there.
     #[inline(always)]
-    pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let posted = |slot: &Slot<B>, lent: &Lent| {
-            slot.lent.set(lent.len());
-            slot.phase.set(Phase::Posted);
-        };
-        self.lend_as(endpoint, kind, buf, (Buffer::lend, posted))
-    }
-
-    #[inline(always)]
-    fn lend_as<L>(
-        &self,
-        endpoint: u16,
-        kind: Kind,
-        buf: B,
-        (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
-    ) -> Result<Lending<'_, B, L>, Rejected<B>> {
+    fn fill_slot<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> Result<(OpKey, &Slot<B>, L), Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { buf, error: self.no_slot() });
         };
@@ -121,25 +76,15 @@ impl<B> OpTable<B> {
         // up.
         let lent = unsafe { slot.fill(buf, lend) };
         let _ = ManuallyDrop::new(held);
-
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
-        begin(slot, &lent);
-        Ok(Lending { lent, context: self.context(slot, key), slot })
+        Ok((key, slot, lent))
     }
+}
 
-    fn settle(&self, slot: &Slot<B>, submitted: Result<(), PostError>) -> Result<OpKey, Rejected<B>> {
-        match submitted {
-            Ok(()) => Ok(slot.key.get()),
-            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
-        }
-    }
-
-    /// Ends a refused operation, in a slot of this table. Rule 2 relies on the submitter: it never
-    /// reports a post as refused that the provider has accepted.
+impl<B> OpTable<B> {
+    /// Takes the buffer of a [lending](Lending) that was not submitted.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();
-        // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post did not lend it.
+        // SAFETY: rule 2: `fill_slot` wrote the buffer, and the refused post did not lend it.
         let buf = unsafe { slot.empty() };
         self.release(slot.key.get().index(), slot);
         buf

@@ -131,6 +131,14 @@ impl<B> Slot<B> {
         key
     }
 
+    /// Begins a multi-receive.
+    pub(super) fn begin_filling(&self, start: NonNull<u8>) {
+        self.start.set(start);
+        self.pieces.set(0);
+        self.set_cancelled(Cancelled::No);
+        self.phase.set(Phase::Filling);
+    }
+
     pub(super) const SPACE: usize = core::mem::offset_of!(Self, room);
 
     #[inline]

@@ -69,7 +69,7 @@ pub(super) fn write_by(
 
 /// # Safety
 /// `bytes` is valid for writes during the call.
-#[inline]
+#[inline(always)]
 unsafe fn read(
     net: &Net,
     port: &EndpointState,
@@ -293,7 +293,7 @@ impl SoftEndpoint<'_> {
 
 // SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> Rma for Soft<'n> {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.

@@ -15,7 +15,7 @@ use crate::soft::shared::copy::{
 };
 use crate::soft::shared::list::NIL;
 use crate::transport::{Event, Msg, Refusal};
-use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
@@ -284,11 +284,11 @@ pub(crate) unsafe fn receive_msg(
     port: &EndpointState,
     kind: CompletionFlags,
     msg: &Msg<'_>,
-    tag: TagMatch,
+    want: Want,
     min_left: usize,
 ) -> Result<(), Refusal> {
     at_most(receive_limit(net.attr.rx_depth), msg.pieces)?;
-    let (want, room) = (Want { tag, source: msg.address }, RecvBuffer::first_of(msg, min_left));
+    let room = RecvBuffer::first_of(msg, min_left);
     if msg.pieces.len() > 1 {
         // SAFETY: the caller guarantees the buffers.
         return unsafe { post_scattered(net, port.own(), kind, (want, room), msg) };

@@ -19,7 +19,7 @@ impl Buffered {
         let context = Context::space(self.context.cast());
         let msg = Msg { address: FabricAddr::UNSPEC, pieces, data: None, context, flags };
         // SAFETY: what is lent outlives the event; the context is the provider's own.
-        retry(|| (), || unsafe { T::recvmsg(endpoint, &msg) });
+        retry(|| (), || unsafe { T::recvmsg(endpoint, &msg, None) });
     }
 }
 
@@ -45,7 +45,7 @@ fn next(cq: &Queue) -> CqTaggedEntry {
 fn arrives(cq: &Queue, endpoint: &Endpoint<Local>, own: FabricAddr, sent: &[u8]) -> Buffered {
     let from = crate::raw::source(sent);
     // SAFETY: the bytes outlive the message, which is claimed or discarded by the caller; words are no pointers.
-    retry(|| assert!(read(cq).is_none()), || unsafe { T::send(endpoint, own, &from, None, word(2)) });
+    retry(|| assert!(read(cq).is_none()), || unsafe { T::send(endpoint, own, &from, None, None, word(2)) });
     let entry = next(cq);
     Buffered { entry, context: entry.op_context.cast() }
 }

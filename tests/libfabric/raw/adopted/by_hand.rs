@@ -6,7 +6,7 @@ use std::ptr;
 use loom_core::transport::connected::Notice;
 use loom_core::transport::{
     AddressVectors, Closing, CompletionQueues, Connected, Counters, Endpoints, Fabrics, InFlight, MemoryRegions,
-    MrAttr, TaggedMessages,
+    Messages, MrAttr,
 };
 use loom_core::vocabulary::{Access, CmData, CqFormat, MemoryKey};
 use loom_fabric::ofi::{Counter, Cq, Eq, Fabric, Mr, RawInfo};
@@ -126,10 +126,10 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         let nothing = || assert_eq!(unsafe { rx.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
         // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
         retry(nothing, || unsafe {
-            T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1))
+            T::recv(&endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(TAG)), word(1))
         });
         // SAFETY: as above; the peer is in the vector.
-        retry(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, Some(DATA), TAG, word(2)) });
+        retry(nothing, || unsafe { T::send(&endpoint, own, &from, Some(TAG), Some(DATA), word(2)) });
         let (end, mut of_rx, mut of_tx) = (Instant::now() + LIMIT, 0, None);
         while of_rx == 0 || of_tx.is_none() {
             assert!(Instant::now() < end, "{of_rx} and {of_tx:?}");

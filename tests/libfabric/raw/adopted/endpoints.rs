@@ -99,9 +99,9 @@ fn sends(
     let (sent, mut room) = (pattern(41, 100), vec![0; 100]);
     let (lent, target) = (crate::raw::source(&sent), crate::raw::target(&mut room));
     // SAFETY: the bytes outlive the operations, whose message is waited for below; words are no pointers.
-    retry(|| (), || unsafe { T::recv(into, FabricAddr::UNSPEC, &target, word(1)) });
+    retry(|| (), || unsafe { T::recv(into, FabricAddr::UNSPEC, &target, None, word(1)) });
     // SAFETY: as above; the peer is in the vector.
-    retry(|| (), || unsafe { T::send(from, to, &lent, None, word(2)) });
+    retry(|| (), || unsafe { T::send(from, to, &lent, None, None, word(2)) });
     let (mut of_rx, mut of_tx) = (0, 0);
     let mut idle = None;
     // What is not to come would come soon after the rest.

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use loom_core::info::{Hints, Info};
-use loom_core::transport::TaggedMessages;
+use loom_core::transport::Messages;
 use loom_core::vocabulary::{
     Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,
 };
@@ -141,9 +141,9 @@ fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, Fabr
     };
     let (lent, target) = (super::source(&sent), super::target(&mut room));
     // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
-    retry(nothing, || unsafe { T::tagged_recv(into, FabricAddr::UNSPEC, &target, TagMatch::exact(TAG), word(1)) });
+    retry(nothing, || unsafe { T::recv(into, FabricAddr::UNSPEC, &target, Some(TagMatch::exact(TAG)), word(1)) });
     // SAFETY: as above; the peer is in the vector.
-    retry(nothing, || unsafe { T::tagged_send(from, to, &lent, Some(DATA), TAG, word(2)) });
+    retry(nothing, || unsafe { T::send(from, to, &lent, Some(TAG), Some(DATA), word(2)) });
     let mut found = Vec::new();
     while found.len() < 2 {
         assert!(Instant::now() < end, "{found:?}");

@@ -3,7 +3,7 @@
 use std::ptr;
 
 use loom_core::transport::connected::Notice;
-use loom_core::transport::{Connected, Counters, TaggedMessages};
+use loom_core::transport::{Connected, Counters, Messages};
 use loom_core::vocabulary::{CmData, Counted};
 use loom_fabric::ofi::{Counter, Eq, WaitSet};
 
@@ -69,10 +69,10 @@ fn a_wait_set_sleeps_on_a_counter() {
         let nothing = || assert_eq!(unsafe { cq.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
         // SAFETY: the bytes outlive the endpoint's operations; words are no pointers.
         retry(nothing, || unsafe {
-            T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1))
+            T::recv(&endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(TAG)), word(1))
         });
         // SAFETY: as above; the peer is in the vector.
-        retry(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, None, TAG, word(2)) });
+        retry(nothing, || unsafe { T::send(&endpoint, own, &from, Some(TAG), None, word(2)) });
         // SAFETY: the counter is open.
         sleep_until(&set, || unsafe { T::counter_read(&counter) } == Ok(1));
         println!("{provider}: slept until a message was counted (and for nothing: {woken})");

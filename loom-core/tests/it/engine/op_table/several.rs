@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 
 use loom_core::completion::Claim;
-use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken};
+use loom_core::engine::op_table::{
+    ContextKind, Direction, Kind, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken,
+};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -197,10 +199,8 @@ impl<const N: usize> World<N> {
                     seen = (context.addr(), lent.ptr().addr().get());
                     Ok(())
                 };
-                let result = match what {
-                    What::Multi => self.table.post_multi(endpoint, buf, submit),
-                    _ => self.table.post(endpoint, kind(Direction::Receive), buf, submit),
-                };
+                let kind = if what == What::Multi { Kind::MultiReceive } else { kind(Direction::Receive) };
+                let result = self.table.post(endpoint, kind, buf, submit);
                 (result.map_err(|rejected| rejected.error), Some(buffer))
             }
         };

@@ -13,7 +13,7 @@ use loom_core::info::{Info, Nic};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
-    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -399,23 +399,12 @@ unsafe impl MemoryRegions for Watched {
 // SAFETY: as for `Transport`.
 unsafe impl Messages for Watched {
     answers! {
-        fn send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn recv(&Self::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn sendmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn recvmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
-    }
-}
-
-// SAFETY: as for `Transport`.
-unsafe impl TaggedMessages for Watched {
-    answers! {
-        fn tagged_send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Tag, Context) -> Result<(), Refusal> =
+        fn send(&Self::Endpoint, FabricAddr, &Lent, Option<Tag>, Option<ImmediateData>, Context) -> Result<(), Refusal> =
             Err(NO_POSTS);
-        fn tagged_recv(&Self::Endpoint, FabricAddr, &Lent, TagMatch, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn tagged_sendmsg(&Self::Endpoint, &Msg<'_>, Tag) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn tagged_recvmsg(&Self::Endpoint, &Msg<'_>, TagMatch) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> =
+        fn recv(&Self::Endpoint, FabricAddr, &Lent, Option<TagMatch>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn sendmsg(&Self::Endpoint, &Msg<'_>, Option<Tag>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn recvmsg(&Self::Endpoint, &Msg<'_>, Option<TagMatch>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<Tag>, Option<ImmediateData>) -> Result<(), Refusal> =
             Err(NO_POSTS);
     }
 }

@@ -62,7 +62,7 @@ fn a_context_that_is_written_to_meanwhile_is_noticed() {
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
             // SAFETY: the endpoint is open, nothing is lent, and the space stays.
-            unsafe { Soft::recv(endpoint.raw(), FabricAddr::UNSPEC, &nothing, Context::space(space)) }.unwrap();
+            unsafe { Soft::recv(endpoint.raw(), FabricAddr::UNSPEC, &nothing, None, Context::space(space)) }.unwrap();
             // SAFETY: nobody else uses it at the moment.
             unsafe { (*space)[word] ^= 1 };
             endpoint.inject(me, &[]).unwrap();

@@ -1,6 +1,6 @@
 //! Multi-receives: rule 8.
 
-use loom_core::engine::op_table::{ContextKind, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Kind, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -20,7 +20,7 @@ struct Posted {
 fn post(table: &OpTable<Counted>, endpoint: u16, buf: Counted) -> Posted {
     let (mut context, mut start) = (0, 0);
     let key = table
-        .post_multi(endpoint, buf, |lent, given| {
+        .post(endpoint, Kind::MultiReceive, buf, |lent, given| {
             (context, start) = (given.addr(), lent.ptr().addr().get());
             Ok(())
         })
@@ -289,10 +289,10 @@ fn buffers_are_dropped_with_the_table_while_pieces_are_forgotten() {
 fn a_refused_multi_receive_gives_its_buffer_back() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     let ledger = Ledger::new();
-    let rejected = table.post_multi(0, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
+    let rejected = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
     assert_eq!(rejected.error, PostError::Again);
     let op = post(&table, 0, rejected.buf);
-    let full = table.post_multi(0, ledger.buffer(4), |_, _| panic!("there is no slot")).unwrap_err();
+    let full = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| panic!("there is no slot")).unwrap_err();
     assert_eq!(full.error, PostError::Full);
     drop(done(complete(&table, &op.release())));
     drop(full);

@@ -1,0 +1,161 @@
+//! [`Limits`] of an endpoint's posts.
+
+use super::options::CompletionLevel;
+use crate::buffer::Lent;
+use crate::cq::ReceiveMode;
+use crate::domain::DomainInner;
+use crate::error::PostError;
+use crate::info::{Info, Prefixes};
+use crate::transport::{ProviderQuirks, Transport};
+use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
+
+/// Limits of posts.
+#[expect(unnameable_types, reason = "an argument of hidden methods")]
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Capabilities that posts may not require.
+    lacking: Caps,
+    pub(super) quirks: ProviderQuirks,
+    pub(super) inject_size: usize,
+    /// Injects of at least this length need a prefix, or are too long.
+    pub(super) inject_end: usize,
+    pub(super) max_msg_size: usize,
+    cq_data_size: usize,
+    pub(super) tx_iov_limit: usize,
+    pub(super) rx_iov_limit: usize,
+    pub(super) rma_iov_limit: usize,
+    /// Default flags of sends and writes.
+    pub(super) tx_flags: OpFlags,
+    pub(super) prefixes: Prefixes,
+    /// Buffers must be registered.
+    pub(super) local: bool,
+    /// Peers' writes consume receives.
+    pub(super) consumes: bool,
+    pub(super) extra_checks: bool,
+    /// Sends, reads and writes need not report success.
+    pub(super) selective: bool,
+}
+
+/// Maximum bytes, on the stack, of an inject with a prefix.
+pub(super) const INJECT_ROOM: usize = 1024;
+
+impl Limits {
+    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainInner<T>, receive_mode: ReceiveMode) -> Self {
+        let attributes = info.attributes();
+        let elsewhere = match receive_mode {
+            ReceiveMode::Through(_) | ReceiveMode::OfWrites(_) | ReceiveMode::Nowhere => Caps::RECV,
+            // Providers that support tags with shared contexts crash when an unmatched tagged
+            // message arrives.
+            ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
+            ReceiveMode::Itself => Caps::empty(),
+        };
+        let consumes = info.consumes_receives();
+        let prefixes = info.prefixes();
+        // libfabric does not define where prefixes lie in a multi-receive buffer, or how much of it
+        // a write consumes.
+        let multi = Caps::MULTI_RECV.union(Caps::TAGGED_MULTI_RECV);
+        let without = if prefixes.rx > 0 || consumes { multi } else { Caps::empty() };
+        let (inject_size, inject_end) = match prefixes.tx {
+            0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
+            size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
+        };
+        // An info without a name comes from a request, and only the domain's info has reliable
+        // capabilities.
+        let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
+        // The domain may require registration even if the info does not.
+        let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
+        Limits {
+            // From the domain's info: `sockets` omits the provider name from the info of a
+            // connection request.
+            quirks: T::quirks(domain.info().raw()),
+            lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
+            inject_size,
+            inject_end,
+            max_msg_size: attributes.endpoint.max_msg_size,
+            cq_data_size: attributes.domain.cq_data_size,
+            tx_iov_limit: attributes.tx.iov_limit,
+            rx_iov_limit: attributes.rx.iov_limit,
+            rma_iov_limit: attributes.tx.rma_iov_limit,
+            tx_flags: attributes.tx.op_flags,
+            prefixes,
+            local,
+            consumes,
+            extra_checks: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
+            selective: false,
+        }
+    }
+
+    /// Granted capabilities of posts.
+    pub(super) const fn caps(&self) -> Caps {
+        self.lacking.complement()
+    }
+
+    pub(super) const fn cq_data_size(&self) -> usize {
+        self.cq_data_size
+    }
+
+    #[inline]
+    pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
+        let missing = caps.intersection(self.lacking);
+        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
+    }
+
+    /// Checks lent device memory. It must always be registered: the descriptor identifies the
+    /// device.
+    #[cold]
+    pub(super) fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
+        if self.lacking.contains(Caps::HMEM) {
+            return Err(PostError::DeviceMemory);
+        }
+        if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
+    }
+
+    /// Checks that memory is registered where buffers must be.
+    pub(super) fn takes_unregistered(&self, lent: &Lent) -> Result<(), PostError> {
+        let missing = self.local && lent.descriptor().is_none() && lent.len() > 0;
+        if missing { Err(PostError::NotRegistered) } else { Ok(()) }
+    }
+
+    /// Prepends the required prefix to the bytes of an inject. Without one the bytes are too long.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
+        let (needed, limit) = (self.prefixes.tx, self.inject_size);
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let mut room = [0; INJECT_ROOM];
+        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
+        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
+        Ok(room)
+    }
+
+    #[inline(always)]
+    pub(super) fn admit(&self, caps: Caps, data: Option<ImmediateData>) -> Result<(), PostError> {
+        self.granted(caps)?;
+        match data {
+            Some(data) if !data.fits(self.cq_data_size) => {
+                Err(PostError::DataWidth { limit: self.cq_data_size }.cold())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the source of an untagged message: directed receives require a provider where they
+    /// work.
+    #[inline]
+    pub(super) fn directs(&self, from: FabricAddr) -> Result<FabricAddr, PostError> {
+        if from == FabricAddr::UNSPEC || self.quirks.directed_recv {
+            Ok(from)
+        } else {
+            Err(PostError::NotGranted(Caps::DIRECTED_RECV).cold())
+        }
+    }
+
+    /// Adds the default flags, which flags of a call would override. A completion level in `flags`
+    /// replaces the default.
+    pub(super) fn with_default(&self, flags: OpFlags) -> OpFlags {
+        let other = flags.intersects(CompletionLevel::ALL);
+        flags | if other { self.tx_flags.difference(CompletionLevel::ALL) } else { self.tx_flags }
+    }
+}
