@@ -442,7 +442,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
         // `validate` has checked the whole buffer as a target only.
-        opened.lendable(lent, Use::Source)?;
+        opened.check_range(lent, Use::Source)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }
