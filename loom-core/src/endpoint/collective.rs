@@ -7,8 +7,8 @@ use core::fmt;
 use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
+use super::op::{Op, Use};
 use super::opened::Opened;
-use super::post::{Op, Use};
 use crate::atomic::Element;
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::collective::{Collective, ReduceOp};

@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
+use super::op::Op;
 use super::options::RecvOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};

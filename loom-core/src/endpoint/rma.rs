@@ -6,8 +6,9 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::op::Op;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{Op, rma_target};
+use super::post::rma_target;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};

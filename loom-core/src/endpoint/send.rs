@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::op::Op;
 use super::options::SendOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};

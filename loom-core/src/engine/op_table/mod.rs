@@ -42,12 +42,12 @@
 mod closing;
 mod done;
 mod inline_atomic;
+mod lending;
 mod list;
 mod multi;
 mod operation;
 mod parked;
 mod peek;
-mod post;
 mod rx_cq_data;
 mod slot;
 
@@ -58,6 +58,7 @@ use core::task::Waker;
 
 pub use self::done::{Done, OpError, Received, Transfer};
 pub use self::inline_atomic::{Fetched, LentValues};
+pub(crate) use self::lending::Lending;
 use self::list::{List, NONE};
 use self::multi::Filled;
 pub(crate) use self::multi::Message;
@@ -65,7 +66,6 @@ pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::parked::{ParkedCompletion, Taken};
 pub use self::peek::{Claim, Found, Peek};
-pub(crate) use self::post::Lending;
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::transport::{Context, Event};
