@@ -43,6 +43,7 @@ mod kind;
 mod limits;
 mod msg_endpoint;
 mod multicast;
+mod op;
 mod opened;
 mod options;
 mod park;

@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
+use super::op::Op;
 use super::options::RecvOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
@@ -355,7 +355,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
             let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
-            let lent = opened.checked(lent, Op::Recv { tag }, context, address)?;
+            let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };

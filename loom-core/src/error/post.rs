@@ -127,7 +127,8 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Returns `true` if the same post may succeed after completions were taken.
+    /// Returns `true` for `Full`, `Kept` and `Again`: the same post may succeed after the queue was
+    /// polled and completions were taken.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Kept | PostError::Again)
@@ -162,7 +163,7 @@ impl PostError {
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::UnknownClaim => f.write_str("the message was already fetched or discarded, or was claimed through another endpoint"),
             PostError::NotMember => f.write_str("no member of the group has the root's rank"),
             PostError::ForeignObject => {
                 f.write_str("the endpoint is of another queue than the deferred work, or a counter of another domain")
@@ -174,14 +175,14 @@ impl fmt::Display for PostError {
             PostError::Misaligned { size } => write!(f, "the peer's memory is not aligned to elements of {size} bytes"),
             PostError::TooManyElements { limit } => write!(f, "an atomic operation takes at most {limit} elements"),
             PostError::ForeignOperation => f.write_str("the atomic operation was granted by another domain"),
-            PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
+            PostError::NotRegistered => f.write_str("the buffer is not registered: use a registered buffer"),
             PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
             PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
             PostError::MaskedTag => f.write_str(
-                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use `loom_tagged`",
+                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use the package loom-fabric-tagged",
             ),
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Kept => f.write_str(
@@ -234,7 +235,7 @@ impl Error for PostError {
 /// # let bob = cq.endpoint(&av)?;
 /// let first = bob.recv(Source::Any, vec![0; 5])?;
 /// let mut room = vec![0; 64];
-/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
+/// // While the queue is full: free the slot, and post the same buffer again.
 /// loop {
 ///     match bob.recv(Source::Any, room) {
 ///         Ok(_) => break,
@@ -250,7 +251,7 @@ impl Error for PostError {
 pub struct Rejected<B, E = PostError> {
     /// The unchanged buffer.
     pub buf: B,
-    /// The error.
+    /// Reason of the refusal.
     pub error: E,
 }
 

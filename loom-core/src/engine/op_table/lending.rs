@@ -92,7 +92,7 @@ impl<B> OpTable<B> {
 
     #[inline]
     pub(super) fn context(&self, slot: &Slot<B>, key: OpKey) -> Context {
-        match self.kind {
+        match self.contexts {
             ContextKind::Word => Context::word(key.word()),
             ContextKind::Space => Context::space(slot.space()),
         }
