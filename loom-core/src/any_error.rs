@@ -68,7 +68,7 @@ pub enum Error {
     Invalid(&'static str),
     /// A name in the hints is unknown.
     Unknown {
-        /// Kind of the name: provider, host.
+        /// Kind of the name: provider, fabric, domain, host, service.
         what: &'static str,
         /// The name.
         name: Excerpt,
