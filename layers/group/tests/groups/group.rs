@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::FetchOp;
+use loom_core::cq::CqError;
 use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
@@ -301,6 +302,28 @@ fn messages_are_exchanged_with_every_peer() {
         assert_eq!(places[usize::from(number) * 2].outcome().buf().unwrap(), &[number + 10]);
     }
     assert!(matches!(places[6].outcome(), Outcome::Empty));
+}
+
+/// Slots held by receives in flight, and by completions that the program has not taken.
+#[test]
+fn an_exchange_without_free_slots_takes_no_work() {
+    let World { hub, peers, .. } = world(1, 3);
+    let held = [0, 1].map(|_| hub.recv(PeerIndex(0), vec![0; 1]).unwrap());
+    let mut places = places(2);
+    let mut work = core::iter::once((PeerIndex(0), vec![1], vec![0; 1]));
+    assert_eq!(hub.exchange(work.by_ref(), &mut places, PATIENCE), Err(CqError::Full));
+    for number in [10, 11, 12] {
+        peers[0].send(&[number]);
+    }
+    hub.cq().progress().unwrap();
+    assert_eq!(hub.exchange(work.by_ref(), &mut places, PATIENCE), Err(CqError::Full));
+    assert!(places.iter().all(|place| matches!(place.outcome(), Outcome::Empty)));
+    for (key, number) in held.into_iter().zip([10, 11]) {
+        assert_eq!(hub.cq().finish(key, PATIENCE).unwrap().into_buf(), [number]);
+    }
+    let summary = hub.exchange(work, &mut places, PATIENCE).unwrap();
+    assert_eq!((summary.done, summary.is_complete()), (2, true));
+    assert_eq!((places[0].take_buf(), peers[0].receive()), (Some(vec![12]), vec![1]));
 }
 
 #[test]
