@@ -193,7 +193,7 @@ impl From<DriveError> for Error {
 /// # Ok::<_, Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Driving<D> {
+pub struct DriveTask<D> {
     // First field: dropped before the queues close the descriptors.
     descriptors: Vec<AsyncFd<Borrowed>>,
     drive: D,
@@ -218,7 +218,7 @@ pub struct Driving<D> {
 ///
 /// # Panics
 /// Panics in a sleeping mode outside a runtime with `enable_io` and `enable_time`.
-pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveError> {
+pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<DriveTask<D>, DriveError> {
     let mut descriptors = Vec::new();
     if mode != Mode::Busy {
         let mut added = Ok(());
@@ -231,7 +231,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
         })?;
         added.map_err(DriveError::Runtime)?;
     }
-    Ok(Driving { descriptors, drive, mode, busy: None, nap: None })
+    Ok(DriveTask { descriptors, drive, mode, busy: None, nap: None })
 }
 
 /// Drives during a future and returns its output, as one task of the runtime.
@@ -289,9 +289,9 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
     .await
 }
 
-impl<D> Unpin for Driving<D> {}
+impl<D> Unpin for DriveTask<D> {}
 
-impl<D: Sleepable> Driving<D> {
+impl<D: Sleepable> DriveTask<D> {
     /// Returns `false` if the mode now sleeps, and `cx` will be woken.
     fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, DriveError> {
         let events = self.drive.turn(BUDGET);
@@ -334,7 +334,7 @@ impl<D: Sleepable> Driving<D> {
     }
 }
 
-impl<D: Sleepable> Future for Driving<D> {
+impl<D: Sleepable> Future for DriveTask<D> {
     type Output = Result<Infallible, DriveError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -345,9 +345,9 @@ impl<D: Sleepable> Future for Driving<D> {
     }
 }
 
-impl<D: fmt::Debug> fmt::Debug for Driving<D> {
+impl<D: fmt::Debug> fmt::Debug for DriveTask<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driving").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("DriveTask").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
     }
 }
 
