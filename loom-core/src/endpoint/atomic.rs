@@ -567,7 +567,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
         let caps = Opened::<T, B>::with_fence(caps(atomic), flags);
         if let Err(error) = self.opened.granted(caps, None) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let (index, kind) = (self.opened.index(), kind(atomic.form).kind());
         self.opened.cq().ops().post_pieces(index, kind, buf, |pieces, context| {

@@ -65,8 +65,7 @@ pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, Multicas
 pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::options::{AtomicOptions, CompletionLevel, ReadOptions, RecvOptions, SendOptions};
-pub(crate) use self::park::NOT_PARKED;
-pub use self::park::{ParkError, Parked};
+pub use self::park::Parked;
 use self::post::Limits;
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
@@ -75,7 +74,6 @@ use crate::av::Av;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
-pub use crate::eq::Refused;
 use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};

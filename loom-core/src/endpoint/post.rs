@@ -213,7 +213,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         buf: B,
     ) -> Result<Posting<'_, T, B>, Rejected<B>> {
         if let Err(error) = self.granted(caps, data) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
         // After the buffer's own code (rule 6 of the op table), which may remove the peer.
@@ -227,7 +227,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             },
             Err(error) => error,
         };
-        Err(Rejected { buf: self.take_back(lending.slot), error })
+        Err(Rejected { value: self.take_back(lending.slot), error })
     }
 
     /// Returns the key of an operation in flight, or a refused one's buffer.
@@ -239,7 +239,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     ) -> Result<OpKey, Rejected<B>> {
         match submitted {
             Ok(()) => Ok(posting.slot.key()),
-            Err(error) => Err(Rejected { buf: self.take_back(posting.slot), error }),
+            Err(error) => Err(Rejected { value: self.take_back(posting.slot), error }),
         }
     }
 
@@ -308,7 +308,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         // Rule 7 of the op table.
         let flags = flags | OpFlags::COMPLETION;
         if let Err(error) = self.granted(caps, data) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         self.cq().ops().post_pieces(self.index(), purpose.kind(), buf, |pieces, context| {
             // After the buffer's own code (rule 6 of the op table), which may remove the peer.

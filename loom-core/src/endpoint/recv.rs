@@ -176,7 +176,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let limits = self.limits();
         if !limits.quirks.multi_recv && limits.granted(required_caps::MULTI_RECV).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.multi_recv_unchecked(from, buf) }
@@ -256,7 +256,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let limits = self.limits();
         if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::TAGGED_MULTI_RECV).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }
@@ -304,7 +304,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let opened = &self.opened;
         if let Err(error) = opened.granted(caps, None) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
             // After the buffer's own code (rule 6 of the op table), which may remove the peer.

@@ -1,4 +1,4 @@
-//! [`PostError`], and [`Rejected`], which returns the buffer.
+//! [`PostError`].
 
 use core::error::Error;
 use core::fmt;
@@ -219,62 +219,5 @@ impl Error for PostError {
             PostError::Errno(errno) => Some(errno),
             _ => None,
         }
-    }
-}
-
-/// A refused post.
-///
-/// ```
-/// use loom_core::error::Rejected;
-/// use loom_core::{Av, Cq, Domain, Source};
-///
-/// # fixture::domain!(network, domain);
-/// # let av = Av::open(&domain, 2)?;
-/// # let cq = Cq::open(&domain, 1)?;
-/// # let bob = cq.endpoint(&av)?;
-/// let first = bob.recv(Source::Any, vec![0; 5])?;
-/// let mut room = vec![0; 64];
-/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
-/// loop {
-///     match bob.recv(Source::Any, room) {
-///         Ok(_) => break,
-///         Err(Rejected { buf, error }) if error.is_transient() => room = buf,
-///         Err(Rejected { error, .. }) => return Err(error.into()),
-///     }
-///     bob.cancel(first)?;
-///     cq.poll()?;
-/// }
-/// assert_eq!(cq.in_flight(), 1);
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub struct Rejected<B, E = PostError> {
-    /// The unchanged buffer.
-    pub buf: B,
-    /// The error.
-    pub error: E,
-}
-
-impl<B, E: fmt::Debug> fmt::Debug for Rejected<B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<B, E: fmt::Display> fmt::Display for Rejected<B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<B, E: Error> Error for Rejected<B, E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
-    }
-}
-
-/// Drops the buffer, for `?` in functions whose error cannot borrow.
-impl<B> From<Rejected<B>> for PostError {
-    fn from(rejected: Rejected<B>) -> Self {
-        rejected.error
     }
 }

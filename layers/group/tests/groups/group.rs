@@ -10,7 +10,7 @@ use loom_core::error::PostError;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Access;
 use loom_core::{Av, Binding, Completion, Cq, Domain, Endpoint, Errno, Mr, Source, Spins, Tag};
-use loom_group::{Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Request};
+use loom_group::{ConnectError, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Request};
 
 type Bytes = Vec<u8>;
 type Fabric = Soft<'static>;
@@ -142,9 +142,9 @@ fn a_number_that_is_no_members_is_refused_and_the_buffer_comes_back() {
     let World { hub, peers, .. } = world(2, 16);
     for peer in [PeerIndex(2), PeerIndex(3), PeerIndex(u32::MAX)] {
         let refused = hub.send(peer, vec![1, 2]).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::UnknownPeer, vec![1, 2]));
+        assert_eq!((refused.error, refused.value), (PostError::UnknownPeer, vec![1, 2]));
         let refused = hub.tagged_recv(peer, Tag(1), vec![3]).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::UnknownPeer, vec![3]));
+        assert_eq!((refused.error, refused.value), (PostError::UnknownPeer, vec![3]));
         assert_eq!(hub.inject(peer, b"x"), Err(PostError::UnknownPeer));
     }
     let mut places = places(3);
@@ -181,8 +181,8 @@ fn a_group_that_does_not_connect_is_given_back_and_names_the_peer() {
     let prepared = Prepared::<_, Bytes, _>::open(&domain, 1, 8).unwrap();
     let address = prepared.address().unwrap();
     let failed = prepared.connect([&address, &address]).unwrap_err();
-    assert_eq!((failed.peer, failed.error), (PeerIndex(1), PeerError::NoSuchPlace));
-    let group = failed.prepared.connect([&address]).unwrap();
+    assert_eq!(failed.error, ConnectError { peer: PeerIndex(1), error: PeerError::NoSuchPlace });
+    let group = failed.value.connect([&address]).unwrap();
     group.inject(PeerIndex(0), b"me").unwrap();
 }
 
@@ -272,7 +272,7 @@ fn requests_of_a_scope_are_looked_at_one_by_one() {
     hub.scope(&mut places, |scope| {
         let [one, other] = [0, 1].map(|peer| scope.recv(PeerIndex(peer), vec![0; 2]).unwrap());
         let full = scope.send(PeerIndex(0), vec![5]).unwrap_err();
-        assert_eq!((full.error, full.buf), (PostError::Full, vec![5]));
+        assert_eq!((full.error, full.value), (PostError::Full, vec![5]));
         peers[1].send(b"hi");
         for _ in 0..100 {
             scope.turn().unwrap();

@@ -114,7 +114,7 @@ impl<B> OpTable<B> {
         (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
     ) -> Result<Lending<'_, B, L>, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
-            return Err(Rejected { buf, error: self.no_slot() });
+            return Err(Rejected { value: buf, error: self.no_slot() });
         };
         let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans
@@ -131,7 +131,7 @@ impl<B> OpTable<B> {
     fn settle(&self, slot: &Slot<B>, submitted: Result<(), PostError>) -> Result<OpKey, Rejected<B>> {
         match submitted {
             Ok(()) => Ok(slot.key.get()),
-            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
+            Err(error) => Err(Rejected { value: self.take_back(slot), error }),
         }
     }
 
