@@ -477,7 +477,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ) -> Result<OpKey, Rejected<B>> {
         loop {
             match post(buf) {
-                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.buf,
+                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.value,
                 posted => return posted,
             }
         }

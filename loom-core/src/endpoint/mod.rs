@@ -77,7 +77,6 @@ use crate::av::Av;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
-pub use crate::eq::Refused;
 use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};

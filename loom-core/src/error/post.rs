@@ -1,4 +1,4 @@
-//! [`PostError`], and [`Rejected`], which returns the buffer.
+//! [`PostError`].
 
 use core::error::Error;
 use core::fmt;

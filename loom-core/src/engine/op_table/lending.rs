@@ -69,7 +69,7 @@ impl<B: Buffer> OpTable<B> {
     #[inline(always)]
     fn fill_slot<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> Result<(OpKey, &Slot<B>, L), Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
-            return Err(Rejected { buf, error: self.no_slot() });
+            return Err(Rejected { value: buf, error: self.no_slot() });
         };
         let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans

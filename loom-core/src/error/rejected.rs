@@ -1,0 +1,81 @@
+//! [`Rejected`]: an error with the value that was passed.
+
+use core::error::Error;
+use core::fmt;
+
+use super::{OpenError, PostError};
+
+/// Error of a call that takes a value, with the unchanged value: the buffer of a refused post, an
+/// endpoint that was not connected, a region that was not closed.
+///
+/// It is an error like its cause, with the same text and [`source`](Error::source). `?` drops the
+/// value and keeps the cause.
+///
+/// ```
+/// use loom_core::error::Rejected;
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # fixture::domain!(network, domain);
+/// # let av = Av::open(&domain, 2)?;
+/// # let cq = Cq::open(&domain, 1)?;
+/// # let bob = cq.endpoint(&av)?;
+/// let first = bob.recv(Source::Any, vec![0; 5])?;
+/// let mut room = vec![0; 64];
+/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
+/// loop {
+///     match bob.recv(Source::Any, room) {
+///         Ok(_) => break,
+///         Err(Rejected { value, error }) if error.is_transient() => room = value,
+///         Err(rejected) => return Err(rejected.into()),
+///     }
+///     bob.cancel(first)?;
+///     cq.poll()?;
+/// }
+/// assert_eq!(cq.in_flight(), 1);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "it holds the value that was passed"]
+pub struct Rejected<V, E = PostError> {
+    /// The unchanged value.
+    pub value: V,
+    /// Cause.
+    pub error: E,
+}
+
+/// Posts return it: it has the size of its parts, and the key of an operation fits beside them.
+const _: () = {
+    type Posted = Result<crate::OpKey, Rejected<&'static [u8]>>;
+    assert!(size_of::<Posted>() == size_of::<&[u8]>() + size_of::<PostError>());
+};
+
+impl<V, E: fmt::Debug> fmt::Debug for Rejected<V, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<V, E: fmt::Display> fmt::Display for Rejected<V, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<V, E: Error> Error for Rejected<V, E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
+
+/// Drops the value, for `?` in a function with an error that cannot borrow.
+impl<V> From<Rejected<V>> for PostError {
+    fn from(rejected: Rejected<V>) -> Self {
+        rejected.error
+    }
+}
+
+/// Drops the value. An endpoint is closed, and a connection request rejected.
+impl<V> From<Rejected<V, OpenError>> for OpenError {
+    fn from(rejected: Rejected<V, OpenError>) -> Self {
+        rejected.error
+    }
+}
