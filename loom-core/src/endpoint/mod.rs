@@ -68,8 +68,7 @@ pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, Multicas
 pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::options::{AtomicOptions, CompletionLevel, ReadOptions, RecvOptions, SendOptions};
-pub(crate) use self::park::NOT_PARKED;
-pub use self::park::{ParkError, Parked};
+pub use self::park::Parked;
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
 use crate::atomic::Atomic;

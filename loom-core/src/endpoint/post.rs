@@ -70,7 +70,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     #[inline(always)]
     pub(super) fn reserve(&self, op: Op, buf: B) -> Result<Reserved<'_, 'm, T, B>, Rejected<B>> {
         if let Err(error) = self.limits.admit(op.caps(), op.data()) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend(self.index(), op.kind(), buf)?;
         Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
@@ -92,7 +92,7 @@ impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B> {
             },
             Err(error) => error,
         };
-        Err(Rejected { buf: opened.take_back(slot), error })
+        Err(Rejected { value: opened.take_back(slot), error })
     }
 }
 
@@ -104,7 +104,7 @@ impl<'e, 'm, T: Transport, B: Buffer, L> Reserved<'e, 'm, T, B, L> {
         let (opened, slot) = guard.into_parts();
         match address {
             Ok(address) => Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
-            Err(error) => Err(Rejected { buf: opened.take_back(slot), error }),
+            Err(error) => Err(Rejected { value: opened.take_back(slot), error }),
         }
     }
 }
@@ -126,7 +126,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Returns the buffer of an operation that was not submitted.
     #[inline(always)]
     pub(super) fn refused<L>(&self, posting: Posting<'_, T, B, L>, error: PostError) -> Rejected<B> {
-        Rejected { buf: self.take_back(posting.slot), error }
+        Rejected { value: self.take_back(posting.slot), error }
     }
 
     // Takes the endpoint, so that the op table occupies no registers during submission.
@@ -213,7 +213,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         buf: B,
     ) -> Result<Reserved<'_, 'm, T, B, IoVecs>, Rejected<B>> {
         if let Err(error) = self.limits.admit(with_fence(op.caps(), flags), op.data()) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index(), op.kind(), buf)?;
         Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
@@ -289,7 +289,7 @@ impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B, IoVecs> {
         let mut posting = self.aim(address)?;
         match opened.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
             Ok(()) => Ok(posting),
-            Err(error) => Err(Rejected { buf: opened.take_back(posting.slot), error }),
+            Err(error) => Err(Rejected { value: opened.take_back(posting.slot), error }),
         }
     }
 }

@@ -134,7 +134,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let limits = self.limits();
         if !limits.quirks.multi_recv && limits.granted(Op::MultiRecv { tag: None }.caps()).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.multi_recv_unchecked(from, buf) }
@@ -206,7 +206,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (tag, limits) = (tag.into(), self.limits());
         if !limits.quirks.tagged_multi_recv && limits.granted(Op::MultiRecv { tag: Some(tag) }.caps()).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }

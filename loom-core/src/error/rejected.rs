@@ -21,7 +21,7 @@ use super::{OpenError, PostError};
 /// # let bob = cq.endpoint(&av)?;
 /// let first = bob.recv(Source::Any, vec![0; 5])?;
 /// let mut room = vec![0; 64];
-/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
+/// // While the queue is full: free the slot, and post the same buffer again.
 /// loop {
 ///     match bob.recv(Source::Any, room) {
 ///         Ok(_) => break,

@@ -33,7 +33,7 @@ impl<B: Buffer> OpTable<B> {
         let Lending { lent, context, slot } = self.lend(endpoint, kind, buf)?;
         match submit(&lent, context) {
             Ok(()) => Ok(slot.key()),
-            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
+            Err(error) => Err(Rejected { value: self.take_back(slot), error }),
         }
     }
 

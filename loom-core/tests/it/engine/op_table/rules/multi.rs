@@ -291,7 +291,7 @@ fn a_refused_multi_receive_gives_its_buffer_back() {
     let ledger = Ledger::new();
     let rejected = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
     assert_eq!(rejected.error, PostError::Again);
-    let op = post(&table, 0, rejected.buf);
+    let op = post(&table, 0, rejected.value);
     let full = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| panic!("there is no slot")).unwrap_err();
     assert_eq!(full.error, PostError::Full);
     drop(done(complete(&table, &op.release())));
