@@ -213,7 +213,7 @@ fn over_libfabric() -> Result<(), String> {
 pub(crate) fn run() {
     alone();
     let network = Network::new(NetworkAttr::default()).expect("a network");
-    let local = network.info_requiring(RequiredModes::none().local_registration());
+    let local = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     beside_registering("soft", 10_000, &local).expect("it works over the software transport");
     #[cfg(feature = "libfabric")]
     over_libfabric().unwrap_or_else(|error| println!("libfabric: skipped, {error}"));

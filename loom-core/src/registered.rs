@@ -31,7 +31,7 @@ use crate::transport::Transport;
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let endpoint = cq.endpoint(&av)?;
 /// let me = av.insert(&endpoint.address()?)?;

@@ -19,7 +19,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: buffers without the room are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES))?;
 /// let room = domain.attributes().endpoint.msg_prefix_size;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let endpoint = cq.endpoint(&av)?;

@@ -48,7 +48,7 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: buffers without a descriptor are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// let memory = vec![7_u8; 128].leak();
 /// let lent = Lent::both(NonNull::from_mut(memory).cast(), memory.len());
 /// // SAFETY: the memory stays for good, and the region is open until every post is over.

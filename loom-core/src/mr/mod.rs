@@ -161,7 +161,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// // As over some hardware: what peers reach belongs to an endpoint.
-    /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions()))?;
+    /// let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS))?;
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
     /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::faults::Plan;
+use super::faults::Rules;
 use super::faults::required_modes::RequiredModes;
 use super::network::Net;
 use super::network::endpoint_state::{EndpointState, Report};
@@ -51,12 +51,12 @@ impl Deref for NetRef<'_> {
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     pub(super) net: Handle<'n, Net>,
-    pub(super) plan: Plan,
+    pub(super) rules: Rules,
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: Handle<'n, Net>, plan: Plan) -> Self {
-        SoftInfo { net, plan }
+    pub(super) fn new(net: Handle<'n, Net>, rules: Rules) -> Self {
+        SoftInfo { net, rules }
     }
 
     pub(super) fn network(&self) -> NetRef<'n> {

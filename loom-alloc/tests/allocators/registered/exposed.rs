@@ -123,7 +123,7 @@ fn exposed_neighbours_are_joined() {
 fn regions_opened_in_another_way_are_cut_up_too() {
     let network = network();
     // Where regions belong to endpoints.
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let attr = SlabAttr::new(2, 50).align(1);
     let refused = ExposedSlab::open_in(&domain, attr, BOTH, Global).unwrap_err();
     assert_eq!(refused, OpenError::NeedsEndpoint);

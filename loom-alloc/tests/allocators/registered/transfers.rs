@@ -146,7 +146,7 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
 #[test]
 fn leases_have_room_for_providers_in_front() {
     let network = network();
-    let asks = RequiredModes::none().prefixes().local_registration();
+    let asks = RequiredModes::PREFIXES | RequiredModes::LOCAL_REGISTRATION;
     let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let room = domain.attributes().endpoint.msg_prefix_size;
     assert!(room > 0);

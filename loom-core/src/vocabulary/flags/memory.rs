@@ -13,7 +13,7 @@ bitflags::bitflags! {
     /// use loom_core::vocabulary::MrMode;
     ///
     /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+    /// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
     /// // The provider takes `Registered` buffers alone.
     /// assert!(domain.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     /// # Ok::<_, loom_core::Error>(())

@@ -240,7 +240,7 @@ fn thread_is_woken_by_an_offer() {
 
 #[test]
 fn thread_is_woken_by_a_message_that_is_late() {
-    messages_wake_the_sleeper(ATTR, Plan::new(7).delay(4), 8);
+    messages_wake_the_sleeper(ATTR, Plan { delay: 4, ..Plan::new(7) }, 8);
 }
 
 /// Writes with immediate data; the bytes are there.

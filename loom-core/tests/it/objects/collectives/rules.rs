@@ -174,7 +174,7 @@ fn a_domain_says_what_it_has_and_for_how_many() {
 /// Contexts in memory, which a call of a value has elsewhere than its value.
 #[test]
 fn operations_work_where_contexts_are_memory() {
-    let plan = Plan::new(0).require(RequiredModes::none().large_contexts());
+    let plan = Plan { required: RequiredModes::LARGE_CONTEXTS, ..Plan::new(0) };
     let members = Members::with_faults(3, Some(plan));
     let groups = join(&members);
     let keys: Vec<_> =
