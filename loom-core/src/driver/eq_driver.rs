@@ -4,10 +4,8 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
@@ -21,9 +19,10 @@ use crate::endpoint::{
 use crate::eq::{EndpointId, Eq, EqEvent, Moment, Refused};
 use crate::error::{CqError, OpenError};
 use crate::storage::block_slice::{BlockSlice, Part};
-use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
 /// Polls an event queue, and wakes the futures of its connections. Keeps other events for
@@ -157,7 +156,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ///         Ok((endpoint, _)) => Ok(Some(endpoint)),
     ///         Err(Refused { error: OpenError::Unconnected(Errno::ECONNREFUSED) | OpenError::Shutdown, what }) => {
     ///             // The server may have sent a reason.
-    ///             let reason = what.as_ref().map_or(&b""[..], |failure| failure.data());
+    ///             let reason = what.as_ref().map_or(&b""[..], |failure| &failure.data[..]);
     ///             println!("refused: {}", String::from_utf8_lossy(reason));
     ///             Ok(None)
     ///         }
@@ -304,10 +303,10 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
-        EqEvent::Connected(event) => Some(event.endpoint()),
-        EqEvent::Shutdown(event) => Some(event.endpoint()),
-        EqEvent::Failed(failure) => Some(failure.object()),
-        EqEvent::Joined(event) => Some(event.group()),
+        EqEvent::Connected(event) => Some(event.endpoint),
+        EqEvent::Shutdown(event) => Some(event.endpoint),
+        EqEvent::Failed(failure) => Some(failure.fault.object),
+        EqEvent::Joined(event) => Some(event.group),
         _ => None,
     }
 }
@@ -346,7 +345,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
-        kept.about.is_some_and(|object| self.about.has(object.addr()))
+        kept.about.is_some_and(|object| self.about.has(object.0))
     }
 
     fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
@@ -399,8 +398,8 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
                     let about = object_of(&event);
                     place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
-                    match about.filter(|object| inner.about.has(object.addr())) {
-                        Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
+                    match about.filter(|object| inner.about.has(object.0)) {
+                        Some(object) => inner.about.tell_where(|goal| goal == object.0),
                         None => inner.others.tell_one(),
                     }
                 }
@@ -444,7 +443,7 @@ impl<'m, T: Connected> Future for About<'m, T> {
             }
             if !waits {
                 // SAFETY: the future's handle keeps the driver's block with the list.
-                unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
+                unsafe { waiter.wait_in(&inner.about, this.object.0, cx.waker()) };
             }
         }
         Poll::Pending
@@ -526,17 +525,8 @@ impl<T: Connected> Drop for NextEqEvent<'_, T> {
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Connected> Object for EqDriverInner<'_, T> {
+impl<T: Connected> Object for EqDriverInner<'_, T> {
     const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
-
-    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        Ended::Free
-    }
 }
 
 impl<T: Connected> Clone for EqDriver<'_, T> {
@@ -545,15 +535,6 @@ impl<T: Connected> Clone for EqDriver<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for EqDriver<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = &*self.body;
-        f.debug_struct("EqDriver").field("events", &inner.len.get()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] EqDriver['_, T], |it| events: it.body.len.get());
 
-impl<T: Connected> fmt::Debug for NextEqEvent<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NextEqEvent").field("driver", &self.driver).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] NextEqEvent['_, T], |it| driver: it.driver);

@@ -152,7 +152,7 @@ pub enum Established {}
 ///                 Ok(connection) => break connection,
 ///                 Err(another) => connecting = another,
 ///             },
-///             Some(EqEvent::Failed(failure)) if failure.object() == connecting.fid() => return Err(failure.into()),
+///             Some(EqEvent::Failed(failure)) if failure.fault.object == connecting.fid() => return Err(failure.into()),
 ///             _ => {}
 ///         }
 ///     };
@@ -283,7 +283,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     /// Identifier of this endpoint in events while it is open.
     #[must_use]
     pub fn fid(&self) -> Fid {
-        self.kind.id.fid()
+        self.kind.id.fid
     }
 
     /// Identifier to compare events with, without the endpoint itself

@@ -65,7 +65,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         self.opened.post_msg(
             how,
             || self.plain_source(from),
-            (None, options.flags),
+            (None, options.flags()),
             buf,
             |raw, msg, _| {
                 // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
@@ -113,7 +113,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         self.opened.post_msg(
             how,
             || self.tagged_source(from, tag),
-            (None, options.flags),
+            (None, options.flags()),
             buf,
             |raw, msg, _| {
                 // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
@@ -365,7 +365,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Errors
     /// Those of [`tagged_peek`](Self::tagged_peek). `EOPNOTSUPP` also for a queue opened without
-    /// [claims](crate::cq::CqAttr::with_claims), if the provider keeps them in contexts, and over
+    /// [claims](crate::cq::CqAttr::claims), if the provider keeps them in contexts, and over
     /// `ofi_rxd` and libfabric 2's `ofi_rxm`, where claims are unreliable.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {

@@ -72,7 +72,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits) = (peer.into(), self.limits());
         let how = (required_caps::READ, OpKind::Read, limits.tx_iov_limit);
-        let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
+        let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
         self.opened.post_msg(
             how,
             || self.destination(peer),
@@ -183,7 +183,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits) = (peer.into(), self.limits());
         let how = (required_caps::WRITE, OpKind::Write, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
+        let asked = (options.data, limits.with_default(options.flags()));
         self.opened.post_msg(
             how,
             || self.destination(peer),

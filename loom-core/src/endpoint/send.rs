@@ -80,7 +80,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (to, limits) = (to.into(), self.limits());
         let how = (required_caps::SEND, OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
+        let asked = (options.data, limits.with_default(options.flags()));
         self.opened.post_msg(
             how,
             || self.destination(to),
@@ -222,7 +222,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (to, limits) = (to.into(), self.limits());
         let how = (required_caps::TAGGED_SEND, OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
+        let asked = (options.data, limits.with_default(options.flags()));
         self.opened.post_msg(
             how,
             || self.destination(to),

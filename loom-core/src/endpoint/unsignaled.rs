@@ -71,7 +71,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
+        let how = (options.data, self.limits().with_default(options.flags()));
         self.opened.post_unsignaled(
             (required_caps::SEND, OpKind::Send),
             || self.destination(to),
@@ -101,7 +101,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
+        let how = (options.data, self.limits().with_default(options.flags()));
         self.opened.post_unsignaled(
             (required_caps::TAGGED_SEND, OpKind::Send),
             || self.destination(to),
@@ -134,7 +134,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let peer = peer.into();
-        let how = (options.data, self.limits().with_default(options.flags));
+        let how = (options.data, self.limits().with_default(options.flags()));
         self.opened.post_unsignaled(
             (required_caps::WRITE, OpKind::Write),
             || self.destination(peer),
@@ -168,7 +168,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let peer = peer.into();
-        let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
+        let how = (None, options.flags() | self.limits().tx_flags.intersection(OpFlags::FENCE));
         self.opened.post_unsignaled(
             (required_caps::READ, OpKind::Read),
             || self.destination(peer),

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
-use core::fmt;
-
 use super::{Eq, Fid, Refused, check_data};
 use crate::error::OpenError;
 use crate::info::Info;
 use crate::transport::Connected;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
 /// A passive endpoint, which listens until its event queue is closed, and keeps it open.
@@ -105,11 +104,7 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PassiveEndpoint").field("fid", &self.fid).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 
 /// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
 ///
@@ -212,12 +207,7 @@ impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for ConnectionRequest<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionRequest")
-            .field("listener", &self.listener.1)
-            .field("peer_address", &self.peer_address())
-            .field("data", &self.data)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!(
+    [T: Connected] ConnectionRequest['_, T],
+    |it| listener: it.listener.1, peer_address: it.peer_address(), data: it.data
+);

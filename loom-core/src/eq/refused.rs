@@ -5,6 +5,7 @@ use core::fmt;
 
 use super::Failure;
 use crate::error::OpenError;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::Errno;
 
 /// Checks the length of the data of a connection.
@@ -44,11 +45,7 @@ pub struct Refused<E = Option<Failure>> {
     pub error: OpenError,
 }
 
-impl<E> fmt::Debug for Refused<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
+debug_struct!([E] Refused[E], |it| error: it.error);
 
 impl<E> fmt::Display for Refused<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use crate::transport::Refusal;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, Caps, Errno, OTHER_PROCESS, with_cause};
 
 /// Reason for which an operation was not posted.
@@ -254,11 +255,7 @@ pub struct Rejected<B, E = PostError> {
     pub error: E,
 }
 
-impl<B, E: fmt::Debug> fmt::Debug for Rejected<B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
-    }
-}
+debug_struct!([B, E: fmt::Debug] Rejected[B, E], |it| error: it.error);
 
 impl<B, E: fmt::Display> fmt::Display for Rejected<B, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

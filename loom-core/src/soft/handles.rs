@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "refers to a network that is kept elsewhere")]
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -16,6 +15,7 @@ use super::shared::queue::Queue;
 
 use crate::storage::handle::Handle;
 use crate::transport::Msg;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{MemoryKey, OpFlags};
 
 /// Raw handles do not outlive the info from which they were opened.
@@ -126,12 +126,6 @@ impl SoftEndpoint<'_> {
 }
 
 macro_rules! opaque_debug {
-    ($($name:ident),*) => {$(
-        impl fmt::Debug for $name<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).field("network", &self.net.identity).finish_non_exhaustive()
-            }
-        }
-    )*};
+    ($($name:ident),*) => {$(debug_struct!($name['_], |it| network: it.net.identity);)*};
 }
 opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);

@@ -96,7 +96,7 @@ fn an_awaited_connection_that_is_rejected_fails(info: &Info<T>) {
         let (asked, ()) = block_on(&drive, async { join!(asks, rejects) });
         let Err(Refused { error, what: Some(failure) }) = asked else { panic!("rejected, not {:?}", asked.map(drop)) };
         assert_eq!(error, OpenError::Unconnected(Errno::ECONNREFUSED));
-        assert_eq!(failure.errno(), Errno::ECONNREFUSED);
+        assert_eq!(failure.fault.errno, Errno::ECONNREFUSED);
     });
 }
 

@@ -121,9 +121,9 @@ fn a_rejected_request_fails_at_the_client(info: &Info<T>) {
         assert_eq!(request.data(), b"please");
         request.reject(b"no").expect("rejects");
         let failure = sides.failure(sides.client);
-        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
-        println!("data of the rejection: {:?}; {}", failure.data(), sides.client.error_text(&failure));
-        assert!(failure.data().is_empty() || failure.data().starts_with(b"no"), "{:?}", failure.data());
+        assert_eq!((failure.fault.object, failure.fault.errno), (connecting.fid(), Errno::ECONNREFUSED));
+        println!("data of the rejection: {:?}; {}", failure.data, sides.client.error_text(&failure));
+        assert!(failure.data.is_empty() || failure.data.starts_with(b"no"), "{:?}", failure.data);
         drop(connecting);
         // The listener is as good as before.
         sides.pair();
@@ -135,7 +135,7 @@ fn a_dropped_request_is_rejected(info: &Info<T>) {
         let connecting = sides.connect(&[]);
         drop(sides.request());
         let failure = sides.failure(sides.client);
-        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+        assert_eq!((failure.fault.object, failure.fault.errno), (connecting.fid(), Errno::ECONNREFUSED));
         sides.pair();
     });
 }
@@ -149,7 +149,7 @@ fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
             Err(refused) => assert_eq!(refused.error, OpenError::Errno(Errno::ECONNREFUSED)),
             Ok(connecting) => {
                 let failure = sides.failure(sides.client);
-                assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+                assert_eq!((failure.fault.object, failure.fault.errno), (connecting.fid(), Errno::ECONNREFUSED));
             }
         }
         sides.pair();
@@ -190,7 +190,7 @@ fn an_endpoint_that_does_not_accept_fails_the_client(info: &Info<T>) {
         let connecting = sides.connect(&[]);
         drop(sides.request().endpoint(sides.cq, sides.server).expect("an endpoint"));
         let failure = sides.failure(sides.client);
-        assert_eq!(failure.object(), connecting.fid());
+        assert_eq!(failure.fault.object, connecting.fid());
         sides.pair();
     });
 }

@@ -118,7 +118,7 @@ fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
     let mut memory = Memory::new(3);
     // SAFETY: the memory is mapped until the end.
     let cache = MrCache::open_in(&domain, MrCacheAttr::new(3), unsafe { Notified::new() }, Global).unwrap();
-    let cq = Cq::<_, Named>::open(&domain, CqAttr::new(4).endpoints(1)).unwrap();
+    let cq = Cq::<_, Named>::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(4) }).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     for (page, (use_, sends, receives)) in

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
 
 use core::alloc::Layout;
-use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
@@ -14,6 +13,7 @@ use super::NIL;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::AddressError;
 
 /// Distinct peers of an address vector, with ranks 0, 1, 2 and so on in order of insertion.
@@ -293,14 +293,7 @@ impl AddressSet<allocator_api2::alloc::Global> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for AddressSet<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressSet")
-            .field("members", &self.members())
-            .field("block", &self.block)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] AddressSet[A], |it| members: it.members(), block: it.block);
 
 #[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -130,7 +130,7 @@ fn each_operation_of_a_peer_counts_once() {
     // What is forbidden, or goes elsewhere.
     let only_read = Mr::open(&world.domain, words(1), Access::REMOTE_READ).unwrap();
     let told = only_read.remote();
-    let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), Access::REMOTE_WRITE);
+    let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: Access::REMOTE_WRITE };
     let key = a.write(to_b, &claimed, 0, words(1)).unwrap();
     let done = world.cq.finish(key, Instant::now() + LIMIT).unwrap();
     assert_eq!(done.result().unwrap_err().errno, Errno::EACCES);

@@ -350,7 +350,7 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
     }
     let (mut played, mut forgotten) = (0, Vec::new());
     scope(|s| {
-        let cq = Cq::open(&s.domain(&domain), CqAttr::new(DEPTH).endpoints(1)).unwrap();
+        let cq = Cq::open(&s.domain(&domain), CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) }).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut world = World {

@@ -192,7 +192,10 @@ fn operations_work_where_contexts_are_memory() {
 fn operations_complete_into_the_queue_of_transmits() {
     let network = network(2, 1);
     let domain = Domain::open(&crate::objects::collectives::world::info(&network)).unwrap();
-    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Buf>::open(&domain, CqAttr::new(8).separate()).unwrap());
+    let (av, cq) = (
+        Av::open(&domain, 2).unwrap(),
+        Cq::<_, Buf>::open(&domain, CqAttr { separate: true, ..CqAttr::new(8) }).unwrap(),
+    );
     let endpoints = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
     let mut set = av.set_in(2, Global).unwrap();
     for endpoint in &endpoints {

@@ -49,8 +49,12 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
             let rejected = post.unwrap_err();
             assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(caps), buf()));
         }
-        let remote =
-            loom_core::mr::RemoteRegion::new(0.into(), 8, 0.into(), Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let remote = loom_core::mr::RemoteRegion {
+            base: 0.into(),
+            len: 8,
+            key: 0.into(),
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        };
         let rejected = world.a.write(world.to_b, &remote, 0, buf()).unwrap_err();
         assert_eq!(rejected.error, PostError::NotGranted(Caps::RMA | Caps::WRITE));
     });

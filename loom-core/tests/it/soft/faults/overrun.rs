@@ -81,7 +81,7 @@ fn every_buffer_comes_back_from_closed_endpoints() {
             let domain =
                 Domain::open(&network.info_with_faults(Plan { overrun: Every::Nth(after), ..Plan::new(1) })).unwrap();
             let av = Av::open(&domain, 2).unwrap();
-            let attr = if separate { CqAttr::new(16).separate() } else { CqAttr::new(16) };
+            let attr = if separate { CqAttr { separate: true, ..CqAttr::new(16) } } else { CqAttr::new(16) };
             let cq = Cq::open(&domain, attr).unwrap();
             let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();

@@ -87,7 +87,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
             // What is not allowed is refused before it is late: later nobody would be told.
             let closed = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
             let told = closed.remote();
-            let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), BOTH);
+            let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: BOTH };
             let refused = world.a.inject_write(world.to_b, &claimed, 0, &[1]);
             assert_eq!(refused, Err(PostError::Errno(Errno::EACCES)));
         });

@@ -75,7 +75,7 @@ fn messages_are_what_lies_behind_the_room() {
         (asks | RequiredModes::PREFIXES, true),
         (asks | RequiredModes::PREFIXES | RequiredModes::LARGE_CONTEXTS, true),
     ] {
-        for attr in [CqAttr::new(16), CqAttr::new(16).separate()] {
+        for attr in [CqAttr::new(16), CqAttr { separate: true, ..CqAttr::new(16) }] {
             let network = Network::new(NetworkAttr::default()).unwrap();
             let info = network.info_requiring(asks);
             let attributes = info.attributes();
@@ -100,7 +100,7 @@ fn exchange(
     let to_b = a.av().insert(&b.address().unwrap()).unwrap();
     let tag = Tag(7);
     let done = |key: OpKey| cq.wait(key, Spins(100)).unwrap().unwrap();
-    let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+    let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
     // Receives before and after their messages; each call that has a buffer.
     type Step<'s> = Box<dyn Fn() -> OpKey + 's>;
     let sends: [Step<'_>; 5] = [
@@ -276,7 +276,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let done = cq.wait(written, Spins(100)).unwrap().unwrap();
     assert!(!is_used(done.into_buf()));
     let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
-    assert_eq!((event.data(), event.len()), (Some(ImmediateData(3)), 50));
+    assert_eq!((event.data(), event.len), (Some(ImmediateData(3)), 50));
     a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
     let read = posted(a.read(to_b, &region, 0, room(60)));
     let done = cq.wait(read, Spins(100)).unwrap().unwrap();

@@ -59,7 +59,7 @@ impl<'m, B: Buffer> Scene<'m, B> {
     }
 
     fn is(event: RemoteEvent, number: u64) {
-        assert_eq!((event.data(), event.len()), (Some(ImmediateData(number)), 4));
+        assert_eq!((event.data(), event.len), (Some(ImmediateData(number)), 4));
         assert!(event.source().is_some());
     }
 
@@ -92,7 +92,7 @@ fn on_scene<B: Buffer + 'static>(
 #[test]
 fn a_receive_that_a_write_uses_up_still_receives_a_message() {
     for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::CONTEXTS, ASKS | RequiredModes::LARGE_CONTEXTS] {
-        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+        for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
                 let b = scene.cq.endpoint(&scene.av).unwrap();
                 let key = posted(b.recv(Source::Any, bytes(8, 0xee)));
@@ -117,7 +117,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
 
 #[test]
 fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
-    for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+    for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
         on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, Bytes>| {
             let b = scene.cq.endpoint(&scene.av).unwrap();
             let [one, two] = [1, 2].map(|byte| posted(b.recv(Source::Any, bytes(8, byte))));
@@ -275,7 +275,7 @@ fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
 #[test]
 fn an_endpoint_without_messages_is_told_of_every_write() {
     for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::LARGE_CONTEXTS] {
-        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+        for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
                 let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(3)).unwrap();
                 let own = scene.cq.in_flight();
