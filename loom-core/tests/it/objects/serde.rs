@@ -239,8 +239,8 @@ fn attributes_are_written_field_by_field() {
     );
     is_written(
         CqAttr { separate: true, ..CqAttr::new(64) },
-        r#"{"depth":64,"endpoints":16,"separate":true,"wait":"WAIT_NONE","claims":false}"#,
-        &[64, 16, 1, 0, 0],
+        r#"{"depth":64,"endpoints":16,"separate":true,"wait":"WAIT_NONE","wait_is_optional":false,"claims":false}"#,
+        &[64, 16, 1, 0, 0, 0],
     );
     is_written(
         AvAttr::new(3),
