@@ -320,7 +320,7 @@ impl<T: Transport> Av<'_, T> {
     /// [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`]
     #[doc(alias = "fi_rx_addr")]
     #[inline]
-    pub fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
+    pub(crate) fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
         let addr = self.fabric_addr(to.peer()).ok_or(PostError::UnknownPeer)?;
         let beyond = PostError::BeyondContexts { limit: 1 << self.body.rx_ctx_bits };
         addr.rx_context(to.index(), self.body.rx_ctx_bits).ok_or(beyond)

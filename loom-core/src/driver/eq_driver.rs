@@ -179,7 +179,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         async move {
             // Events from before a connect belong to an earlier endpoint with this address.
             driver.turn(driver.body.room());
-            driver.body.leave_to_others(endpoint.fid(), |_| true);
+            driver.body.leave_to_others(endpoint.id().fid, |_| true);
             // Connects in the poll that begins to wait: `next_event` takes events without a waiting
             // future.
             let connecting = endpoint.connect(&to, &data?);

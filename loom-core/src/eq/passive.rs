@@ -28,7 +28,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///     tell(passive.address()?);
 ///     loop {
 ///         if let Some(EqEvent::Request(request)) = eq.poll()?
-///             && request.listener() == passive.fid()
+///             && request.listener() == passive.fid
 ///         {
 ///             let endpoint = request.endpoint(cq, eq)?;
 ///             endpoint.recv(ThePeer, vec![0; 64])?;
@@ -45,7 +45,8 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 pub struct PassiveEndpoint<'m, T: Connected> {
     eq: Eq<'m, T>,
     index: usize,
-    fid: Fid,
+    /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
+    pub fid: Fid,
 }
 
 impl<'m, T: Connected> Eq<'m, T> {
@@ -95,12 +96,6 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
             // SAFETY: the endpoint is open as long as the queue (H1).
             unsafe { T::passive_address(passive) }
         })
-    }
-
-    /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
-    #[must_use]
-    pub const fn fid(&self) -> Fid {
-        self.fid
     }
 }
 
@@ -157,12 +152,6 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         &self.info
     }
 
-    /// The peer's address, if the provider reports it.
-    #[must_use]
-    pub fn peer_address(&self) -> Option<EndpointAddr> {
-        self.info.destination_address()
-    }
-
     /// Passive endpoint of the request.
     #[must_use]
     pub const fn listener(&self) -> Fid {
@@ -209,5 +198,5 @@ impl<T: Connected> Drop for ConnectionRequest<'_, T> {
 
 debug_struct!(
     [T: Connected] ConnectionRequest['_, T],
-    |it| listener: it.listener.1, peer_address: it.peer_address(), data: it.data
+    |it| listener: it.listener.1, peer_address: it.info.destination_address(), data: it.data
 );

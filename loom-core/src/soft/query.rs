@@ -8,19 +8,6 @@ use crate::vocabulary::{
     RxAttributes, TxAttributes, WaitObj,
 };
 
-impl Info<Soft<'_>> {
-    /// Returns `true` if a queue opened with this object
-    /// ([`CqAttr::wait`](crate::cq::CqAttr::wait)) can be slept on.
-    ///
-    /// With the feature `std` on a Unix system, [`WaitObj::FD`] is supported, and
-    /// [`WaitObj::UNSPEC`], which has no descriptor. A [strict](crate::soft::NetworkAttr::strict)
-    /// network supports neither. Counters cannot be slept on.
-    #[must_use]
-    pub fn can_sleep_on(&self, wait: WaitObj) -> bool {
-        self.raw().net.can_sleep(wait)
-    }
-}
-
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), OpenError> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;

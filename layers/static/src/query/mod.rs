@@ -195,7 +195,7 @@ pub trait Query: Sealed + Sized {
     {
         let bind = bind.into();
         // Before opening: over `shm` a closed endpoint may keep its memory.
-        Self::check(bind.own_info().unwrap_or_else(|| cq.info()))?;
+        Self::check(bind.info.unwrap_or_else(|| cq.info()))?;
         Self::only(&cq.endpoint(bind)?)
     }
 

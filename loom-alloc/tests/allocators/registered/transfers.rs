@@ -163,7 +163,7 @@ fn leases_have_room_for_providers_in_front() {
         let sent = endpoint.send(me, Prefixed::new(outbox, room)).map_err(PostError::from).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let (buf, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-        let mut inbox = buf.into_inner();
+        let mut inbox = buf.buf;
         inbox.commit(room + result.unwrap().len()).unwrap();
         inbox.consume(room).unwrap();
         assert_eq!(&inbox[..], b"hello");

@@ -577,18 +577,16 @@ fn queue_that_has_something_is_not_slept_on() {
 }
 
 #[test]
-fn info_says_what_queues_can_be_slept_on() {
+fn queues_open_with_descriptors_unless_the_network_is_strict() {
     for strict in [false, true] {
         let info = Network::new(NetworkAttr { strict, ..ATTR }).unwrap().info();
         let domain = Domain::open(&info).unwrap();
         for number in 1..8 {
             let wait = WaitObj::from_raw(number);
-            let can = info.can_sleep_on(wait);
-            assert_eq!(can, !strict && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait), "{wait}");
+            let can = !strict && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait);
             let opened = Cq::<_, Bytes>::open(&domain, CqAttr { wait, ..CqAttr::new(8) }).map(drop);
             assert_eq!(opened, if can { Ok(()) } else { Err(OpenError::Errno(Errno::ENOSYS)) }, "{wait}");
         }
-        assert!(!info.can_sleep_on(WaitObj::NONE));
         assert!(
             Cq::<_, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, separate: true, ..CqAttr::new(8) }).is_err(),
             "two queues of the transport"

@@ -9,7 +9,7 @@ use loom_core::eq::{ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{
-    AddressFormat, Attributes, EndpointAddr, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
+    AddressFormat, Attributes, EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
 };
 
 use super::line::{Asked, LISTENER, asked, line, name_endpoints, say, say_failed};
@@ -84,7 +84,7 @@ fn data_longer_than_the_provider_carries_is_refused() {
     let (scene, eq) = scene();
     let (queue, info) = (scene.queue(4), scene.script.info());
     let open = || queue.msg_endpoint(&eq, &info).unwrap();
-    assert_eq!(open().cm_data_size(), Ok(OPTION));
+    assert_eq!(open().option(EndpointOption::CM_DATA_SIZE), Ok(OPTION));
     let refused = open().connect(&address(), &[1; OPTION + 1]).unwrap_err();
     assert_eq!((refused.error, asked()), (OpenError::DataTooLong { limit: OPTION }, vec![]));
     for len in [0, 1, OPTION] {

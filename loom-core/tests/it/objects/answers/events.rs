@@ -198,7 +198,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     events.driver.turn(8);
     drop(first);
     let second = open();
-    assert_eq!(second.fid(), named.fid);
+    assert_eq!(second.id().fid, named.fid);
     let EqEvent::Shutdown(event) = next() else { panic!("it was said") };
     assert_eq!((event.is_of(named), event.is_of(&second)), (true, false));
     let EqEvent::Failed(failure) = next() else { panic!("it was said") };

@@ -58,7 +58,7 @@ fn on_pair<'env, B: Buffer + 'env>(
 
 /// Whether the transport has written to what is before the message.
 fn is_used(buf: Room) -> bool {
-    let whole = buf.into_inner();
+    let whole = buf.buf;
     let prefix = &whole[..ROOM];
     let used = prefix.iter().all(|byte| *byte == 0xa5);
     assert!(used || prefix.iter().all(|byte| *byte == prefix[0] && [0x11, 0xee].contains(byte)), "by half");
@@ -310,13 +310,13 @@ fn room_is_registered_with_the_message() {
     let cq = Cq::<_, Prefixed<Registered<'_, _, Bytes>>>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
-    let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
+    let [inbox, outbox] = [vec![0; ROOM + 9], message(9).buf.into()]
         .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
     let received = posted(endpoint.recv(Source::Any, inbox));
     posted(endpoint.send(me, outbox));
     let done = cq.wait(received, Spins(100)).unwrap().unwrap();
     assert_eq!(done.result().unwrap().len(), 9);
-    assert_eq!(done.into_buf().into_inner().into_inner()[ROOM..], *message(9).bytes());
+    assert_eq!(done.into_buf().buf.into_inner()[ROOM..], *message(9).bytes());
 }
 
 #[test]
