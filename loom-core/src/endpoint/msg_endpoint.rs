@@ -16,7 +16,7 @@ use crate::cq::ReceiveMode;
 use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused, check_data};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
-use crate::transport::connected::{Fid, MsgBindings};
+use crate::transport::connected::MsgBindings;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 

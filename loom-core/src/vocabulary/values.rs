@@ -237,7 +237,7 @@ impl fmt::Display for TagMatch {
 /// assert_eq!(remote.key, region.key());
 /// // Each region has another key.
 /// let other = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
-/// assert_ne!(other.key, region.key());
+/// assert_ne!(other.key(), region.key());
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
