@@ -379,7 +379,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
     ///
     /// # Errors
     /// The unchanged endpoint, for an event of another, for example an earlier one with the same
-    /// [`fid`](Self::fid).
+    /// [`id`](Self::id).
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
         if event.is_of(&self) { Ok(self.into_state()) } else { Err(self) }
