@@ -121,7 +121,7 @@
 //! ```
 //! # #[cfg(feature = "serde")] {
 //! use loom_core::soft::NetworkAttr;
-//! use loom_core::{Caps, CqAttr, EndpointAddr, Hints};
+//! use loom_core::{Caps, CqAttr, EndpointAddr, Hints, WaitObj};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Config {
@@ -142,7 +142,7 @@
 //!     }"#,
 //! )?;
 //! let hints = Hints { provider: Some(&config.provider), caps: config.caps, ..Hints::default() };
-//! assert_eq!(config.queue, CqAttr::new(64).with_fd());
+//! assert_eq!(config.queue, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) });
 //! assert_eq!(config.network, NetworkAttr { endpoints: 4, ..NetworkAttr::default() });
 //! assert_eq!(config.peers[1].to_string(), "fi_shm://1234");
 //! // An address of which a part is missing is an error.

@@ -46,7 +46,7 @@ use crate::transport::{Connected, Transport};
 /// # fixture::domain!(network, domain);
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
+/// // `CqAttr::wait` opens a queue with a descriptor. This one has none.
 /// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(CqError::NotOpenedFor));
 /// # Ok::<_, loom_core::Error>(())
 /// ```

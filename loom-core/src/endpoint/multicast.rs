@@ -47,7 +47,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 ///                 Ok(joined) => return Ok(joined),
 ///                 Err(another) => joining = another,
 ///             },
-///             Some(EqEvent::Failed(failure)) if failure.object() == joining.fid() => return Err(failure.into()),
+///             Some(EqEvent::Failed(failure)) if failure.fault.object == joining.fid() => return Err(failure.into()),
 ///             _ => {}
 ///         }
 ///     }
@@ -315,7 +315,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
     /// The unchanged group, for an event of another.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
     pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
-        if event.context() != self.member.context || event.group() != self.fid() {
+        if event.context != self.member.context || event.group != self.fid() {
             return Err(self);
         }
         Ok(MulticastGroup { member: self.member, state: PhantomData })
@@ -348,7 +348,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     {
         let Membership { endpoint, raw, .. } = &self.member;
         let (limits, data) = (endpoint.limits(), options.data);
-        let flags = limits.with_default(options.flags | OpFlags::MULTICAST);
+        let flags = limits.with_default(options.flags() | OpFlags::MULTICAST);
         let op = endpoint.opened.reserve_pieces(Op::Multicast { data }, flags, buf)?;
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).
