@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loom_async::tokio::{Mode, drive, run};
-use loom_core::{CqAttr, CqError, Domain, EndpointAddr, Errno, Error, Source};
+use loom_core::{CqAttr, CqError, Domain, EndpointAddr, Errno, Error, Source, WaitObj};
 
 use tokio::task::LocalSet;
 
