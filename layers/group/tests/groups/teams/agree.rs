@@ -57,31 +57,43 @@ fn long_messages_agree_with_a_plain_computation() {
     }
 }
 
-#[test]
-fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
-    let groups = groups(Size { depth: 8, tx_depth: 4, ..Size::new(1000) }, |_| FINE);
-    let ranks: Vec<u32> = (0..1000).collect();
+fn agree_in_a_large_group(members: u32, calls: &[(Kind, usize)]) {
+    let groups = groups(Size { depth: 8, tx_depth: 4, ..Size::new(members) }, |_| FINE);
+    let ranks: Vec<u32> = (0..members).collect();
     let all = teams(&groups, &ranks, attr(Switch::NEVER, 2), 1024);
-    for (kind, count) in [
-        (Kind::Barrier, 0),
-        (Kind::Broadcast, 3),
-        (Kind::Reduce, 2),
-        (Kind::AllReduce, 2),
-        (Kind::Scan, 1),
-        (Kind::ReduceScatter, 1),
-        (Kind::Gather, 2),
-        (Kind::Scatter, 2),
-        (Kind::AllGather, 1),
-        (Kind::AllToAll, 1),
-        (Kind::AllToAllBlocks, 1),
-    ] {
-        check(&all, &Call::new(kind, 1000, count, 333));
+    for (kind, count) in calls {
+        check(&all, &Call::new(*kind, members, *count, 333));
     }
     is_at_rest(&all);
     drop(all);
     let all = teams(&groups, &ranks, attr(Switch::ALWAYS, 2), 1024);
     for kind in [Kind::Gather, Kind::Scatter] {
-        check(&all, &Call::new(kind, 1000, 1, 717));
+        check(&all, &Call::new(kind, members, 1, 717));
     }
     is_at_rest(&all);
+}
+
+#[test]
+fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
+    agree_in_a_large_group(
+        1000,
+        &[
+            (Kind::Barrier, 0),
+            (Kind::Broadcast, 3),
+            (Kind::Reduce, 2),
+            (Kind::AllReduce, 2),
+            (Kind::Scan, 1),
+            (Kind::Gather, 2),
+            (Kind::Scatter, 2),
+        ],
+    );
+}
+
+/// As many messages or elements as the members squared.
+#[test]
+fn collectives_of_all_pairs_agree_with_a_plain_computation_in_a_group_of_300() {
+    agree_in_a_large_group(
+        300,
+        &[(Kind::ReduceScatter, 1), (Kind::AllGather, 1), (Kind::AllToAll, 1), (Kind::AllToAllBlocks, 1)],
+    );
 }
