@@ -21,15 +21,11 @@ pub(crate) fn check_data(data: &[u8], limit: Result<usize, Errno>) -> Result<(),
 /// (futures of [`EqDriver`](crate::driver::EqDriver)).
 ///
 /// ```
-/// use loom_core::endpoint::{Connecting, Idle};
-/// use loom_core::transport::Connected;
-/// use loom_core::{EndpointAddr, Error, MsgEndpoint, OpenError};
+/// use loom_core::{EndpointAddr, Error, MsgEndpoint, OpenError, endpoint::{Connecting, Idle}, transport::Connected};
 ///
-/// /// Connects with `data` for the peer, or without if connections of the provider carry less.
+/// /// Connects with data for the peer, or without data if the provider carries less.
 /// fn connect<'m, T: Connected>(
-///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
-///     to: &EndpointAddr,
-///     data: &[u8],
+///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>, to: &EndpointAddr, data: &[u8],
 /// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
 ///     match endpoint.connect(to, data) {
 ///         Err(refused) if matches!(refused.error, OpenError::DataTooLong { .. }) => Ok(refused.what.connect(to, b"")?),
