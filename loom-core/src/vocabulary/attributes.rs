@@ -11,11 +11,7 @@ use super::{
 /// Numbers of an `fi_info`: requested in hints, or granted by a provider.
 ///
 /// ```
-/// use loom_core::Domain;
-///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let attributes = domain.attributes();
 /// // The provider grants a number of operations in flight, a message size, and ranges per operation.
 /// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
@@ -59,10 +55,9 @@ pub struct Attributes {
 /// Attributes of an endpoint.
 ///
 /// ```
-/// use loom_core::Hints;
-/// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-///
+/// use loom_core::{EndpointAttributes, EndpointType, Hints};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
 /// let info = network.query(&hints)?;
@@ -129,10 +124,9 @@ impl EndpointAttributes {
 /// Attributes of the transmit side of an endpoint.
 ///
 /// ```
-/// use loom_core::Hints;
-/// use loom_core::vocabulary::TxAttributes;
-///
+/// use loom_core::{Hints, vocabulary::TxAttributes};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // The program injects up to 64 bytes.
 /// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
@@ -189,10 +183,9 @@ impl TxAttributes {
 /// Attributes of the receive side of an endpoint.
 ///
 /// ```
-/// use loom_core::Hints;
-/// use loom_core::vocabulary::RxAttributes;
-///
+/// use loom_core::{Hints, vocabulary::RxAttributes};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // The program keeps up to 32 receives posted, each into two buffers.
 /// let rx_attr = RxAttributes { size: 32, iov_limit: 2, ..RxAttributes::UNSPEC };
@@ -243,10 +236,9 @@ impl RxAttributes {
 /// Attributes of a domain.
 ///
 /// ```
-/// use loom_core::Hints;
-/// use loom_core::vocabulary::DomainAttributes;
-///
+/// use loom_core::{Hints, vocabulary::DomainAttributes};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // The program has 4 endpoints, and sends immediate data of 8 bytes.
 /// let domain_attr = DomainAttributes { ep_cnt: 4, cq_data_size: 8, ..DomainAttributes::UNSPEC };

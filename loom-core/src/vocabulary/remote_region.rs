@@ -17,8 +17,7 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 /// | other fetching and comparing atomics | both |
 ///
 /// ```
-/// use loom_core::RemoteRegion;
-/// use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
+/// use loom_core::{Access, RemoteRegion, vocabulary::{MemoryKey, RemoteAddr}};
 ///
 /// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ);
 /// // To the peer, by any way: 32 bytes.
@@ -68,8 +67,7 @@ impl RemoteRegion {
     /// Access that the region grants to peers.
     ///
     /// ```
-    /// use loom_core::vocabulary::{MemoryKey, RemoteAddr};
-    /// use loom_core::{Access, RemoteRegion};
+    /// use loom_core::{Access, RemoteRegion, vocabulary::{MemoryKey, RemoteAddr}};
     ///
     /// let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(7), Access::REMOTE_READ);
     /// assert_eq!(region.access(), Access::REMOTE_READ);

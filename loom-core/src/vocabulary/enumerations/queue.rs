@@ -4,10 +4,9 @@ enumeration! {
     /// Object to sleep on until a queue has an entry.
     ///
     /// ```
-    /// use loom_core::vocabulary::WaitObj;
-    /// use loom_core::{Cq, CqAttr, Domain};
-    ///
+    /// use loom_core::{Cq, CqAttr, Domain, WaitObj};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let info = network.info();
     /// # let domain = Domain::open(&info)?;
