@@ -267,8 +267,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Closes the region and returns the memory.
     ///
     /// ```
-    /// use loom_core::mr::CloseError;
-    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    /// use loom_core::{Access, Mr, mr::CloseError};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
@@ -276,10 +275,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let memory = match region.close() {
     ///     Ok(memory) => memory,
     ///     // Peers may still reach the memory through the endpoint.
-    ///     Err(CloseError::EndpointsOpen(region)) => {
-    ///         drop(endpoint);
-    ///         region.close()?
-    ///     }
+    ///     Err(CloseError::EndpointsOpen(region)) => { drop(endpoint); region.close()? }
     ///     Err(error) => return Err(error.into()),
     /// };
     /// assert_eq!(memory, [7; 8]);
@@ -338,23 +334,17 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 /// Reason why a region did not return its memory.
 ///
 /// ```
-/// use loom_core::mr::CloseError;
-/// use loom_core::{Access, Domain, Mr};
+/// use loom_core::{Access, Mr, mr::CloseError};
 ///
-/// # fixture::domain!(network, domain);
-/// /// Takes exposed memory back, or leaves it exposed for the time of the process.
+/// /// Takes exposed memory back. `Errno` leaks it.
 /// fn take_back<R, M>(closed: Result<M, CloseError<R>>) -> Option<M> {
 ///     match closed {
 ///         Ok(memory) => Some(memory),
-///         Err(CloseError::EndpointsOpen(region)) => {
-///             core::mem::forget(region);
-///             None
-///         }
-///         // The memory is leaked already.
+///         Err(CloseError::EndpointsOpen(region)) => { core::mem::forget(region); None }
 ///         Err(CloseError::Errno(_)) => None,
 ///     }
 /// }
-///
+/// # fixture::domain!(network, domain);
 /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
 /// assert_eq!(take_back(region.close()), Some(vec![7; 8]));
 /// # Ok::<_, loom_core::Error>(())
