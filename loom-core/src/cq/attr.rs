@@ -16,9 +16,7 @@ use crate::vocabulary::WaitObj;
 /// Options of a queue, which takes all of its memory when it is opened.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::soft::Soft;
-/// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
+/// use loom_core::{Av, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global, soft::Soft};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
@@ -90,14 +88,9 @@ impl CqAttr {
     /// [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::wait_fd`](super::Cq::wait_fd).
     ///
     /// ```
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::error::OpenError;
-    /// use loom_core::vocabulary::Errno;
-    /// use loom_core::{Cq, CqAttr, Domain};
+    /// use loom_core::{Cq, CqAttr, Errno, OpenError, allocator_api2::alloc::Global};
     ///
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// match Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global) {
     ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),
     ///     // There is nothing to sleep on: over `shm`, and in a strict network.

@@ -209,12 +209,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
+    /// use loom_core::Cq;
     ///
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Cq, Domain};
-    ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open_waitable(&domain, 64)?;
     /// // Sleeps. Over `shm`, for example, it polls.
     /// assert!(cq.poll_until(Instant::now() + Duration::from_millis(1))?.is_none());
@@ -235,7 +232,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// polled.
     ///
     /// ```
-    /// use loom_core::{Cq, Domain, WaitObj};
+    /// use loom_core::{Cq, WaitObj};
+    ///
     /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
