@@ -9,8 +9,7 @@ use crate::vocabulary::{Access, Caps, Errno, OTHER_PROCESS, with_cause};
 /// Reason for which an operation was not posted.
 ///
 /// ```
-/// use loom_core::error::PostError;
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use loom_core::{Av, Cq, PostError, Source};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
@@ -225,26 +224,18 @@ impl Error for PostError {
 /// A refused post.
 ///
 /// ```
-/// use loom_core::error::Rejected;
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use loom_core::{Av, Cq, Forever, Rejected, Source};
 ///
 /// # fixture::domain!(network, domain);
-/// # let av = Av::open(&domain, 2)?;
-/// # let cq = Cq::open(&domain, 1)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 1)?);
 /// # let bob = cq.endpoint(&av)?;
 /// let first = bob.recv(Source::Any, vec![0; 5])?;
-/// let mut room = vec![0; 64];
-/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
-/// loop {
-///     match bob.recv(Source::Any, room) {
-///         Ok(_) => break,
-///         Err(Rejected { buf, error }) if error.is_transient() => room = buf,
-///         Err(Rejected { error, .. }) => return Err(error.into()),
-///     }
-///     bob.cancel(first)?;
-///     cq.poll()?;
-/// }
-/// assert_eq!(cq.in_flight(), 1);
+/// // The queue is full: the post returns its buffer, for another attempt.
+/// let Rejected { buf, error, .. } = bob.recv(Source::Any, vec![0; 64]).unwrap_err();
+/// assert!(error.is_transient());
+/// bob.cancel(first)?;
+/// cq.finish(first, Forever)?;
+/// bob.recv(Source::Any, buf)?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Rejected<B, E = PostError> {
