@@ -87,7 +87,7 @@ impl<P: Completes<Buf = Vec<u8>>> Framed<P> {
         F: FnOnce(&mut P, Vec<u8>) -> Posted<P>,
     {
         if message.len() > self.longest {
-            return Err(Rejected { buf: message, error: FrameError::TooLong { limit: self.longest } });
+            return Err(Rejected { value: message, error: FrameError::TooLong { limit: self.longest } });
         }
         post(&mut self.below, seal(message)).map(|key| (false, key)).map_err(without_trailer)
     }
@@ -102,9 +102,9 @@ impl<P: Completes<Buf = Vec<u8>>> Framed<P> {
     }
 }
 
-fn without_trailer<E>(Rejected { mut buf, error }: Rejected<Vec<u8>, E>) -> Rejected<Vec<u8>, FrameError<E>> {
+fn without_trailer<E>(Rejected { value: mut buf, error }: Rejected<Vec<u8>, E>) -> Rejected<Vec<u8>, FrameError<E>> {
     buf.truncate(buf.len() - TRAILER);
-    Rejected { buf, error: FrameError::Below(error) }
+    Rejected { value: buf, error: FrameError::Below(error) }
 }
 
 impl<P: Completes<Buf = Vec<u8>>> Completes for Framed<P> {

@@ -116,7 +116,7 @@ fn message<T: Transport, B: Buffer>(
             Err(rejected) => {
                 assert!(rejected.error.is_transient(), "{}", rejected.error);
                 cq.progress().expect("the queue works");
-                buf = rejected.buf;
+                buf = rejected.value;
             }
         }
     };

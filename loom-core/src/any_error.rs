@@ -2,15 +2,11 @@
 
 use core::fmt;
 
-use crate::buffer::Buffer;
 use crate::cq::CqError;
 use crate::driver::RunError;
-use crate::endpoint::{NOT_PARKED, ParkError};
 use crate::engine::op_table::OpError;
-use crate::eq::{Failure, Refused};
+use crate::eq::Failure;
 use crate::error::{OpenError, PostError, Rejected};
-use crate::mr::{CloseError, STILL_REACHED};
-use crate::transport::Transport;
 use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 
 /// Any error of loom. Every other error converts into it with `?`.
@@ -61,7 +57,7 @@ pub enum Error {
     Invalid(&'static str),
     /// A name in the hints is unknown.
     Unknown {
-        /// Kind of the name: provider, host.
+        /// Kind of the name: provider, fabric, domain, host, service.
         what: &'static str,
         /// The name.
         name: Excerpt,
@@ -113,7 +109,7 @@ impl fmt::Display for Error {
             Error::Queue(error) => error.fmt(f),
             Error::Address(error) => error.fmt(f),
             Error::Range(error) => error.fmt(f),
-            Error::StillReached => f.write_str(STILL_REACHED),
+            Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
             Error::Provider(_) => f.write_str("the transport refused").and_then(|()| with_cause(f, self)),
             Error::Full(what) => write!(f, "full: {what}"),
             Error::Invalid(why) => f.write_str(why),
@@ -154,9 +150,9 @@ from! {
     RangeError => Range, Errno => Provider
 }
 
-/// Drops the buffer.
-impl<B, E: Into<Error>> From<Rejected<B, E>> for Error {
-    fn from(rejected: Rejected<B, E>) -> Self {
+/// Drops the value.
+impl<V, E: Into<Error>> From<Rejected<V, E>> for Error {
+    fn from(rejected: Rejected<V, E>) -> Self {
         rejected.error.into()
     }
 }
@@ -171,37 +167,10 @@ impl<B> From<RunError<B>> for Error {
     }
 }
 
-/// Loses the endpoint, which is closed, or the request, which is rejected.
-impl<E> From<Refused<E>> for Error {
-    fn from(refused: Refused<E>) -> Self {
-        Error::Open(match refused.error {
-            OpenError::Errno(errno) => OpenError::Unconnected(errno),
-            error => error,
-        })
-    }
-}
-
-/// Drops the region.
-impl<R> From<CloseError<R>> for Error {
-    fn from(error: CloseError<R>) -> Self {
-        match error {
-            CloseError::EndpointsOpen(_) => Error::StillReached,
-            CloseError::Errno(errno) => Error::Provider(errno),
-        }
-    }
-}
-
 /// Failure of a connection, or of joining a multicast group.
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Error::Open(failure.into())
-    }
-}
-
-/// Drops the queue and its endpoints.
-impl<T: Transport, B: Buffer, const N: usize> From<ParkError<'_, T, B, N>> for Error {
-    fn from(_: ParkError<'_, T, B, N>) -> Self {
-        Error::Invalid(NOT_PARKED)
     }
 }
 
@@ -218,7 +187,7 @@ mod tests {
 
     #[test]
     fn text_says_what_failed_why_and_what_to_do() {
-        let refused = passes_on(Err(Rejected { buf: [0; 3], error: PostError::UnknownPeer }));
+        let refused = passes_on(Err(Rejected { value: [0; 3], error: PostError::UnknownPeer }));
         assert_eq!(
             refused.expect_err("it is refused").to_string(),
             "not posted: the peer is not in the endpoint's address vector (insert its address into the vector that the \

@@ -95,7 +95,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
         // dropped, after the registration. A forgotten registration is not used by posts.
         match unsafe { LocalMr::open(domain, &buf.lend(), device) } {
             Ok(region) => Ok(Registered { region, buf }),
-            Err(error) => Err(Rejected { buf, error }),
+            Err(error) => Err(Rejected { value: buf, error }),
         }
     }
 

@@ -135,7 +135,7 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
     let device = || OnDevice(vec![0; 8]);
     for rejected in [endpoint.send(me, device()).unwrap_err(), endpoint.recv(Source::Any, device()).unwrap_err()] {
         assert_eq!(rejected.error, PostError::NotRegistered);
-        assert_eq!(rejected.buf.0, [0; 8], "the buffer comes back");
+        assert_eq!(rejected.value.0, [0; 8], "the buffer comes back");
     }
     // SAFETY: it is refused: its messages would be looked at where they lie.
     let rejected = unsafe { endpoint.multi_recv_unchecked(Source::Any, device()) }.unwrap_err();
@@ -159,5 +159,5 @@ fn a_devices_memory_is_registered_as_such() {
     }
     // SAFETY: the provider's library knows no device of the kind.
     let refused = unsafe { Registered::on_device(&domain, 1, OnDevice(vec![0; 8])) }.unwrap_err();
-    assert_eq!((refused.error, refused.buf.0), (OpenError::Errno(Errno::ENOSYS), vec![0; 8]));
+    assert_eq!((refused.error, refused.value.0), (OpenError::Errno(Errno::ENOSYS), vec![0; 8]));
 }

@@ -11,7 +11,9 @@ use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, EndpointAddr, EndpointAttributes, EndpointType, MsgOrder, OpFlags, ParamType,
     Protocol, ResourceMgmt, Threading, Version,
 };
-use loom_fabric::ofi::{Local, Ofi, QueryError, Shared, headers_version, library_version, params, providers};
+use loom_fabric::ofi::{
+    Local, Ofi, QueryError, Shared, TextField, headers_version, library_version, params, providers,
+};
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
@@ -361,7 +363,7 @@ fn unknown_names_are_repeated_beside_those_that_exist() {
     for name in ["tpc;ofi_rxm", "tcp;rxm"] {
         let error = refused(&Hints { provider: Some(name), ..Hints::default() });
         let text = error.to_string();
-        assert!(matches!(error, QueryError::UnknownProvider(_)) && error.is_no_match(), "{error:?}");
+        assert!(is_unknown(error, TextField::Provider) && error.is_no_match(), "{error:?}");
         assert!(text.contains(name) && text.contains("tcp") && text.contains("shm"), "{text}");
         let text = Error::from(error).to_string();
         assert!(text.contains(name), "{text}");
@@ -378,7 +380,7 @@ fn unknown_names_are_repeated_beside_those_that_exist() {
             let error = refused(&hints);
             let text = error.to_string();
             println!("{provider} {listen}: {text}");
-            assert!(matches!(error, QueryError::UnknownNode { .. }) && error.is_no_match(), "{provider}: {error:?}");
+            assert!(is_unknown(error, TextField::Node) && error.is_no_match(), "{provider}: {error:?}");
             assert!(text.contains(node) && (!listen || text.contains("127.0.0.1")), "{provider}: {text}");
             assert!(Error::from(error).to_string().contains(node));
         }
@@ -386,4 +388,54 @@ fn unknown_names_are_repeated_beside_those_that_exist() {
         let caps = Hints { caps: Caps::MSG | Caps::from_bits_retain(1 << 62), ..of(provider) };
         assert_eq!(refused(&caps), QueryError::NoMatch, "{provider}");
     }
+}
+
+/// Each name that no provider matches is named, and no other.
+#[test]
+fn errors_name_the_hint_that_does_not_match() {
+    let refused = |hints: &Hints<'_>| Ofi::<Local>::query(hints).map(drop).unwrap_err();
+    let known = Hints { node: Some("127.0.0.1"), service: Some("4711"), ..Hints::default() };
+    for provider in ["tcp;ofi_rxm", "sockets", "udp;ofi_rxd", "net", "tcp"] {
+        let infos = all(&of(provider));
+        if infos.is_empty() {
+            continue;
+        }
+        let known = Hints { provider: Some(provider), ..known.clone() };
+        for listen in [false, true] {
+            for node in [None, known.node] {
+                let error = refused(&Hints { node, service: Some("no-such-port"), listen, ..known.clone() });
+                let text = error.to_string();
+                assert!(is_unknown(error, TextField::Service) && error.is_no_match(), "{provider}: {error:?}");
+                assert!(text.contains("service `no-such-port`") && !text.contains("host"), "{provider}: {text}");
+                let text = Error::from(error).to_string();
+                assert!(text.contains("service `no-such-port`"), "{provider}: {text}");
+            }
+        }
+        let error = refused(&Hints { fabric: Some("no-such-fabric"), ..known.clone() });
+        assert!(is_unknown(error, TextField::Fabric), "{provider}: {error:?}");
+        let error = refused(&Hints { domain: Some("no-such-domain"), ..known.clone() });
+        assert!(is_unknown(error, TextField::Domain), "{provider}: {error:?}");
+
+        // The names exist, but not together with the other hints.
+        let caps = Hints { caps: Caps::MSG | Caps::from_bits_retain(1 << 62), ..known.clone() };
+        assert_eq!(refused(&caps), QueryError::NoMatch, "{provider}");
+        let other_family = Hints { addr_format: AddressFormat::SOCKADDR_IN6, ..known.clone() };
+        let of_domains = infos.iter().map(|info| Hints { domain: Some(info.domain()), ..known.clone() });
+        for hints in of_domains.chain([other_family]) {
+            if let Err(error) = Ofi::<Local>::query(&hints).map(drop) {
+                assert_eq!(error, QueryError::NoMatch, "{provider}: {hints:?}");
+            }
+        }
+    }
+    // Only endpoints of shared memory accept the service, for a name of their own.
+    let error = refused(&Hints { service: Some("no-such-port"), listen: true, ..known });
+    assert!(is_unknown(error, TextField::Service), "{error:?}");
+    let shm = Hints { listen: true, service: Some("name"), ..of("shm") };
+    if !all(&of("shm")).is_empty() {
+        assert_eq!(refused(&shm), QueryError::ChosenName);
+    }
+}
+
+fn is_unknown(error: QueryError, is: TextField) -> bool {
+    matches!(error, QueryError::Unknown { field, .. } if field == is)
 }

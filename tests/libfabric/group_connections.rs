@@ -135,7 +135,7 @@ fn members_send_and_receive_by_number() {
         // No connection to itself, and none that was not asked for; the buffer comes back.
         for nobody in [rank, 3, 4] {
             let refused = group.send(PeerIndex(nobody), vec![7]).unwrap_err();
-            assert_eq!((refused.buf, refused.error), (vec![7], PostError::UnknownPeer));
+            assert_eq!((refused.value, refused.error), (vec![7], PostError::UnknownPeer));
         }
         assert_eq!(group.set(PeerIndex(3), &meeting.addresses()[0]), Err(PeerError::HasConnections));
         meeting.barrier.wait();

@@ -151,7 +151,7 @@ fn a_member_is_replaced_over(provider: &str) -> bool {
             Ok(sent) => break sent,
             Err(refused) => {
                 assert!(refused.error.is_transient() && Instant::now() < until, "{provider}: {}", refused.error);
-                message = refused.buf;
+                message = refused.value;
             }
         }
         group.cq().progress().unwrap();

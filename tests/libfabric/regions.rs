@@ -134,7 +134,7 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
                     Ok(key) => break key,
                     Err(refused) => {
                         assert!(refused.error.is_transient() && Instant::now() < deadline, "{:?}", refused.error);
-                        buf = refused.buf;
+                        buf = refused.value;
                         cq.progress().unwrap();
                     }
                 }

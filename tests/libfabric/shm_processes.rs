@@ -125,7 +125,7 @@ impl Holder {
             match endpoint.read(peer, &region, 0, room) {
                 Ok(key) => return key,
                 Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                    room = rejected.buf;
+                    room = rejected.value;
                     endpoint.cq().progress().expect("the queue works");
                     self.order_progress();
                 }

@@ -77,7 +77,7 @@ fn post(nodes: &[Node<'_, '_>], text: &[u8], post: impl Fn(Vec<u8>) -> Result<Op
             Ok(key) => return key,
             Err(rejected) => {
                 assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
-                buf = rejected.buf;
+                buf = rejected.value;
                 for node in nodes {
                     node.cq.progress().unwrap();
                 }

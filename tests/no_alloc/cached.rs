@@ -34,7 +34,7 @@ fn posted<'c, 'd, 'm, T: Transport + 'static>(
     loop {
         match post(buf) {
             Ok(key) => return Ok(key),
-            Err(Rejected { buf: back, error }) if error.is_transient() && Instant::now() < deadline => buf = back,
+            Err(Rejected { value: back, error }) if error.is_transient() && Instant::now() < deadline => buf = back,
             Err(Rejected { error, .. }) => return Err(error.into()),
         }
         cq.progress()?;

@@ -74,7 +74,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
                     return Err(Failure::Wrong("one piece of work waits"));
                 }
                 match deferred.poll()? {
-                    Some(DeferredEvent::Returned(_, Rejected { buf, .. })) => spare.push(buf),
+                    Some(DeferredEvent::Returned(_, Rejected { value: buf, .. })) => spare.push(buf),
                     _ => return Err(Failure::Wrong("work that is cancelled is returned")),
                 }
                 Ok(())

@@ -59,9 +59,9 @@ impl SourceBuffer for Message {}
 // A shared one is lent for reading only.
 impl TargetBuffer for Message {}
 
-impl<P> From<ConnectError<P>> for Failure {
-    fn from(error: ConnectError<P>) -> Self {
-        error.error.into()
+impl<P> From<Rejected<P, ConnectError>> for Failure {
+    fn from(rejected: Rejected<P, ConnectError>) -> Self {
+        rejected.error.error.into()
     }
 }
 
@@ -126,7 +126,7 @@ impl<'m, T: Transport + 'static> Rig<'_, 'm, T> {
         loop {
             match post(buf) {
                 Ok(key) => return Ok(key),
-                Err(Rejected { buf: back, error }) if error.is_transient() && Instant::now() < deadline => buf = back,
+                Err(Rejected { value: back, error }) if error.is_transient() && Instant::now() < deadline => buf = back,
                 Err(Rejected { error, .. }) => return Err(error.into()),
             }
             self.cq().progress()?;

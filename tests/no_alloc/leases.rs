@@ -32,7 +32,7 @@ fn posted<'s, T: Transport + 'static, L: Sharing>(
     loop {
         match post(lease) {
             Ok(key) => return Ok(key),
-            Err(Rejected { buf, error }) if error.is_transient() && Instant::now() < deadline => lease = buf,
+            Err(Rejected { value: buf, error }) if error.is_transient() && Instant::now() < deadline => lease = buf,
             Err(Rejected { error, .. }) => return Err(error.into()),
         }
         cq.progress()?;

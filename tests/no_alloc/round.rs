@@ -124,7 +124,7 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         loop {
             match post(buffer) {
                 Ok(key) => return Ok(key),
-                Err(Rejected { buf, error }) if error.is_transient() => buffer = buf,
+                Err(Rejected { value: buf, error }) if error.is_transient() => buffer = buf,
                 Err(Rejected { error, .. }) => return Err(error.into()),
             }
             self.look()?;

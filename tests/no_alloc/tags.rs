@@ -37,7 +37,7 @@ struct Rig<'r, 'd, 'n, 's> {
 }
 
 fn kept(slot: &mut Option<Vec<u8>>, posted: Result<TaggedKey, Rejected<Vec<u8>>>) -> Result<TaggedKey, Failure> {
-    posted.map_err(|Rejected { buf, error }| {
+    posted.map_err(|Rejected { value: buf, error }| {
         *slot = Some(buf);
         error.into()
     })
@@ -76,7 +76,7 @@ impl Rig<'_, '_, '_, '_> {
         let mut posted = self.a.tagged_send(self.link, tag, out);
         for _ in 0..SPINS {
             match posted {
-                Err(Rejected { buf, error: PostError::Again }) => {
+                Err(Rejected { value: buf, error: PostError::Again }) => {
                     self.a.progress()?;
                     self.b.progress()?;
                     posted = self.a.tagged_send(self.link, tag, buf);

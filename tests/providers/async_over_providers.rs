@@ -27,7 +27,7 @@ use loom_core::{
     Access, Av, Binding, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Domain, Endpoint, Errno, Hints,
     ImmediateData, Info, Mr, Peer, Source, ThePeer, Transport,
 };
-use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
+use loom_deferred::{Deferred, DeferredDriver, Work};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
@@ -223,8 +223,8 @@ fn deferred_work_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     };
     let is_raised = async { assert!(works.finish(raised).await.unwrap().is_none()) };
     let is_cancelled = async {
-        let Err(WorkError::Returned(refused)) = works.finish(last).await else { panic!("it was cancelled") };
-        assert!((refused.error, refused.buf) == (PostError::Errno(Errno::ECANCELED), pattern(10, 8)));
+        let Err(refused) = works.finish(last).await else { panic!("it was cancelled") };
+        assert!((refused.error, refused.value) == (PostError::Errno(Errno::ECANCELED).into(), Some(pattern(10, 8))));
     };
     let talks = async {
         let answered = driver.post(vec![0; 80], |room| a.recv(Source::Any, room)).await.unwrap();

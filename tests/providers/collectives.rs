@@ -303,7 +303,7 @@ fn what_the_provider_lacks_or_does_not_keep_to_is_refused() {
     let long = groups[0].all_gather::<u64>(vec![0; 4 * (16 << 10) + 32]).unwrap_err();
     assert_eq!(long.error, PostError::Errno(Errno::EMSGSIZE));
     let uneven = groups[0].broadcast::<u64>(0, vec![1; 32]).unwrap_err();
-    assert_eq!((uneven.error, uneven.buf), (PostError::Errno(Errno::EINVAL), vec![1; 32]));
+    assert_eq!((uneven.error, uneven.value), (PostError::Errno(Errno::EINVAL), vec![1; 32]));
     assert_eq!(members.domain.query_collective(Collective::gather::<u64>()), Err(Errno::ENOSYS));
     assert_eq!(members.cq.in_flight(), 0);
 }

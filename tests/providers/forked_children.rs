@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
+use loom_core::Error;
 use loom_core::cq::CqError;
 use loom_core::endpoint::{MsgEndpoint, ThePeer};
 use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
-use loom_core::error::{OpenError, PostError};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::{Hints, Info};
-use loom_core::mr::CloseError;
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType};
 use loom_core::{
     AddressError, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Endpoint, Errno, Mr, Peer, Source, scope,
@@ -176,9 +176,9 @@ impl Objects {
     fn refuse(&self, info: &Info<T>) {
         let Objects { domain, av, empty_av, cq, a, b, to_b, counter, eq, .. } = self;
         let refused = a.send(*to_b, vec![3; 8]).expect_err("the child sends");
-        assert_eq!((refused.error, refused.buf), (PostError::OtherProcess, vec![3; 8]));
+        assert_eq!((refused.error, refused.value), (PostError::OtherProcess, vec![3; 8]));
         let refused = b.recv(Source::Any, vec![4; 8]).expect_err("the child receives");
-        assert_eq!((refused.error, refused.buf), (PostError::OtherProcess, vec![4; 8]));
+        assert_eq!((refused.error, refused.value), (PostError::OtherProcess, vec![4; 8]));
         assert_eq!(a.inject(*to_b, &[1]).expect_err("the child injects"), PostError::OtherProcess);
         assert_eq!(cq.poll().expect_err("the child polls"), CqError::OtherProcess);
         let address = av.address(*to_b).expect("a peer").expect("an address");
@@ -226,7 +226,10 @@ fn copies(info: &Info<T>) {
                 1 => drop((domain, eq, counter, region, empty_av, av, cq, b, a)),
                 2 => {
                     if let Some(region) = region {
-                        assert!(matches!(region.close(), Err(CloseError::Errno(Errno::OTHER_PROCESS))));
+                        assert!(matches!(
+                            region.close(),
+                            Err(Rejected { value: None, error: Error::Provider(Errno::OTHER_PROCESS) })
+                        ));
                     }
                     drop((counter, cq, a, av, b, domain, eq, empty_av));
                 }
@@ -410,7 +413,7 @@ fn connections(info: &Info<T>) {
     let mut child = 0;
     if forked(&mut child) {
         let refused = client.send(ThePeer, vec![3; 8]).expect_err("the child sends");
-        assert_eq!((refused.error, refused.buf), (PostError::OtherProcess, vec![3; 8]));
+        assert_eq!((refused.error, refused.value), (PostError::OtherProcess, vec![3; 8]));
         assert_eq!(eq.poll().expect_err("the child reads events"), CqError::OtherProcess);
         assert_eq!(listener.address().expect_err("the child reads the address"), Errno::OTHER_PROCESS);
         assert!(eq.listen(info).is_err_and(|error| error == OpenError::OtherProcess));

@@ -9,9 +9,8 @@ use loom_alloc::registered::{LeaseError, NotJoined};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::{CqError, Errno, Error};
-use loom_deferred::WorkError;
 use loom_group::bootstrap::BootstrapError;
-use loom_group::{CollectiveError, PeerError};
+use loom_group::{CollectiveError, ConnectError, PeerError, PeerIndex};
 use loom_tagged::LinkError;
 use loom_updates::UpdateError;
 
@@ -83,7 +82,7 @@ fn texts_with_causes_name_each_once() {
     names_once(&open);
     names_once(&post);
     names_once(&queue);
-    names_once(&Rejected { buf: (), error: post });
+    names_once(&Rejected { value: (), error: post });
     names_once(&Error::from(open));
     names_once(&CacheError::Open(open));
     names_once(&PeerError::Failed(Errno::EIO));
@@ -92,8 +91,9 @@ fn texts_with_causes_name_each_once() {
     names_once(&CollectiveError::Provider(post));
     names_once(&BootstrapError::System { call: "bind", errno: Errno::EIO });
     names_once(&LinkError::Post(post));
-    names_once(&WorkError::Returned(Rejected { buf: (), error: post }));
-    names_once(&WorkError::<()>::NotCounted(Errno::EIO));
+    names_once(&Rejected { value: Some(()), error: Error::from(post) });
+    names_once(&Rejected { value: (), error: open });
+    names_once(&Rejected { value: (), error: ConnectError { peer: PeerIndex(1), error: PeerError::Connect(open) } });
     names_once(&UpdateError::<PostError>::Refused(Errno::EIO));
     names_once(&UpdateError::Post(post));
 }
@@ -101,7 +101,7 @@ fn texts_with_causes_name_each_once() {
 #[test]
 fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     fn cached() -> Result<(), Error> {
-        Err(Rejected { buf: vec![0_u8; 4], error: CacheError::Open(OpenError::Access) })?
+        Err(Rejected { value: vec![0_u8; 4], error: CacheError::Open(OpenError::Access) })?
     }
     assert_eq!(cached().unwrap_err(), Error::Open(OpenError::Access));
     let full = CacheError::TooLong { limit: 4096 };

@@ -81,7 +81,7 @@ impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
             match post(buf) {
                 Ok(key) => return key,
                 Err(rejected) if rejected.error.is_transient() => {
-                    buf = rejected.buf;
+                    buf = rejected.value;
                     self.cq.progress().expect("the queue works");
                 }
                 Err(rejected) => panic!("not posted: {}", rejected.error),

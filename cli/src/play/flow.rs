@@ -232,7 +232,7 @@ impl<'s, T: Transport> End<'s, T> {
                 self.posted += 1;
                 Ok(true)
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 self.free.push(buf);
                 self.not_now(error)
             }
@@ -256,7 +256,7 @@ impl<'s, T: Transport> End<'s, T> {
                 (self.answering, self.answers_due) = (Some(key), self.answers_due - 1);
                 Ok(true)
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 self.answer = Some(buf);
                 self.not_now(error)
             }

@@ -43,7 +43,7 @@ impl Hold {
                 *self = Hold::InFlight(key);
                 Ok(true)
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 *self = Hold::Here(buf);
                 if error.is_transient() { Ok(false) } else { Err(error) }
             }

@@ -73,7 +73,7 @@ impl World<'_> {
                 self.posted(at, key, Some(buffer), What::Fetch(look));
             }
             Err(rejected) => {
-                assert_eq!(rejected.buf.id, buffer);
+                assert_eq!(rejected.value.id, buffer);
                 self.not_received(rejected.error, at, None, 0);
             }
         }

@@ -155,7 +155,7 @@ impl World<'_> {
             }
             .map(Some)
             .map_err(|rejected| {
-                assert_eq!(Some(rejected.buf.id), id);
+                assert_eq!(Some(rejected.value.id), id);
                 rejected.error
             }),
             (what, None) => unreachable!("{what:?} has a buffer"),

@@ -224,7 +224,7 @@ impl<'w> World<'w> {
                 let what = if open { What::Message(self.is_on_its_way(message)) } else { What::Unreachable };
                 self.posted(from, key, Some(buffer), what);
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 assert_eq!(buf.id, buffer);
                 match error {
                     PostError::UnknownPeer => assert!(!known),
@@ -303,7 +303,7 @@ impl<'w> World<'w> {
                 self.record.moments.push(Moment::Received(number));
                 self.posted(at, key, Some(buffer), What::Receive(number, places));
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 assert_eq!(buf.id, buffer);
                 self.not_received(error, at, from, places);
             }

@@ -87,7 +87,7 @@ pub(crate) enum State {
 /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
 /// deferred.cancel(work)?;
 /// match deferred.poll()? {
-///     Some(DeferredEvent::Returned(key, Rejected { buf, error })) => {
+///     Some(DeferredEvent::Returned(key, Rejected { value: buf, error })) => {
 ///         assert!(key == work && buf == b"hello");
 ///         assert_eq!(error, PostError::Errno(Errno::ECANCELED));
 ///     }
@@ -282,10 +282,10 @@ where
         buf: B,
     ) -> Result<WorkKey, Rejected<B>> {
         if endpoint.cq() != &self.cq || !self.are_of_domain(when.0, then) {
-            return Err(Rejected { buf, error: PostError::ForeignObject });
+            return Err(Rejected { value: buf, error: PostError::ForeignObject });
         }
         let mut table = self.table.borrow_mut();
-        let Some(vacant) = table.vacant() else { return Err(Rejected { buf, error: PostError::Full }) };
+        let Some(vacant) = table.vacant() else { return Err(Rejected { value: buf, error: PostError::Full }) };
         let job = Job::Post { endpoint: endpoint.clone(), work, then: then.cloned(), op: None };
         let task = Task { job, buf: Some(buf), refused: None };
         let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
@@ -437,7 +437,7 @@ where
     /// // Each poll gives a buffer back.
     /// for _ in 0..3 {
     ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
-    ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
+    ///     assert_eq!((rejected.error, &rejected.value[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

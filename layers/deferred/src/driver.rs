@@ -73,83 +73,6 @@ where
     driver: &'d CqDriver<'m, T, B>,
 }
 
-/// Reason for which deferred work has no completion.
-///
-/// ```
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::error::{PostError, Rejected};
-/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
-/// use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
-///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// # let (driver, deferred) = (CqDriver::open(&cq, Unclaimed::Drop)?, Deferred::open(&cq, 8)?);
-/// # let works = DeferredDriver::new(&deferred, &driver)?;
-/// # let counter = Counter::open(&domain, CounterAttr::default())?;
-/// let task = async {
-///     let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
-///     deferred.cancel(work)?;
-///     match works.finish(work).await {
-///         Err(WorkError::Returned(Rejected { buf, error })) => {
-///             assert_eq!((buf, error), (b"hello".to_vec(), PostError::Errno(Errno::ECANCELED)));
-///         }
-///         other => panic!("it was posted: {other:?}"),
-///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// # let drivers = (&driver, works);
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     drivers.turn(16);
-/// # }
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum WorkError<B> {
-    /// Work that was not posted, with its buffer.
-    Returned(Rejected<B>),
-    /// A counter was not changed.
-    NotCounted(Errno),
-    /// The queue failed with the work in flight, or another future waits for the work
-    /// ([`CqError::Awaited`]).
-    Queue(CqError),
-}
-
-impl<B> fmt::Display for WorkError<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WorkError::Returned(rejected) => rejected.error.fmt(f),
-            WorkError::NotCounted(errno) => write!(f, "the counter was not changed: {errno}"),
-            WorkError::Queue(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<B: fmt::Debug> core::error::Error for WorkError<B> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            WorkError::Returned(rejected) => rejected.error.source(),
-            WorkError::Queue(error) => error.source(),
-            WorkError::NotCounted(_) => None,
-        }
-    }
-}
-
-/// Drops the buffer, if the error contains it.
-impl<B> From<WorkError<B>> for Error {
-    fn from(error: WorkError<B>) -> Self {
-        match error {
-            WorkError::Returned(rejected) => rejected.into(),
-            WorkError::NotCounted(errno) => Error::Provider(errno),
-            WorkError::Queue(error) => error.into(),
-        }
-    }
-}
-
 impl<'d, 'm, T, B, A, K> DeferredDriver<'d, 'm, T, B, A, K>
 where
     T: Transport,
@@ -171,8 +94,45 @@ where
     /// Waits for deferred work. Returns the completion of an operation, or `None` for a change of a
     /// counter or a completion that was already taken.
     ///
+    /// ```
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::error::{PostError, Rejected};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno, Error};
+    /// use loom_deferred::{Deferred, DeferredDriver, Work};
+    ///
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+    /// # let (driver, deferred) = (CqDriver::open(&cq, Unclaimed::Drop)?, Deferred::open(&cq, 8)?);
+    /// # let works = DeferredDriver::new(&deferred, &driver)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// let task = async {
+    ///     let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    ///     deferred.cancel(work)?;
+    ///     match works.finish(work).await {
+    ///         Err(Rejected { value, error }) => {
+    ///             assert_eq!(value, Some(b"hello".to_vec()));
+    ///             assert_eq!(error, Error::Post(PostError::Errno(Errno::ECANCELED)));
+    ///         }
+    ///         other => panic!("it was posted: {other:?}"),
+    ///     }
+    ///     Ok::<_, Error>(())
+    /// };
+    /// # let drivers = (&driver, works);
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     drivers.turn(16);
+    /// # }
+    /// # Ok::<_, Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`WorkError`]. If another future waits for the work, [`CqError::Awaited`].
+    /// - [`Error::Post`], with the buffer, if the work was not posted
+    /// - [`Error::Provider`] if a counter was not changed
+    /// - [`Error::Queue`] if the queue failed with the work in flight, or another future waits for
+    ///   the work ([`CqError::Awaited`])
     #[doc(alias = "fi_trigger")]
     pub fn finish(&self, work: WorkKey) -> FinishWork<'d, 'm, T, B, A, K> {
         FinishWork { driver: *self, work, claims: false, finish: None, over: false }
@@ -240,6 +200,12 @@ where
     }
 }
 
+type Finished<B> = Result<Option<Done<B>>, Rejected<Option<B>, Error>>;
+
+const fn without_buf<B>(error: Error) -> Rejected<Option<B>, Error> {
+    Rejected { value: None, error }
+}
+
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
 /// Dropping it cancels work that has not started, and otherwise gives the operation up
@@ -261,7 +227,7 @@ where
 /// drop(works.finish(work));
 /// let Some(DeferredEvent::Returned(returned, refused)) = deferred.poll()? else { panic!("it was posted") };
 /// assert!(returned == work);
-/// assert_eq!(refused.buf, b"hello");
+/// assert_eq!(refused.value, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -286,11 +252,11 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    fn result(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Done<B>>, WorkError<B>>> {
+    fn result(&mut self, cx: &mut Context<'_>) -> Poll<Finished<B>> {
         let DeferredDriver { deferred, driver } = self.driver;
         if !self.claims {
             if deferred.interest(self.work) == Interest::Awaited {
-                return Poll::Ready(Err(WorkError::Queue(CqError::Awaited)));
+                return Poll::Ready(Err(without_buf(CqError::Awaited.into())));
             }
             deferred.set_interest(self.work, Interest::Awaited);
             self.claims = true;
@@ -308,8 +274,10 @@ where
                     State::Started(op) => none.insert(driver.finish(op)),
                     State::Returned => {
                         return Poll::Ready(match deferred.take_returned_of(self.work) {
-                            Some(DeferredEvent::Returned(_, rejected)) => Err(WorkError::Returned(rejected)),
-                            Some(DeferredEvent::NotCounted(_, errno)) => Err(WorkError::NotCounted(errno)),
+                            Some(DeferredEvent::Returned(_, Rejected { value, error })) => {
+                                Err(Rejected { value: Some(value), error: error.into() })
+                            }
+                            Some(DeferredEvent::NotCounted(_, errno)) => Err(without_buf(errno.into())),
                             _ => Ok(None),
                         });
                     }
@@ -323,7 +291,7 @@ where
                 Ok(Some(done))
             }
             Err(CqError::UnknownKey) => Ok(None),
-            Err(error) => Err(WorkError::Queue(error)),
+            Err(error) => Err(without_buf(error.into())),
         })
     }
 }
@@ -335,7 +303,7 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    type Output = Result<Option<Done<B>>, WorkError<B>>;
+    type Output = Finished<B>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = self.result(cx);

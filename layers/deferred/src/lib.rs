@@ -71,7 +71,7 @@ mod work;
 pub mod work_table;
 
 pub use self::deferred::{Deferred, DeferredEvent};
-pub use self::driver::{DeferredDriver, FinishWork, WorkError};
+pub use self::driver::{DeferredDriver, FinishWork};
 pub use self::work::Work;
 pub use self::work_table::WorkKey;
 

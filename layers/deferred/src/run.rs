@@ -132,7 +132,7 @@ where
                 drop(last);
                 Tried::Gone
             }
-            Err(Rejected { buf, error }) => {
+            Err(Rejected { value: buf, error }) => {
                 task.buf = Some(buf);
                 if error.is_transient() {
                     let mut table = self.table.borrow_mut();
@@ -217,7 +217,7 @@ where
     fn returned(key: WorkKey, task: Task<'m, T, B, K>) -> DeferredEvent<'m, B> {
         let error = task.refused.unwrap_or(PostError::Errno(Errno::ECANCELED));
         match (task.buf, error) {
-            (Some(buf), error) => DeferredEvent::Returned(key, Rejected { buf, error }),
+            (Some(buf), error) => DeferredEvent::Returned(key, Rejected { value: buf, error }),
             (None, PostError::Errno(errno)) => DeferredEvent::NotCounted(key, errno),
             (None, _) => DeferredEvent::NotCounted(key, Errno::EOTHER),
         }

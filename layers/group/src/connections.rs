@@ -147,11 +147,11 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         rank: PeerIndex,
         addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
         mut until: impl Deadline,
-    ) -> Result<Group<'m, T, B, A>, ConnectError<()>>
+    ) -> Result<Group<'m, T, B, A>, ConnectError>
     where
         A: Clone,
     {
-        let failed = |peer, error| ConnectError { peer, error, prepared: () };
+        let failed = |peer, error| ConnectError { peer, error };
         let links = Array::new_in(self.places.len(), self.alloc.clone(), |_| RefCell::new(None));
         let queues = Array::new_in(self.places.len(), self.alloc.clone(), |_| <[Queue; 2]>::default());
         let links = links.map_err(|error| failed(rank, PeerError::Open(error)))?;

@@ -7,7 +7,7 @@ use core::fmt;
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Buffer;
 use loom_core::cq::{CqAttr, CqError};
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Av, Cq, Domain, Endpoint, Error, MsgEndpoint, Peer, Transport};
@@ -152,8 +152,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     /// may share an address.
     ///
     /// # Errors
-    /// The first peer that failed, with the prepared group: [`PeerError::NoSuchPlace`] or
-    /// [`PeerError::Insert`].
+    /// The first peer that failed: [`PeerError::NoSuchPlace`] or [`PeerError::Insert`], with the
+    /// prepared group, which has the peers before it.
     #[expect(
         clippy::result_large_err,
         reason = "the error gives back what was prepared, which is as large as the group"
@@ -161,11 +161,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     pub fn connect(
         self,
         addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
-    ) -> Result<Group<'m, T, B, A>, ConnectError<Self>> {
+    ) -> Result<Group<'m, T, B, A>, Rejected<Self, ConnectError>> {
         for (number, address) in (0..).zip(addresses) {
             let peer = PeerIndex(number);
             if let Err(error) = self.shared.set(peer, address.borrow()) {
-                return Err(ConnectError { peer, error, prepared: self });
+                return Err(Rejected { value: self, error: ConnectError { peer, error } });
             }
         }
         let Prepared { domain, cq, shared, queues } = self;
@@ -372,35 +372,28 @@ impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Group<'_, T, B, A> {
 }
 
 /// Failure to connect a group.
-pub struct ConnectError<P> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectError {
     /// Peer that failed.
     pub peer: PeerIndex,
     /// Cause.
     pub error: PeerError,
-    /// Prepared group, with the peers inserted before the failure.
-    pub prepared: P,
 }
 
-impl<P> fmt::Debug for ConnectError<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectError").field("peer", &self.peer).field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<P> fmt::Display for ConnectError<P> {
+impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         crate::error::with(f, format_args!("{}", self.peer), &self.error)
     }
 }
 
-impl<P> core::error::Error for ConnectError<P> {
+impl core::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.error.source()
     }
 }
 
-impl<P> From<ConnectError<P>> for Error {
-    fn from(error: ConnectError<P>) -> Self {
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
         error.error.into()
     }
 }

@@ -151,11 +151,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// the receive buffer, and takes two places: the receive, then the send.
     ///
     /// The queue must have room for all receives and one send: work beyond that stays in the
-    /// iterator. If completions hold all slots, the summary is empty. The caller ensures that the
-    /// endpoint has room for all receives (`rx_attr.size`).
+    /// iterator. The caller ensures that the endpoint has room for all receives (`rx_attr.size`).
     ///
     /// # Errors
-    /// See [`Scope::finish`].
+    /// See [`Scope::finish`]. [`CqError::Full`] if the queue has fewer than two free slots: all work
+    /// stays in the iterator.
     pub fn exchange(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B, B)>,
@@ -167,6 +167,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     {
         // A work item needs both places.
         let room = self.cq().free_slots().saturating_sub(1);
+        if room == 0 && places.len() >= 2 {
+            return Err(CqError::Full);
+        }
         let pairs = (places.len() / 2).min(room);
         let places = places.get_mut(..pairs * 2).unwrap_or_default();
         self.each(work, places, until, |scope, (peer, message, room)| {

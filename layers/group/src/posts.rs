@@ -39,7 +39,7 @@ macro_rules! by_peer {
 
 #[cold]
 fn unknown<B>(buf: B) -> Rejected<B> {
-    Rejected { buf, error: PostError::UnknownPeer }
+    Rejected { value: buf, error: PostError::UnknownPeer }
 }
 
 /// Each operation returns its key on the [queue](Group::cq). An absent member is refused with
@@ -154,7 +154,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     {
         match &self.links {
             Links::One(shared) => shared.endpoint.recv(Source::Any, buf),
-            Links::Each(_) => Err(Rejected { buf, error: PostError::Errno(Errno::EOPNOTSUPP) }),
+            Links::Each(_) => Err(Rejected { value: buf, error: PostError::Errno(Errno::EOPNOTSUPP) }),
         }
     }
 

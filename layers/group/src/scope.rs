@@ -267,7 +267,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         buf: B,
     ) -> Result<Request, Rejected<B>> {
         let number = self.used;
-        let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
+        let Some(place) = self.places.get_mut(number) else {
+            return Err(Rejected { value: buf, error: PostError::Full });
+        };
         place.peer = index;
         // Short path, about as fast as a direct post.
         if let Some((endpoint, peer)) = self.group.links.shared(index)
@@ -289,14 +291,14 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     fn request_to<V: Verb<T, B>>(&mut self, to: Option<To>, region: &RemoteRegion, word: u64, buf: B) {
         let queue = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?)));
         let posted = match queue {
-            None => Err(Rejected { buf, error: PostError::UnknownPeer }),
-            Some((_, queue)) if queue.waiting.get() > 0 => Err(Rejected { buf, error: PostError::Again }),
+            None => Err(Rejected { value: buf, error: PostError::UnknownPeer }),
+            Some((_, queue)) if queue.waiting.get() > 0 => Err(Rejected { value: buf, error: PostError::Again }),
             Some((to, _)) => self.group.post::<V>(to, What { region, word }, buf),
         };
         match (posted, to, self.places.get_mut(self.used)) {
             (Ok(key), _, Some(place)) => place.set(Outcome::InFlight(key)),
             (Err(rejected), Some(to), _) => self.refused::<V>(to, region, word, rejected),
-            (Err(Rejected { buf, error }), None, Some(place)) => place.set(Outcome::NotPosted { buf, error }),
+            (Err(Rejected { value: buf, error }), None, Some(place)) => place.set(Outcome::NotPosted { buf, error }),
             (_, _, None) => {}
         }
     }
@@ -310,7 +312,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             (Some(place), Some(queue)) => {
                 self.waiting += usize::from(self.group.refuse(place, queue, waiting, rejected));
             }
-            (Some(place), None) => place.set(Outcome::NotPosted { buf: rejected.buf, error: rejected.error }),
+            (Some(place), None) => place.set(Outcome::NotPosted { buf: rejected.value, error: rejected.error }),
             (None, _) => {}
         }
     }
@@ -513,7 +515,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         place: &mut Place<'m, T, B>,
         queue: &Queue,
         waiting: Waiting<'m, T, B>,
-        Rejected { buf, error }: Rejected<B>,
+        Rejected { value: buf, error }: Rejected<B>,
     ) -> bool {
         place.set(Outcome::NotPosted { buf, error });
         let waits = error.is_transient();

@@ -209,7 +209,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
                 Ok(())
             }
             Err(rejected) => {
-                let _ = self.spare.push(rejected.buf);
+                let _ = self.spare.push(rejected.value);
                 Err(if rejected.error.is_transient() { PostError::Again } else { rejected.error })
             }
         }
@@ -226,7 +226,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             let Some(carrier) = &self.carrier else { return Ok(()) };
             let crate::packet::Purpose::Receive(frees) = packet.purpose else { continue };
             if let Err(rejected) = carrier.recv(packet) {
-                let _ = self.idle.push(rejected.buf);
+                let _ = self.idle.push(rejected.value);
                 // Before the greeting, `Full` and `Kept` are permanent: the queue has too few
                 // slots, and the peer would wait forever.
                 let full = matches!(rejected.error, PostError::Full | PostError::Kept);

@@ -119,7 +119,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             _ => Ok(()),
         });
         if let Err(error) = checked {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let key = self.start(link, buf)?;
         match message.and_then(|message| self.take_message(message)) {
@@ -192,7 +192,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             None => Err(PostError::UnknownClaim),
         };
         if let Err(error) = checked {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let key = self.start(None, buf)?;
         if let Some(message) = self.messages.remove(claim.0) {
@@ -254,13 +254,13 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let checked = source_len(&mut buf).and_then(|len| self.payload(to).map(|payload| (len, payload)));
         let (len, payload) = match checked {
             Ok(checked) => checked,
-            Err(error) => return Err(Rejected { buf, error }),
+            Err(error) => return Err(Rejected { value: buf, error }),
         };
         let is_eager = len <= payload;
         let state = if is_eager { State::Leaving { len } } else { State::Requested { len } };
         let key = match self.ops.insert(Op { buf, link: Some(to), packets: 1, state }) {
             Ok(key) => key,
-            Err(op) => return Err(Rejected { buf: op.buf, error: PostError::Full }),
+            Err(op) => return Err(Rejected { value: op.buf, error: PostError::Full }),
         };
         let body = match is_eager {
             true => Body::Eager { tag, data },
@@ -275,7 +275,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             Err(error) => match self.ops.remove(key) {
                 Some(op) => {
                     self.refused(to, error);
-                    Err(Rejected { buf: op.buf, error })
+                    Err(Rejected { value: op.buf, error })
                 }
                 None => Ok(TaggedKey(key)),
             },
@@ -312,7 +312,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Inserts a receive. The caller sets its state.
     fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
         let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
-        self.ops.insert(op).map_err(|op| Rejected { buf: op.buf, error: PostError::Full })
+        self.ops.insert(op).map_err(|op| Rejected { value: op.buf, error: PostError::Full })
     }
 
     fn look(&self, from: Source, tag: TagMatch) -> Option<MessageId> {

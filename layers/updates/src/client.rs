@@ -248,7 +248,7 @@ where
                 Ok(UpdateKey { number, element: PhantomData })
             }
             Err(refused) => {
-                slot.buf = Sent::Here(refused.buf);
+                slot.buf = Sent::Here(refused.value);
                 Err(UpdateError::Post(refused.error))
             }
         }
@@ -286,7 +286,7 @@ where
             match posted {
                 Ok(key) => *receive = Receive::Posted(key),
                 Err(refused) => {
-                    *receive = Receive::Here(refused.buf);
+                    *receive = Receive::Here(refused.value);
                     if !refused.error.is_transient() {
                         return Err(UpdateError::Post(refused.error));
                     }

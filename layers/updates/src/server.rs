@@ -172,9 +172,9 @@ where
         let place = match place {
             Place::Here(buf, Some(to)) => match self.protocol.send(to, buf) {
                 Ok(key) => Place::Answering(key),
-                Err(refused) if refused.error.is_transient() => Place::Here(refused.buf, Some(to)),
+                Err(refused) if refused.error.is_transient() => Place::Here(refused.value, Some(to)),
                 // The client has gone.
-                Err(refused) => Place::Here(refused.buf, None),
+                Err(refused) => Place::Here(refused.value, None),
             },
             other => other,
         };
@@ -183,7 +183,7 @@ where
                 Ok(key) => Place::Receiving(key),
                 Err(refused) => {
                     let error = refused.error;
-                    self.put(at, Place::Here(refused.buf, None));
+                    self.put(at, Place::Here(refused.value, None));
                     return if error.is_transient() { Ok(()) } else { Err(UpdateError::Post(error)) };
                 }
             },

@@ -75,7 +75,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         let lent = buf.lend();
         match self.entry_of(&lent) {
             Ok(entry) => Ok(Cached::new(User::new(&self.entries, entry), buf)),
-            Err(error) => Err(Rejected { buf, error }),
+            Err(error) => Err(Rejected { value: buf, error }),
         }
     }
 

@@ -113,7 +113,7 @@ where
         let opened = Self::cut(&region, &attr, alloc);
         match opened {
             Ok((buffers, table)) => Ok(RegionSlab { buffers, region, _table: table }),
-            Err(error) => Err(Rejected { buf: region, error }),
+            Err(error) => Err(Rejected { value: region, error }),
         }
     }
 

@@ -124,7 +124,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
     ) -> Result<Self, Rejected<Registered<'d, T, M>, OpenError>> {
         let table = match attr.table().and_then(|layout| Zeroed::new_in(layout, alloc)) {
             Ok(table) => table,
-            Err(error) => return Err(Rejected { buf: memory, error }),
+            Err(error) => return Err(Rejected { value: memory, error }),
         };
         let descriptor = memory.descriptor();
         let mut memory = MaybeUninit::new(memory);
@@ -140,7 +140,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         match buffers {
             Ok(buffers) => Ok(RegisteredSlab { buffers, memory, table: ManuallyDrop::new(table) }),
             // SAFETY: initialised above.
-            Err(error) => Err(Rejected { buf: unsafe { memory.assume_init() }, error }),
+            Err(error) => Err(Rejected { value: unsafe { memory.assume_init() }, error }),
         }
     }
 

@@ -222,12 +222,12 @@ impl<T: Transport> Av<'_, T> {
         if let Some(peer) = peer {
             // Some providers count the insertions of an address, others assign another slot.
             if addresses.are_removed() {
-                self.take_back(&addresses, addr);
+                self.undo_insert(&addresses, addr);
             }
             return Ok(peer);
         }
         if !has_room {
-            self.take_back(&addresses, addr);
+            self.undo_insert(&addresses, addr);
             return Err(AddressError::Full);
         }
         self.keep(&mut addresses, addr, |table| match &address {
@@ -252,14 +252,14 @@ impl<T: Transport> Av<'_, T> {
         let peer = inserted.map(Inserted::peer);
         let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));
         if !is_its && self.body.table.peer(addr).is_none() {
-            self.take_back(addresses, addr);
+            self.undo_insert(addresses, addr);
         }
         peer
     }
 
     /// Operations in flight may refer to the address: unless the transport removes addresses at any
     /// time, it stays until the vector closes.
-    fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
+    fn undo_insert(&self, addresses: &Addresses, addr: FabricAddr) {
         if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
             // SAFETY: the vector is open (H1). The transport allows removal, no endpoint is bound,
             // or no peer ever had the address, so no post refers to it (O1).

@@ -150,7 +150,7 @@ impl<T: Transport> Av<'_, T> {
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// assert!(av.remove(to_bob));
     /// let refused = alice.send(to_bob, b"hello".to_vec()).unwrap_err();
-    /// assert_eq!((refused.error, &refused.buf[..]), (PostError::UnknownPeer, &b"hello"[..]));
+    /// assert_eq!((refused.error, &refused.value[..]), (PostError::UnknownPeer, &b"hello"[..]));
     /// // Inserting the address again makes a new peer.
     /// assert_ne!(av.insert(&bob.address()?)?, to_bob);
     /// # Ok::<_, loom_core::Error>(())

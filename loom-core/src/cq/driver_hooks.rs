@@ -188,7 +188,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     #[inline(always)]
-    pub(super) fn is_not_driven(&self) -> Result<(), CqError> {
+    pub(super) fn check_not_driven(&self) -> Result<(), CqError> {
         if self.body.driven.get() { Err(CqError::Driven) } else { Ok(()) }
     }
 

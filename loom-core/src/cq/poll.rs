@@ -194,7 +194,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             Resolution::Value(fetched) => Some(Completion::Value(fetched)),
             Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
-            Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
+            Resolution::Continues | Resolution::Stale | Resolution::Foreign => None,
         };
         completion.map(Ok)
     }

@@ -15,24 +15,32 @@ use crate::engine::op_table::{
 use crate::error::{PostError, Rejected};
 use crate::transport::{Event, Transport};
 
-enum Next<R> {
+/// Outcome of one look at the queue.
+enum Advance<R> {
     Taken(R),
+    /// An event was kept.
     Kept,
     Nothing,
 }
 
-const BUSY: u32 = 256;
+/// Number of kept events between two checks of the deadline.
+const EVENTS_PER_DEADLINE_CHECK: u32 = 256;
 
 pub(super) enum UnmatchedEvent {
     Message(Message),
-    Peek { peek: Peek, given_up: bool },
+    Peek {
+        peek: Peek,
+        /// Its future was dropped, so any reader may take it.
+        given_up: bool,
+    },
     Remote(RemoteEvent),
     Unclaimed(OpError),
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Waits for one operation. Other completions are kept for [`poll`](Self::poll). `Ok(None)`
-    /// means that the deadline has passed with the operation in flight.
+    /// means that the deadline has passed with the operation in flight. Polls without sleeping: see
+    /// [`may_sleep`](Self::may_sleep) for that.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -54,9 +62,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::PiecesOut`] for a completed multi-receive with pieces out
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
+    #[doc(alias = "fi_cq_sread")]
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
-        self.is_not_driven()?;
-        let mut busy = 0_u32;
+        self.check_not_driven()?;
+        let mut kept_events = 0_u32;
         loop {
             match self.body.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
@@ -66,15 +75,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             // SAFETY: `advance` passes an event that the transport has just reported, and a queue
             // has one table. With prefixes (`detours`) it passes no event.
-            let look = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
-                Next::Taken(done) => return Ok(Some(done)),
-                Next::Kept => {
-                    busy = busy.wrapping_add(1);
-                    busy.is_multiple_of(BUSY)
+            let check_deadline = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
+                Advance::Taken(done) => return Ok(Some(done)),
+                Advance::Kept => {
+                    kept_events = kept_events.wrapping_add(1);
+                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
                 }
-                Next::Nothing => true,
+                Advance::Nothing => true,
             };
-            if look && until.passed() {
+            if check_deadline && until.passed() {
                 // An operation that failed to be posted again has completed without an event.
                 return Ok(match self.body.ops.take(key) {
                     Taken::Done(done) => Some(done),
@@ -90,24 +99,24 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Those of [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
-        self.is_not_driven()?;
+        self.check_not_driven()?;
         let ops = &self.body.ops;
-        let mut busy = 0_u32;
+        let mut kept_events = 0_u32;
         loop {
             if !ops.is_valued(key) {
                 return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
             }
             // SAFETY: `advance` passes an event that the transport has just reported, and a queue
             // has one table.
-            let look = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
-                Next::Taken(fetched) => return Ok(Some(fetched)),
-                Next::Kept => {
-                    busy = busy.wrapping_add(1);
-                    busy.is_multiple_of(BUSY)
+            let check_deadline = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+                Advance::Taken(fetched) => return Ok(Some(fetched)),
+                Advance::Kept => {
+                    kept_events = kept_events.wrapping_add(1);
+                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
                 }
-                Next::Nothing => true,
+                Advance::Nothing => true,
             };
-            if look && until.passed() {
+            if check_deadline && until.passed() {
                 return Ok(ops.take_value(key));
             }
         }
@@ -153,8 +162,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if counter.read_error() != failed {
                 return Err(CqError::CountedFailure);
             }
-            // Every time, because uncounted operations could complete for ever.
             self.progress()?;
+            // After every event, because uncounted operations could complete for ever.
             if until.passed() {
                 return Ok(counter.read() >= threshold);
             }
@@ -183,7 +192,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # Errors
     /// Those of [`wait`](Self::wait). `UnknownKey` also if the endpoint was closed.
     pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
-        self.is_not_driven()?;
+        self.check_not_driven()?;
         loop {
             if let Some(peek) = self.take_peek(key) {
                 return Ok(Some(peek));
@@ -233,7 +242,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # Errors
     /// Those of [`wait`](Self::wait), except of the provider queue.
     pub fn take(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
-        self.is_not_driven()?;
+        self.check_not_driven()?;
         match self.body.ops.take(key) {
             Taken::Done(done) => Ok(Some(done)),
             Taken::Unknown => Err(CqError::UnknownKey),
@@ -325,7 +334,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// A single inlined path, like [`Cq::poll`].
     #[inline(always)]
-    fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
+    fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Advance<R>, CqError> {
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
@@ -336,15 +345,15 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                     if !event.flags.intersects(PEERS)
                         && let Some(taken) = take(event)
                     {
-                        return Ok(Next::Taken(taken));
+                        return Ok(Advance::Taken(taken));
                     }
                     Detour::Event(Event::clone(event))
                 }
-                Ok(None) => return Ok(Next::Nothing),
+                Ok(None) => return Ok(Advance::Nothing),
                 Err(errno) => Detour::Failed(errno),
             }
         };
-        Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
+        Ok(if self.advance_detour(detour)? { Advance::Kept } else { Advance::Nothing })
     }
 
     /// Updates the "kept" flag.
@@ -412,6 +421,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(())
     }
 
+    /// Keeps the events that closed endpoints left in the provider queues.
     pub(crate) fn collect(&self) {
         for queue in core::iter::once(&self.tx).chain(&self.rx) {
             for _ in 0..self.ops.capacity() + PEER_EVENTS {
@@ -429,9 +439,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Posts a buffer. Drives progress and retries after transient errors. Completions are kept for
-    /// [`poll`](Self::poll) and [`wait`](Self::wait), and hold slots. If no slot is left, returns
-    /// [`PostError::Kept`] at once.
+    /// Posts a buffer. Retries after [`PostError::Full`] and [`PostError::Again`], and drives progress
+    /// between attempts. Completions that arrive meanwhile are kept for [`poll`](Self::poll) and
+    /// [`wait`](Self::wait), and hold slots. Returns [`PostError::Kept`] at once, because only taking
+    /// completions frees a slot then.
     ///
     /// ```
     /// # use loom_core::{Av, Cq, Forever, Source};
@@ -457,7 +468,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ) -> Result<OpKey, Rejected<B>> {
         loop {
             match post(buf) {
-                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.buf,
+                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.value,
                 posted => return posted,
             }
         }
@@ -482,6 +493,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
+    /// Drives progress after a transient error. Precedes the deadline, which may count checks.
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
         error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
@@ -499,7 +511,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// Those of [`finish`](Self::finish).
-    #[doc(alias = "fi_cq_sread")]
     #[inline]
     pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
         self.wait_value(key, until)?.ok_or(CqError::TimedOut)

@@ -359,8 +359,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         let told = self.entries.iter().map(Told::Entry).chain([Told::List(&self.events)]);
         for_each(told, |told| match told {
             Told::Entry(entry) => match entry.interest() {
-                Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
-                Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
+                Interest::Awaited(key) if !self.ops().is_unfinished(key) => entry.wake(),
+                Interest::GivenUp(key) if !self.ops().is_unfinished(key) => self.give_back(entry, key),
                 _ => {}
             },
             Told::List(events) if self.cq.body.has_unmatched() => events.tell_all(),

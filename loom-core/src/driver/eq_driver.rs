@@ -18,13 +18,16 @@ use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
-use crate::eq::{EndpointId, Eq, EqEvent, Moment, Refused};
-use crate::error::{CqError, OpenError};
+use crate::eq::{EndpointId, Eq, EqEvent, Failure, Moment};
+use crate::error::{CqError, OpenError, Rejected};
 use crate::storage::block_slice::{BlockSlice, Part};
 use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
+
+/// The event that reports the failure, if any.
+type NotConnected = Rejected<Option<Failure>, OpenError>;
 
 /// Polls an event queue, and wakes the futures of its connections. Keeps other events for
 /// [`next_event`](Self::next_event).
@@ -126,7 +129,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Begins at the first poll. Dropping the future closes the endpoint.
     ///
     /// ```
-    /// use loom_core::{MsgEndpoint, OpenError, driver::EqDriver, endpoint::Idle, eq::Refused};
+    /// use loom_core::{MsgEndpoint, OpenError, Rejected, driver::EqDriver, endpoint::Idle};
     /// # use loom_core::{EndpointAddr, Errno, transport::Connected};
     /// /// Connects, or returns `None` if the server refuses, for a caller that tries another server.
     /// async fn connect<'m, T: Connected>(
@@ -135,7 +138,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>>>, OpenError> {
     ///     match driver.connect(endpoint, server, b"").await {
     ///         Ok((endpoint, _)) => Ok(Some(endpoint)),
-    ///         Err(Refused { error: OpenError::Unconnected(Errno::ECONNREFUSED), .. }) => Ok(None),
+    ///         Err(Rejected { error: OpenError::Unconnected(Errno::ECONNREFUSED), .. }) => Ok(None),
     ///         Err(refused) => Err(refused.error),
     ///     }
     /// }
@@ -150,7 +153,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         endpoint: MsgEndpoint<'m, T, B, Idle>,
         to: &EndpointAddr,
         data: &[u8],
-    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), Refused>> + use<'m, T, B> {
+    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), NotConnected>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
             // Events from before a connect belong to an earlier endpoint with this address.
@@ -174,7 +177,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         &self,
         endpoint: MsgEndpoint<'m, T, B, Requested>,
         data: &[u8],
-    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, Refused>> + use<'m, T, B> {
+    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, NotConnected>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
             // Accepts in the poll that begins to wait, like `connect`.
@@ -187,7 +190,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     async fn established<B: Buffer>(
         self,
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
-    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), Refused> {
+    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), NotConnected> {
         if !self.body.eq.moment().is_since(endpoint.id().opened) {
             return Err(OpenError::Errno(Errno::EINVAL).into());
         }
@@ -222,7 +225,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         &self,
         endpoint: &MulticastEndpoint<'m, T, B>,
         address: &EndpointAddr,
-    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, Refused>> + use<'m, T, B>
+    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, NotConnected>> + use<'m, T, B>
     where
         T: Multicast,
     {

@@ -112,7 +112,7 @@ where
         let Some(taken) = buf.take() else { return Poll::Pending };
         match post(taken) {
             Err(refused) if refused.error.is_transient() && place.as_mut().is_refused(cx) => {
-                *buf = Some(refused.buf);
+                *buf = Some(refused.value);
                 Poll::Pending
             }
             posted => {
@@ -197,8 +197,8 @@ where
 /// av.remove(to_bob);
 /// # fixture::drive!(driver, async {
 /// match driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await {
-///     Err(RunError::Rejected(Rejected { buf, error })) => {
-///         assert_eq!((buf, error), (b"hello".to_vec(), PostError::UnknownPeer));
+///     Err(RunError::Rejected(Rejected { value, error })) => {
+///         assert_eq!((value, error), (b"hello".to_vec(), PostError::UnknownPeer));
 ///     }
 ///     other => panic!("it was posted: {other:?}"),
 /// }

@@ -191,7 +191,7 @@ impl Wait {
             inner.is_of_another(entry);
         }
         entry.set(Interest::GivenUp(key));
-        if !inner.ops().is_under_way(key) {
+        if !inner.ops().is_unfinished(key) {
             inner.give_back(entry, key);
         }
     }

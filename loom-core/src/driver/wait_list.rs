@@ -12,13 +12,26 @@ use core::task::Waker;
 
 use heapless::Vec;
 
-const AT_ONCE: usize = 16;
+const WAKERS_PER_BATCH: usize = 16;
 
+/// Waiters, oldest first, on one thread.
+///
+/// # Rules
+///
+/// Safety comments cite these numbers.
+///
+/// 1. A waiter in the list is pinned, and leaves the list when dropped: the list's pointers are
+///    valid.
+/// 2. A list with waiters does not move, and removes them when dropped: a waiter's pointer to its
+///    list is valid.
+/// 3. Wakers are user code: they are not woken, cloned or dropped while links change.
 pub(crate) struct WaitList {
     first: Cell<Option<NonNull<Waiter>>>,
     last: Cell<Option<NonNull<Waiter>>>,
-    turn: Cell<Option<NonNull<Waiter>>>,
-    tellings: Cell<u64>,
+    /// Waiter that [`tell_next_in_turn`](Self::tell_next_in_turn) notifies next.
+    next_in_turn: Cell<Option<NonNull<Waiter>>>,
+    /// Number of batch notifications so far.
+    batches: Cell<u64>,
 }
 
 pub(crate) struct Waiter {
@@ -26,15 +39,18 @@ pub(crate) struct Waiter {
     before: Cell<Option<NonNull<Waiter>>>,
     after: Cell<Option<NonNull<Waiter>>>,
     waker: Cell<Option<Waker>>,
+    /// Notified, and not polled since.
     told: Cell<bool>,
+    /// Awaited condition: a threshold, the address of an object, or a number of the list's user.
     goal: Cell<u64>,
-    since: Cell<u64>,
+    /// Value of the list's `batches` when the wait began.
+    batches_at_start: Cell<u64>,
     _pinned: PhantomPinned,
 }
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList { first: Cell::new(None), last: Cell::new(None), turn: Cell::new(None), tellings: Cell::new(0) }
+        WaitList { first: Cell::new(None), last: Cell::new(None), next_in_turn: Cell::new(None), batches: Cell::new(0) }
     }
 
     #[inline]
@@ -68,8 +84,8 @@ impl WaitList {
             Some(after) => unsafe { after.as_ref() }.before.set(before),
             None => self.last.set(before),
         }
-        if self.turn.get() == Some(NonNull::from(waiter)) {
-            self.turn.set(after);
+        if self.next_in_turn.get() == Some(NonNull::from(waiter)) {
+            self.next_in_turn.set(after);
         }
         waiter.list.set(None);
     }
@@ -80,18 +96,21 @@ impl WaitList {
         core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
     }
 
+    /// Notifies the matching waiters among the first `most`, except those that begin to wait
+    /// meanwhile.
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
-        let telling = self.tellings.get();
-        self.tellings.set(telling + 1);
-        let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.since.get() <= telling;
+        let batch = self.batches.get();
+        self.batches.set(batch + 1);
+        let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.batches_at_start.get() <= batch;
         let next_batch = || {
-            let mut wakers = Vec::<Waker, AT_ONCE>::new();
+            let mut wakers = Vec::<Waker, WAKERS_PER_BATCH>::new();
             for waiter in self.iter().take(most).filter(waits).filter(|waiter| is_meant(waiter)) {
                 if wakers.is_full() {
                     break;
                 }
                 waiter.told.set(true);
                 if let Some(waker) = waiter.waker.take() {
+                    // There is room: checked above.
                     let _ = wakers.push(waker);
                 }
             }
@@ -101,13 +120,15 @@ impl WaitList {
         for_each(core::iter::from_fn(next_batch), |wakers| for_each(wakers.into_iter(), Waker::wake));
     }
 
-    /// Counts waiters notified before that have not polled since.
+    /// Notifies the first `most` waiters. Those already notified that have not polled since count
+    /// towards `most`.
     pub(crate) fn tell_first(&self, most: usize) {
         if !self.is_empty() {
             self.tell(most, |_| true);
         }
     }
 
+    /// Notifies the first waiter that is not yet notified.
     pub(crate) fn tell_one(&self) {
         let next = self.iter().find(|waiter| !waiter.told.replace(true));
         if let Some(waker) = next.and_then(|waiter| waiter.waker.take()) {
@@ -115,11 +136,12 @@ impl WaitList {
         }
     }
 
+    /// Notifies one waiter, another one each time.
     pub(crate) fn tell_next_in_turn(&self) {
-        let Some(place) = self.turn.get().or(self.first.get()) else { return };
+        let Some(place) = self.next_in_turn.get().or(self.first.get()) else { return };
         // SAFETY: rule 1, and `remove` advances the turn.
         let waiter = unsafe { place.as_ref() };
-        self.turn.set(waiter.after.get());
+        self.next_in_turn.set(waiter.after.get());
         waiter.told.set(true);
         if let Some(waker) = waiter.waker.take() {
             waker.wake();
@@ -141,7 +163,8 @@ impl WaitList {
     }
 }
 
-/// Calls `each` for every item, also if user code unwinds for one, so that no wake-up is lost.
+/// Calls `each` for every item, also if user code unwinds for one, so that no wake-up is lost. A
+/// second unwind aborts.
 pub(super) fn for_each<I: Iterator>(items: I, each: impl FnMut(I::Item)) {
     struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
 
@@ -187,7 +210,7 @@ impl Waiter {
             waker: Cell::new(None),
             told: Cell::new(false),
             goal: Cell::new(0),
-            since: Cell::new(0),
+            batches_at_start: Cell::new(0),
             _pinned: PhantomPinned,
         }
     }
@@ -196,11 +219,12 @@ impl Waiter {
     /// after this.
     ///
     /// # Safety
-    /// Rule 2: the list does not move any more.
+    /// Rule 2: the list does not move any more. The waiter is in this list or in no list.
     pub(crate) unsafe fn wait_in(self: Pin<&Self>, list: &WaitList, goal: u64, waker: &Waker) {
         self.goal.set(goal);
         self.told.set(false);
-        self.since.set(list.tellings.get());
+        self.batches_at_start.set(list.batches.get());
+        debug_assert!(self.list.get().is_none_or(|own| own == NonNull::from(list)), "one list at a time");
         if self.list.get().is_none() {
             // SAFETY: the caller guarantees rule 2, and the waiter is in no list.
             unsafe { list.push(self) };
@@ -229,6 +253,8 @@ impl Waiter {
         }
     }
 
+    /// Leaves the list. Returns `true` if the waiter was notified and has not polled since: the
+    /// caller then notifies another one.
     #[cold]
     pub(crate) fn leave(&self) -> bool {
         if let Some(list) = self.list.get() {

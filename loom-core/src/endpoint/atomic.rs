@@ -21,9 +21,10 @@ use heapless::Vec;
 use super::Endpoint;
 use super::granted::{AnyAtomic, Granted};
 use super::kind::Transmits;
+use super::op::{Op, Use};
 use super::opened::Opened;
 use super::options::AtomicOptions;
-use super::post::{Op, Posting, Use, remote};
+use super::post::{Posting, rma_target};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::{LentValues, OpKey};
@@ -491,7 +492,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (target, atomic) = self.opened.target(posting.address, place, &op, bytes)?;
         if lists > 1 {
             // `validate` has checked the whole buffer as a target only.
-            self.opened.lendable(&lent.first((lists - 1) * bytes), Use::Source)?;
+            self.opened.check_range(&lent.first((lists - 1) * bytes), Use::Source)?;
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
         let raw = posting.raw;
@@ -544,7 +545,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let lists = lists(atomic);
         let bytes =
             if total.is_multiple_of(lists) { total / lists } else { return Err(PostError::NotElements { size }) };
-        let parts = self.opened.parts(remote, bytes, access(atomic))?;
+        let parts = self.opened.remote_parts(remote, bytes, access(atomic))?;
         op.checked(self.opened.domain_identity(), 0, bytes)?;
         for part in &parts {
             op.checked(self.opened.domain_identity(), part.addr.0, part.len)?;
@@ -602,7 +603,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         op: &Granted<O>,
         bytes: usize,
     ) -> Result<(RmaTarget, Atomic), PostError> {
-        let target = remote(to, place, bytes, access(op.op().atomic()))?;
+        let target = rma_target(to, place, bytes, access(op.op().atomic()))?;
         let atomic = op.checked(self.domain_identity(), target.addr.0, bytes)?;
         Ok((target, atomic))
     }
@@ -628,7 +629,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             if !piece.len().is_multiple_of(size) {
                 return Err(PostError::NotElements { size });
             }
-            self.lendable(&piece, purpose)?;
+            self.check_range(&piece, purpose)?;
             self.limits.takes_unregistered(&piece)?;
             if list.len() >= limit || list.push(piece).is_err() {
                 return Err(PostError::TooManyPieces { limit });

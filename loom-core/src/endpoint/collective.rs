@@ -7,8 +7,8 @@ use core::fmt;
 use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
+use super::op::{Op, Use};
 use super::opened::Opened;
-use super::post::{Op, Use};
 use crate::atomic::Element;
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::collective::{Collective, ReduceOp};
@@ -414,7 +414,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
         // `validate` has checked the whole buffer as a target only.
-        opened.lendable(lent, Use::Source)?;
+        opened.check_range(lent, Use::Source)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }

@@ -13,8 +13,8 @@ use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::ReceiveMode;
-use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused, check_data};
-use crate::error::{OpenError, PostError};
+use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, check_data};
+use crate::error::{OpenError, PostError, Rejected};
 use crate::info::Info;
 use crate::transport::connected::{Fid, MsgBindings};
 use crate::transport::{Connected, Transport};
@@ -272,11 +272,15 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     /// [`ConnectionRequest::data`](crate::eq::ConnectionRequest::data).
     ///
     /// # Errors
-    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint, which not every
+    /// [`OpenError::DataTooLong`] or [`OpenError::Unconnected`], with the endpoint, which not every
     /// provider can connect again. A rejection or an unreachable peer is reported as an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
-    pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
+    pub fn connect(
+        self,
+        to: &EndpointAddr,
+        data: &[u8],
+    ) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
         let connected = check_data(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open (H1), on its event queue's thread (T3). The data's
             // length is checked above.
@@ -284,7 +288,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         });
         match connected {
             Ok(()) => Ok(self.into_state()),
-            Err(error) => Err(Refused { what: self, error }),
+            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
         }
     }
 }
@@ -307,10 +311,10 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     /// Accepts the request. The peer receives `data` as its [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
-    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint.
+    /// [`OpenError::DataTooLong`] or [`OpenError::Unconnected`], with the endpoint.
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
-    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
+    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
         let accepted = check_data(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
             // a request. The data's length is checked above.
@@ -318,7 +322,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
         });
         match accepted {
             Ok(()) => Ok(self.into_state()),
-            Err(error) => Err(Refused { what: self, error }),
+            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
         }
     }
 }

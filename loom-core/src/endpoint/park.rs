@@ -5,10 +5,14 @@
 use core::fmt;
 
 use super::{Connectionless, Endpoint};
+use crate::Error;
 use crate::buffer::Buffer;
 use crate::cq::{Cq, EndpointSlot};
 use crate::domain::Domain;
+use crate::error::Rejected;
 use crate::transport::Transport;
+
+type Unparked<'m, T, B, const N: usize> = (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]);
 
 /// An idle queue with all of its endpoints, to move to another thread if the transport's threading
 /// level allows it (over libfabric, with `Ofi<Shared>`).
@@ -44,44 +48,36 @@ where
 {
 }
 
-/// A queue that could not be parked, with its endpoints.
-///
-/// ```
-/// use loom_core::endpoint::ParkError;
-///
-/// # fixture::queue!(network, domain, av, cq);
-/// let endpoint = cq.endpoint(&av)?;
-/// let another = cq.clone();
-/// let Err(ParkError { cq, endpoints }) = cq.park([endpoint]) else { panic!("there is another handle") };
-/// drop(another);
-/// assert!(cq.park(endpoints).is_ok());
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {
-    /// The queue.
-    pub cq: Cq<'m, T, B>,
-    /// Its endpoints.
-    pub endpoints: [Endpoint<'m, T, B>; N],
-}
-
-pub(crate) const NOT_PARKED: &str = "the queue has other handles, or endpoints that stay on this thread";
-
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
+    /// ```
+    /// use loom_core::error::Rejected;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # fixture::queue!(network, domain, av, cq);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// let another = cq.clone();
+    /// let Err(Rejected { value: (cq, endpoints), .. }) = cq.park([endpoint]) else { panic!("there is another handle") };
+    /// drop(another);
+    /// assert!(cq.park(endpoints).is_ok());
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`ParkError`] if the queue has another handle (clone, other endpoint,
-    /// [piece](crate::cq::Piece), multicast group or region of an endpoint), or an endpoint is
-    /// bound to an object of this thread (counter or event queue).
+    /// [`Error::Invalid`], with the queue and its endpoints, if the queue has another handle
+    /// (clone, other endpoint, [piece](crate::cq::Piece), multicast group or region of an
+    /// endpoint), or an endpoint is bound to an object of this thread (counter or event queue).
     pub fn park<const N: usize>(
         self,
         endpoints: [Endpoint<'m, T, B>; N],
-    ) -> Result<Parked<'m, T, B, N>, ParkError<'m, T, B, N>> {
+    ) -> Result<Parked<'m, T, B, N>, Rejected<Unparked<'m, T, B, N>, Error>> {
         let own = endpoints.iter().all(|endpoint| endpoint.cq().body.is(&self.body));
         let handles = u32::try_from(N).ok().and_then(|endpoints| endpoints.checked_add(1));
         let all = own && handles.is_some_and(|handles| self.body.count_is(handles));
         if !all || self.body.endpoint_slots().iter().any(EndpointSlot::stays_on_its_thread) {
-            return Err(ParkError { cq: self, endpoints });
+            let error = Error::Invalid("the queue has other handles, or endpoints that stay on this thread");
+            return Err(Rejected { value: (self, endpoints), error });
         }
         Ok(Parked { endpoints, cq: self })
     }
@@ -90,7 +86,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 impl<'m, T: Transport, B: Buffer, const N: usize> Parked<'m, T, B, N> {
     /// Returns the queue, now bound to this thread, and its endpoints.
     #[must_use]
-    pub fn unpark(self) -> (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]) {
+    pub fn unpark(self) -> Unparked<'m, T, B, N> {
         (self.cq, self.endpoints)
     }
 }
@@ -98,19 +94,5 @@ impl<'m, T: Transport, B: Buffer, const N: usize> Parked<'m, T, B, N> {
 impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for Parked<'_, T, B, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parked").field("cq", &self.cq).finish_non_exhaustive()
-    }
-}
-
-impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(NOT_PARKED)
-    }
-}
-
-impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}
-
-impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for ParkError<'_, T, B, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ParkError")
     }
 }

@@ -9,94 +9,14 @@ use core::mem::ManuallyDrop;
 
 use heapless::Vec;
 
+use super::op::{Op, Use};
 use super::opened::Opened;
-use crate::atomic::{Atomic, Form};
 use crate::buffer::{Buffer, IoVecs, Lent};
-use crate::engine::op_table::{Kind, Lending, OpKey, Slot};
+use crate::engine::op_table::{Lending, OpKey, Slot};
 use crate::error::{PostError, Rejected};
-use crate::info::Prefixes;
 use crate::transport::{Context, Msg, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, AtomicOp, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags, Tag, TagMatch};
-
-/// Operation to post.
-#[derive(Clone, Copy)]
-pub(super) enum Op {
-    Send { tag: Option<Tag>, data: Option<ImmediateData> },
-    Multicast { data: Option<ImmediateData> },
-    Recv { tag: Option<TagMatch> },
-    MultiRecv { tag: Option<TagMatch> },
-    Write { data: Option<ImmediateData> },
-    Read,
-    Atomic(Atomic),
-    Collective,
-}
-
-impl Op {
-    /// Required capabilities.
-    #[inline(always)]
-    pub(super) const fn caps(self) -> Caps {
-        const FETCH: Caps = Caps::ATOMIC.union(Caps::WRITE).union(Caps::READ);
-        match self {
-            Op::Send { tag: None, .. } => Caps::MSG.union(Caps::SEND),
-            Op::Send { tag: Some(_), .. } => Caps::TAGGED.union(Caps::SEND),
-            Op::Multicast { .. } => Caps::MSG.union(Caps::SEND).union(Caps::MULTICAST),
-            Op::Recv { tag: None } => Caps::MSG.union(Caps::RECV),
-            Op::Recv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV),
-            Op::MultiRecv { tag: None } => Caps::MSG.union(Caps::RECV).union(Caps::MULTI_RECV),
-            Op::MultiRecv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV).union(Caps::TAGGED_MULTI_RECV),
-            Op::Write { .. } => Caps::RMA.union(Caps::WRITE),
-            Op::Read => Caps::RMA.union(Caps::READ),
-            Op::Atomic(Atomic { form: Form::Base, .. }) => Caps::ATOMIC.union(Caps::WRITE),
-            Op::Atomic(Atomic { form: Form::Fetch, op: AtomicOp::READ, .. }) => Caps::ATOMIC.union(Caps::READ),
-            Op::Atomic(Atomic { form: Form::Fetch | Form::Compare, .. }) => FETCH,
-            Op::Collective => Caps::COLLECTIVE,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) const fn data(self) -> Option<ImmediateData> {
-        match self {
-            Op::Send { data, .. } | Op::Multicast { data } | Op::Write { data } => data,
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    const fn kind(self) -> Kind {
-        match self {
-            Op::Send { .. } | Op::Multicast { .. } | Op::Write { .. } => Kind::Send,
-            Op::Recv { tag: None } => Kind::Receive,
-            Op::Recv { tag: Some(_) } => Kind::TaggedReceive,
-            Op::MultiRecv { .. } => Kind::MultiReceive,
-            Op::Atomic(Atomic { form: Form::Base, .. }) => Kind::Send,
-            Op::Read | Op::Atomic(_) | Op::Collective => Kind::Read,
-        }
-    }
-
-    /// Required bytes in front of the buffer.
-    #[inline(always)]
-    const fn prefix(self, prefixes: Prefixes) -> usize {
-        match self {
-            Op::Send { .. } | Op::Multicast { .. } => prefixes.tx,
-            Op::Recv { .. } | Op::MultiRecv { .. } => prefixes.rx,
-            Op::Write { .. } | Op::Read | Op::Atomic(_) | Op::Collective => 0,
-        }
-    }
-
-    /// Use of the buffer as a whole.
-    #[inline(always)]
-    const fn memory(self) -> Use {
-        if matches!(self.kind(), Kind::Send) { Use::Source } else { Use::Target }
-    }
-}
-
-/// Use of lent memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    Source,
-    Target,
-}
+use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
 /// Reserved slot with the buffer, which the transport does not use. Dropping it frees the slot and
 /// drops the buffer.
@@ -129,8 +49,10 @@ pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
 }
 
 /// Operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the validated
-/// address (O1), and memory that allows the operation, has the required prefix and registration
-/// (L3, L4), and stays in the op table until the event or the endpoint's close (L1, L2).
+/// address (O1), and memory that stays in the op table until the event or the endpoint's close (L1,
+/// L2). From [`validate`](Reserved::validate) and [`validate_pieces`](Reserved::validate_pieces),
+/// the memory also allows the operation and has the required prefix and registration (L3, L4). After
+/// [`aim`](Reserved::aim) the caller checks that.
 ///
 /// Dropping it leaves the buffer in the op table, because the transport may use it.
 #[must_use]
@@ -148,7 +70,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     #[inline(always)]
     pub(super) fn reserve(&self, op: Op, buf: B) -> Result<Reserved<'_, 'm, T, B>, Rejected<B>> {
         if let Err(error) = self.limits.admit(op.caps(), op.data()) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend(self.index(), op.kind(), buf)?;
         Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
@@ -156,20 +78,21 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 }
 
 impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B> {
-    /// Checks the address, which is evaluated after the buffer's own code (rule 6 of the op table),
-    /// and the memory. That code may remove the peer.
+    /// Checks the address and the memory. The caller evaluates `address` after
+    /// [`reserve`](Opened::reserve): `lend` is user code (rule 6 of the op table) and may remove the
+    /// peer.
     #[inline(always)]
     pub(super) fn validate(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B>, Rejected<B>> {
         let Reserved { guard, op, lent, context } = self;
         let (opened, slot) = guard.into_parts();
         let error = match address {
-            Ok(address) => match opened.checked(&lent, op, context, address) {
+            Ok(address) => match opened.check_memory(&lent, op, context, address) {
                 Ok(lent) => return Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
                 Err(error) => error,
             },
             Err(error) => error,
         };
-        Err(Rejected { buf: opened.take_back(slot), error })
+        Err(Rejected { value: opened.take_back(slot), error })
     }
 }
 
@@ -181,7 +104,7 @@ impl<'e, 'm, T: Transport, B: Buffer, L> Reserved<'e, 'm, T, B, L> {
         let (opened, slot) = guard.into_parts();
         match address {
             Ok(address) => Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
-            Err(error) => Err(Rejected { buf: opened.take_back(slot), error }),
+            Err(error) => Err(Rejected { value: opened.take_back(slot), error }),
         }
     }
 }
@@ -203,7 +126,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Returns the buffer of an operation that was not submitted.
     #[inline(always)]
     pub(super) fn refused<L>(&self, posting: Posting<'_, T, B, L>, error: PostError) -> Rejected<B> {
-        Rejected { buf: self.take_back(posting.slot), error }
+        Rejected { value: self.take_back(posting.slot), error }
     }
 
     // Takes the endpoint, so that the op table occupies no registers during submission.
@@ -215,7 +138,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 
     /// Checks lent memory and returns it in the form that the provider requires.
     #[inline(always)]
-    pub(super) fn checked(
+    pub(super) fn check_memory(
         &self,
         lent: &Lent,
         op: Op,
@@ -223,21 +146,21 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         address: FabricAddr,
     ) -> Result<Lent, PostError> {
         if matches!(op, Op::MultiRecv { .. }) && lent.kind() != HmemIface::SYSTEM {
-            // Pieces show messages in place.
+            // A multi-receive hands out references into the buffer.
             return Err(PostError::DeviceMemory);
         }
-        self.lendable(lent, op.memory())?;
+        self.check_range(lent, op.buffer_use())?;
         if !self.limits.extra_checks {
             return Ok(*lent);
         }
-        let noted = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+        let source_to_store = matches!(op, Op::Recv { tag: None }).then_some((context, address));
         // Takes scalars, so that the lent memory and `op` stay in registers without extra checks.
-        Ok(lent.with_range_of(&self.apply_modes(*lent, op.prefix(self.limits.prefixes), noted)?))
+        Ok(lent.with_range_of(&self.apply_modes(*lent, op.prefix(self.limits.prefixes), source_to_store)?))
     }
 
     /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
     #[inline]
-    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+    pub(super) fn check_range(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
         let source = purpose == Use::Source;
         let allowed = if source { lent.is_readable() } else { lent.is_writable() };
         if !allowed {
@@ -258,11 +181,16 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 
     /// Applies the provider's modes to the first piece: a message's prefix, and registration. The
-    /// source of an untagged receive is `noted`.
+    /// source of an untagged receive is `source_to_store`.
     #[cold]
     #[inline(never)]
-    fn apply_modes(&self, lent: Lent, needed: usize, noted: Option<(Context, FabricAddr)>) -> Result<Lent, PostError> {
-        if let Some((context, from)) = noted
+    fn apply_modes(
+        &self,
+        lent: Lent,
+        needed: usize,
+        source_to_store: Option<(Context, FabricAddr)>,
+    ) -> Result<Lent, PostError> {
+        if let Some((context, from)) = source_to_store
             && self.limits.consumes
         {
             // To post the receive again.
@@ -285,7 +213,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         buf: B,
     ) -> Result<Reserved<'_, 'm, T, B, IoVecs>, Rejected<B>> {
         if let Err(error) = self.limits.admit(with_fence(op.caps(), flags), op.data()) {
-            return Err(Rejected { buf, error });
+            return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index(), op.kind(), buf)?;
         Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
@@ -309,17 +237,17 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             return Err(too_many);
         }
         for piece in &*list {
-            self.lendable(piece, op.memory())?;
+            self.check_range(piece, op.buffer_use())?;
         }
         let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
-        if total.ok_or(too_long)? > self.limits.max_msg_size && op.memory() == Use::Source {
+        if total.ok_or(too_long)? > self.limits.max_msg_size && op.buffer_use() == Use::Source {
             return Err(too_long);
         }
         if self.limits.extra_checks
             && let Some((first, others)) = list.split_first_mut()
         {
-            let noted = matches!(op, Op::Recv { tag: None }).then_some((context, address));
-            *first = self.apply_modes(*first, op.prefix(self.limits.prefixes), noted)?;
+            let source_to_store = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+            *first = self.apply_modes(*first, op.prefix(self.limits.prefixes), source_to_store)?;
             others.iter().try_for_each(|piece| self.limits.takes_unregistered(piece))?;
         }
         Ok(())
@@ -327,7 +255,12 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     /// Checks a peer's parts: at most `rma_iov_limit`, together as long as the buffer, each with
     /// access `needed`.
-    pub(super) fn parts(&self, remote: &[RemoteRegion], total: usize, needed: Access) -> Result<Parts, PostError> {
+    pub(super) fn remote_parts(
+        &self,
+        remote: &[RemoteRegion],
+        total: usize,
+        needed: Access,
+    ) -> Result<Parts, PostError> {
         let limit = self.limits.rma_iov_limit.min(IoVecs::MOST);
         let too_many = PostError::TooManyPieces { limit };
         if remote.is_empty() || remote.len() > limit {
@@ -356,7 +289,7 @@ impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B, IoVecs> {
         let mut posting = self.aim(address)?;
         match opened.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
             Ok(()) => Ok(posting),
-            Err(error) => Err(Rejected { buf: opened.take_back(posting.slot), error }),
+            Err(error) => Err(Rejected { value: opened.take_back(posting.slot), error }),
         }
     }
 }
@@ -383,7 +316,7 @@ pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
 
 /// Target of an operation on `len` bytes of a region that must grant `needed`.
 #[inline]
-pub(super) fn remote(
+pub(super) fn rma_target(
     to: FabricAddr,
     (region, offset): (&RemoteRegion, u64),
     len: usize,

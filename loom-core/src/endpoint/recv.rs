@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
+use super::op::Op;
 use super::options::RecvOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
@@ -129,7 +129,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let limits = self.limits();
         if !limits.quirks.multi_recv && limits.granted(Op::MultiRecv { tag: None }.caps()).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.multi_recv_unchecked(from, buf) }
@@ -194,7 +194,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (tag, limits) = (tag.into(), self.limits());
         if !limits.quirks.tagged_multi_recv && limits.granted(Op::MultiRecv { tag: Some(tag) }.caps()).is_ok() {
-            return Err(Rejected { buf, error: PostError::NotSafe });
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }
@@ -339,7 +339,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
             let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
-            let lent = opened.checked(lent, Op::Recv { tag }, context, address)?;
+            let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };

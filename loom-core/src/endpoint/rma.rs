@@ -6,8 +6,9 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::op::Op;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{Op, remote};
+use super::post::rma_target;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -46,7 +47,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let peer = peer.into();
         let op = self.opened.reserve(Op::Read, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
+        let target = match rma_target(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
         };
@@ -76,7 +77,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_READ) {
+        let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ) {
             Ok(parts) => parts,
             Err(error) => return Err(self.opened.refused(op, error)),
         };
@@ -153,7 +154,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Write { data }, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
+        let target = match rma_target(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
         };
@@ -183,7 +184,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = limits.with_default(options.flags);
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_WRITE) {
+        let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE) {
             Ok(parts) => parts,
             Err(error) => return Err(self.opened.refused(op, error)),
         };
@@ -244,7 +245,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             return Err(PostError::TooLong { limit: limits.inject_size });
         }
         limits.admit(Op::Write { data }.caps(), data)?;
-        let target = remote(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
+        let target = rma_target(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), and the length is at most `inject_size`.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, data) }?)

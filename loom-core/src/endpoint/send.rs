@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::op::Op;
 use super::options::SendOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -33,7 +33,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// Any [`PostError`] except `OutOfBounds`, with the buffer.
+    /// The buffer, with
+    /// - [`PostError::Full`], [`PostError::Kept`] or [`PostError::Again`], which are
+    ///   [transient](PostError::is_transient)
+    /// - [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`] for the address
+    /// - [`PostError::TooLong`], [`PostError::Access`], [`PostError::NotRegistered`],
+    ///   [`PostError::ForeignDescriptor`], [`PostError::NoPrefix`] or [`PostError::DeviceMemory`] for
+    ///   the buffer
+    /// - [`PostError::NotGranted`], [`PostError::OtherProcess`] or [`PostError::Errno`]
     #[doc(alias = "fi_send")]
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -56,9 +63,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_send(to.into(), None, Some(data), buf)
     }
 
-    /// Sends a message from one or several buffers. An array of buffers is one message of all in
-    /// order, at most `iov_limit` ([`Info::attributes`](crate::info::Info::attributes)). Any other
-    /// buffer is one piece.
+    /// Sends a message from one or several buffers. An array of buffers is sent as one message, in
+    /// order, with at most `iov_limit` buffers ([`Info::attributes`](crate::info::Info::attributes)).
     ///
     /// # Errors
     /// Those of [`send_data`](Self::send_data), [`PostError::TooManyPieces`], and

@@ -4,9 +4,10 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::op::Op;
 use super::opened::Opened;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{Op, remote, with_fence};
+use super::post::{rma_target, with_fence};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::transport::{Context, Msg, RemotePart, Transport};
@@ -188,11 +189,11 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
         self.limits.admit(with_fence(op.caps(), flags), op.data())?;
         let address = address?;
-        Ok(Unsignaled { address, lent: self.checked(lent, op, Context::NONE, address)? })
+        Ok(Unsignaled { address, lent: self.check_memory(lent, op, Context::NONE, address)? })
     }
 }
 
 fn part(to: FabricAddr, place: (&RemoteRegion, u64), len: usize, needed: Access) -> Result<RemotePart, PostError> {
-    let target = remote(to, place, len, needed)?;
+    let target = rma_target(to, place, len, needed)?;
     Ok(RemotePart { addr: target.addr, len, key: target.key })
 }

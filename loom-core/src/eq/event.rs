@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{ConnectionRequest, EqEntry, Fid, Moment};
-use crate::error::OpenError;
+use crate::error::{OpenError, Rejected};
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
 use crate::vocabulary::{CmData, Errno, EventKind};
@@ -264,5 +264,19 @@ impl fmt::Display for Failure {
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
         OpenError::Unconnected(failure.errno())
+    }
+}
+
+/// Error without an event, of the futures of [`EqDriver`](crate::driver::EqDriver).
+impl From<OpenError> for Rejected<Option<Failure>, OpenError> {
+    fn from(error: OpenError) -> Self {
+        Rejected { value: None, error: error.of_connection() }
+    }
+}
+
+/// Error with the event that reports it, of the futures of [`EqDriver`](crate::driver::EqDriver).
+impl From<Failure> for Rejected<Option<Failure>, OpenError> {
+    fn from(failure: Failure) -> Self {
+        Rejected { value: Some(failure), error: failure.into() }
     }
 }

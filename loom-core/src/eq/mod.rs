@@ -7,7 +7,6 @@
 
 mod event;
 mod passive;
-mod refused;
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -24,8 +23,7 @@ use heapless::Vec;
 pub use self::event::{ConnectedEvent, EndpointId, EqEvent, Failure, JoinedEvent, ShutdownEvent};
 pub use self::passive::ConnectionRequest;
 pub use self::passive::PassiveEndpoint;
-pub use self::refused::Refused;
-pub(crate) use self::refused::check_data;
+pub(crate) use self::passive::check_data;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::{CqError, OpenError};

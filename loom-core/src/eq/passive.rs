@@ -4,8 +4,8 @@
 
 use core::fmt;
 
-use super::{Eq, Fid, Refused, check_data};
-use crate::error::OpenError;
+use super::{Eq, Fid};
+use crate::error::{OpenError, Rejected};
 use crate::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
@@ -159,14 +159,14 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     /// transfers it.
     ///
     /// # Errors
-    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the request. After a provider's
+    /// [`OpenError::DataTooLong`] or [`OpenError::Unconnected`], with the request. After a provider's
     /// error the request has ended and can only be dropped (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
-    pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
+    pub fn reject(mut self, data: &[u8]) -> Result<(), Rejected<Self, OpenError>> {
         match self.try_reject(data) {
             Ok(()) => Ok(()),
-            Err(error) => Err(Refused { what: self, error }),
+            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
         }
     }
 
@@ -196,5 +196,15 @@ impl<T: Connected> fmt::Debug for ConnectionRequest<'_, T> {
             .field("peer_address", &self.peer_address())
             .field("data", &self.data)
             .finish_non_exhaustive()
+    }
+}
+
+/// Checks the length of the data of a connection.
+pub(crate) fn check_data(data: &[u8], limit: Result<usize, Errno>) -> Result<(), OpenError> {
+    match limit {
+        _ if data.is_empty() => Ok(()),
+        Ok(limit) if data.len() > limit => Err(OpenError::DataTooLong { limit }),
+        Ok(_) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }

@@ -67,6 +67,9 @@ pub enum CqError {
     },
     /// Every slot of the table of arrivals for a wait is in use.
     TooManyWaits,
+    /// The queue has too few free slots for several operations: take completions, or wait for
+    /// operations in flight.
+    Full,
 }
 
 impl CqError {
@@ -101,6 +104,7 @@ impl fmt::Display for CqError {
             CqError::CountedFailure => "an operation that the counter counts has failed",
             CqError::NoSuchValue { values } => return write!(f, "the table counts values below {values}"),
             CqError::TooManyWaits => "as many wait for arrivals as there is room for: raise `waiters` of `Arrivals::open`",
+            CqError::Full => "too few slots of the queue are free: take completions, or wait for operations in flight",
         })?;
         with_cause(f, self)
     }

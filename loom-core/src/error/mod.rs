@@ -16,7 +16,9 @@
 mod cq;
 mod open;
 mod post;
+mod rejected;
 
 pub use self::cq::CqError;
 pub use self::open::OpenError;
-pub use self::post::{PostError, Rejected};
+pub use self::post::PostError;
+pub use self::rejected::Rejected;

@@ -108,8 +108,9 @@ pub enum OpenError {
         /// Maximum bytes of data.
         limit: usize,
     },
-    /// The peer rejected the connection, or cannot be reached, or joining a multicast group failed.
-    /// The event ([`Failure`](crate::eq::Failure)) has the details.
+    /// The provider refused to connect, the peer rejected the connection or cannot be reached, or
+    /// joining a multicast group failed. The event ([`Failure`](crate::eq::Failure)), if any, has
+    /// the details.
     Unconnected(Errno),
     /// The provider shut the endpoint down before it was connected, like `tcp` for some failed
     /// attempts.
@@ -129,6 +130,14 @@ impl OpenError {
             self,
             OpenError::DataTooLong { .. } | OpenError::Unconnected(_) | OpenError::Shutdown | OpenError::Events(_)
         )
+    }
+
+    /// The cause, of a call that connects.
+    pub(crate) const fn of_connection(self) -> Self {
+        match self {
+            OpenError::Errno(errno) => OpenError::Unconnected(errno),
+            other => other,
+        }
     }
 
     pub(crate) fn refused<T: Transport>(errno: Errno) -> Self {

@@ -1,4 +1,4 @@
-//! [`PostError`], and [`Rejected`], which returns the buffer.
+//! [`PostError`].
 
 use core::error::Error;
 use core::fmt;
@@ -126,7 +126,8 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Returns `true` if the same post may succeed after completions were taken.
+    /// Returns `true` for `Full`, `Kept` and `Again`: the same post may succeed after the queue was
+    /// polled and completions were taken.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Kept | PostError::Again)
@@ -161,7 +162,7 @@ impl PostError {
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::UnknownClaim => f.write_str("the message was already fetched or discarded, or was claimed through another endpoint"),
             PostError::NotMember => f.write_str("no member of the group has the root's rank"),
             PostError::ForeignObject => {
                 f.write_str("the endpoint is of another queue than the deferred work, or a counter of another domain")
@@ -173,14 +174,14 @@ impl fmt::Display for PostError {
             PostError::Misaligned { size } => write!(f, "the peer's memory is not aligned to elements of {size} bytes"),
             PostError::TooManyElements { limit } => write!(f, "an atomic operation takes at most {limit} elements"),
             PostError::ForeignOperation => f.write_str("the atomic operation was granted by another domain"),
-            PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
+            PostError::NotRegistered => f.write_str("the buffer is not registered: use a registered buffer"),
             PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
             PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
             PostError::MaskedTag => f.write_str(
-                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use `loom_tagged`",
+                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use the package loom-fabric-tagged",
             ),
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Kept => f.write_str(
@@ -218,54 +219,5 @@ impl Error for PostError {
             PostError::Errno(errno) => Some(errno),
             _ => None,
         }
-    }
-}
-
-/// A refused post.
-///
-/// ```
-/// use loom_core::{Av, Cq, Forever, Rejected, Source};
-///
-/// # fixture::domain!(network, domain);
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 1)?);
-/// # let bob = cq.endpoint(&av)?;
-/// let first = bob.recv(Source::Any, vec![0; 5])?;
-/// // The queue is full: the post returns its buffer, for another attempt.
-/// let Rejected { buf, error, .. } = bob.recv(Source::Any, vec![0; 64]).unwrap_err();
-/// assert!(error.is_transient());
-/// bob.cancel(first)?;
-/// cq.finish(first, Forever)?;
-/// bob.recv(Source::Any, buf)?;
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub struct Rejected<B, E = PostError> {
-    /// The unchanged buffer.
-    pub buf: B,
-    /// The error.
-    pub error: E,
-}
-
-impl<B, E: fmt::Debug> fmt::Debug for Rejected<B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<B, E: fmt::Display> fmt::Display for Rejected<B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<B, E: Error> Error for Rejected<B, E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.error.source()
-    }
-}
-
-/// Drops the buffer, for `?` in functions whose error cannot borrow.
-impl<B> From<Rejected<B>> for PostError {
-    fn from(rejected: Rejected<B>) -> Self {
-        rejected.error
     }
 }

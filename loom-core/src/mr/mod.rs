@@ -16,8 +16,6 @@ use allocator_api2::alloc::Allocator;
 
 pub use self::attr::MrAttr;
 pub use self::local::LocalMr;
-pub use self::region::CloseError;
-pub(crate) use self::region::STILL_REACHED;
 use self::region::{Fate, Region, close_dropped};
 use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};

@@ -3,15 +3,16 @@
 #![allow(unsafe_code, reason = "keeps memory for as long as peers reach it")]
 
 use core::cell::{Cell, UnsafeCell};
-use core::fmt;
 use core::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use core::ptr::NonNull;
 
 use super::Mr;
+use crate::Error;
 use crate::buffer::Buffer;
 use crate::domain::DomainInner;
 use crate::domain::reclaim::{Link, Standstill};
 use crate::domain::scope_registry::{Closing, Node, Rank, ScopeRef};
+use crate::error::Rejected;
 use crate::exposed::Window;
 use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
 use crate::transport::Transport;
@@ -267,7 +268,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Closes the region and returns the memory.
     ///
     /// ```
-    /// use loom_core::{Access, Mr, mr::CloseError};
+    /// use loom_core::{Access, Mr, Rejected};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
@@ -275,7 +276,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let memory = match region.close() {
     ///     Ok(memory) => memory,
     ///     // Peers may still reach the memory through the endpoint.
-    ///     Err(CloseError::EndpointsOpen(region)) => { drop(endpoint); region.close()? }
+    ///     Err(Rejected { value: Some(region), .. }) => { drop(endpoint); region.close()? }
     ///     Err(error) => return Err(error.into()),
     /// };
     /// assert_eq!(memory, [7; 8]);
@@ -283,26 +284,28 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// ```
     ///
     /// # Errors
-    /// - [`CloseError::EndpointsOpen`], with the region, if peers may still reach the memory
-    ///   through an open endpoint of the domain, which software networks prevent unless strict
-    /// - [`CloseError::Errno`] if the provider fails to close it. The memory is then leaked,
-    ///   because peers may still reach it
-    pub fn close(self) -> Result<M, CloseError<Self>> {
+    /// - [`Error::StillReached`], with the open region, if an endpoint of the domain is open, and the
+    ///   transport cannot stop peers' access through it. Software networks can, unless strict. A
+    ///   region bound to an endpoint ([`EndpointMr`](super::EndpointMr)) always returns this error:
+    ///   drop it with the endpoint
+    /// - [`Error::Provider`], without the region, if the provider fails to close it. The memory is
+    ///   then leaked, because peers may still reach it
+    pub fn close(self) -> Result<M, Rejected<Option<Self>, Error>> {
         let domain = self.region.domain.clone();
         if !domain.is_here() {
-            return Err(CloseError::Errno(Errno::OTHER_PROCESS));
+            return Err(leaked(Errno::OTHER_PROCESS));
         }
         // Without a fence, the standstill prevents new endpoints until the region is closed.
         let standstill = (!self.region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);
-            return Err(CloseError::EndpointsOpen(self));
+            return Err(Rejected { value: Some(self), error: Error::StillReached });
         }
         let closed = self.region.close();
         drop(standstill);
-        closed.map_err(CloseError::Errno)?;
+        closed.map_err(leaked)?;
         // No endpoint was open at the close, or closing is a fence.
-        self.into_memory().ok_or(CloseError::Errno(Errno::ENOENT))
+        self.into_memory().ok_or_else(|| leaked(Errno::ENOENT))
     }
 
     /// Closes the region and returns the memory, even while endpoints are open.
@@ -331,51 +334,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     }
 }
 
-/// Reason why a region did not return its memory.
-///
-/// ```
-/// use loom_core::{Access, Mr, mr::CloseError};
-///
-/// /// Takes exposed memory back. `Errno` leaks it.
-/// fn take_back<R, M>(closed: Result<M, CloseError<R>>) -> Option<M> {
-///     match closed {
-///         Ok(memory) => Some(memory),
-///         Err(CloseError::EndpointsOpen(region)) => { core::mem::forget(region); None }
-///         Err(CloseError::Errno(_)) => None,
-///     }
-/// }
-/// # fixture::domain!(network, domain);
-/// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
-/// assert_eq!(take_back(region.close()), Some(vec![7; 8]));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub enum CloseError<R> {
-    /// An endpoint of the domain is open, and the transport cannot stop peers' access through it.
-    /// Contains the open region. A region bound to an endpoint ([`EndpointMr`](super::EndpointMr))
-    /// always returns this error: drop it with the endpoint.
-    EndpointsOpen(R),
-    /// The provider failed. The memory is leaked.
-    Errno(Errno),
-}
-
-pub(crate) const STILL_REACHED: &str = "peers may reach the memory while endpoints of the domain are open";
-
-impl<R> fmt::Display for CloseError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CloseError::EndpointsOpen(_) => f.write_str(STILL_REACHED),
-            CloseError::Errno(errno) => write!(f, "the region was not closed: {errno}"),
-        }
-    }
-}
-
-impl<R> core::error::Error for CloseError<R> {}
-
-impl<R> fmt::Debug for CloseError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CloseError::EndpointsOpen(_) => f.write_str("EndpointsOpen"),
-            CloseError::Errno(errno) => f.debug_tuple("Errno").field(errno).finish(),
-        }
-    }
+const fn leaked<R>(errno: Errno) -> Rejected<Option<R>, Error> {
+    Rejected { value: None, error: Error::Provider(errno) }
 }

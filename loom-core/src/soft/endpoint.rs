@@ -12,7 +12,7 @@ use super::handles::SoftEndpoint;
 use super::network::Net;
 use super::network::counter::{SoftCounter, counted_by_peers};
 use super::network::endpoint_state::{EndpointState, MIN_LEFT};
-use super::network::matching::{KINDS, RecvBuffer, RecvKind};
+use super::network::matching_memory::{KINDS, RecvBuffer, RecvKind};
 use super::rma::delayed::forget_late;
 use super::shared::address::{NO_PORT, fabric_addr, write_address};
 use super::shared::cell::{LANE_NEWS, MessageCell, State};

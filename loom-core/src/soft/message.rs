@@ -4,7 +4,7 @@ use heapless::Vec;
 
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::Report;
-use super::network::matching::RecvBuffer;
+use super::network::matching_memory::RecvBuffer;
 use super::progress::take_in;
 use super::shared::copy::at_most;
 use super::transfer::receive::{discard_claimed, fetch_claimed, peek, post_receive, receive_msg};

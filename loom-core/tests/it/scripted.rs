@@ -18,7 +18,8 @@ use loom_core::transport::{
     MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
+    AddressFormat, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag,
+    TagMatch, WaitObj,
 };
 
 /// What a queue does next.
@@ -60,6 +61,10 @@ pub struct Script {
     pub inserted: RefCell<Vec<EndpointAddr>>,
     /// The places that were taken out of them.
     pub removed: RefCell<Vec<FabricAddr>>,
+    /// How many addresses there is room for at a time, if removed ones make room.
+    pub reused: Cell<Option<usize>>,
+    /// How the next insertion of an address is refused.
+    pub no_insertion: Cell<Option<Errno>>,
     /// Regions go from thread to thread.
     pub regions: Mutex<Regions>,
     pub closed_domains: Cell<usize>,
@@ -178,6 +183,11 @@ const NONE: OpFlags = OpFlags::empty();
 /// The descriptor of everything to sleep on.
 pub const FD: c_int = 7;
 
+/// In the place of an address that was taken out.
+fn no_address() -> EndpointAddr {
+    EndpointAddr::new(AddressFormat::UNSPEC, &[]).unwrap()
+}
+
 /// What every option of an endpoint is.
 pub const OPTION: usize = 16;
 
@@ -233,22 +243,32 @@ unsafe impl<'s> Fabrics for Scripted<'s> {
 unsafe impl<'s> AddressVectors for Scripted<'s> {
     type Av = &'s Script;
 
-    unsafe fn av_room(_: &Self::Domain, capacity: usize) -> AvRoom {
-        AvRoom::new(capacity)
+    unsafe fn av_room(domain: &Self::Domain, capacity: usize) -> AvRoom {
+        AvRoom { reused: domain.reused.get(), ..AvRoom::new(capacity) }
     }
     unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
         Ok(domain)
     }
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
-        let mut inserted = av.inserted.borrow_mut();
-        let at = inserted.iter().position(|other| other == address).unwrap_or(inserted.len());
-        if at == inserted.len() {
-            inserted.push(address.clone());
+        if let Some(errno) = av.no_insertion.take() {
+            return Err(errno);
         }
+        let mut inserted = av.inserted.borrow_mut();
+        let place_of = |address: &EndpointAddr| inserted.iter().position(|other| other == address);
+        let at = place_of(address).or_else(|| place_of(&no_address())).unwrap_or(inserted.len());
+        if at == inserted.len() {
+            inserted.push(no_address());
+        }
+        inserted[at] = address.clone();
         Ok(FabricAddr(at as u64))
     }
     unsafe fn av_remove(av: &Self::Av, addr: FabricAddr) -> Result<(), Errno> {
         av.removed.borrow_mut().push(addr);
+        if av.reused.get().is_some() {
+            let mut inserted = av.inserted.borrow_mut();
+            let place = usize::try_from(addr.0).unwrap();
+            assert_ne!(std::mem::replace(&mut inserted[place], no_address()), no_address(), "it was inserted");
+        }
         Ok(())
     }
 

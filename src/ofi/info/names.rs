@@ -8,22 +8,39 @@ use loom_core::info::Hints;
 use loom_core::vocabulary::Excerpt;
 
 use super::providers::providers;
-use super::query::QueryError;
+use super::query::{QueryError, TextField};
+use crate::ofi::quirks;
 use crate::ofi::threading::{Level, Local};
 use crate::ofi::transport::Ofi;
 
 const ADDRESSES: usize = 8;
 
+/// First name in the hints that no provider matches, even without the other hints.
 pub(crate) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
+    let unknown = |field, name| Some(QueryError::Unknown { field, name: Excerpt::of(name), listen: hints.listen });
     if let Some(provider) = hints.provider
         && !provider.split(';').all(is_provider)
     {
-        return Some(QueryError::UnknownProvider(Excerpt::of(provider)));
+        return unknown(TextField::Provider, provider);
     }
-    let node = hints.node?;
-    let anywhere = Hints { node: None, service: None, listen: false, numeric_host: false, ..hints.clone() };
-    let is_reason = Ofi::<L>::ask(&anywhere).is_ok();
-    is_reason.then(|| QueryError::UnknownNode { node: Excerpt::of(node), listen: hints.listen })
+    let any = Hints { provider: hints.provider, ..Hints::default() };
+    let here = Hints { listen: hints.listen, numeric_host: hints.numeric_host, ..any.clone() };
+    let alone = [
+        (TextField::Fabric, hints.fabric, Hints { fabric: hints.fabric, ..any.clone() }),
+        (TextField::Domain, hints.domain, Hints { domain: hints.domain, ..any.clone() }),
+        (TextField::Node, hints.node, Hints { node: hints.node, ..here.clone() }),
+        (TextField::Service, hints.service, Hints { service: hints.service, ..here }),
+    ];
+    alone.into_iter().find_map(|(field, name, alone)| {
+        let name = name?;
+        // Endpoints of shared memory accept every node and service.
+        let is_place = matches!(field, TextField::Node | TextField::Service);
+        let exists = |hints: &Hints<'_>| {
+            let mut infos = Ofi::<L>::ask(hints).into_iter().flatten();
+            infos.any(|info| !(is_place && quirks::are_named_by_processes(info.raw())))
+        };
+        if exists(&any) && !exists(&alone) { unknown(field, name) } else { None }
+    })
 }
 
 fn is_provider(name: &str) -> bool {

@@ -67,15 +67,21 @@ pub enum TextField {
     Service,
 }
 
-impl fmt::Display for TextField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl TextField {
+    const fn as_str(self) -> &'static str {
+        match self {
             TextField::Provider => "provider",
             TextField::Fabric => "fabric",
             TextField::Domain => "domain",
-            TextField::Node => "node",
+            TextField::Node => "host",
             TextField::Service => "service",
-        })
+        }
+    }
+}
+
+impl fmt::Display for TextField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -85,14 +91,13 @@ impl fmt::Display for TextField {
 pub enum QueryError {
     /// No provider matches the hints.
     NoMatch,
-    /// This libfabric has no provider of the name in [`Hints::provider`].
-    UnknownProvider(Excerpt),
-    /// No provider has an address for [`Hints::node`] and [`Hints::service`]: the name is unknown,
-    /// or, with [`Hints::listen`], another host's.
-    UnknownNode {
-        /// The node.
-        node: Excerpt,
-        /// [`Hints::listen`]
+    /// No provider matches this name, even without the other hints.
+    Unknown {
+        /// Kind of the name. The name of a layered provider has that of each layer.
+        field: TextField,
+        /// The name.
+        name: Excerpt,
+        /// [`Hints::listen`], with which a node must be this host.
         listen: bool,
     },
     /// The running libfabric is older than the headers at build time, so that structures may
@@ -162,7 +167,7 @@ impl QueryError {
     /// ```
     #[must_use]
     pub const fn is_no_match(self) -> bool {
-        matches!(self, QueryError::NoMatch | QueryError::UnknownProvider(_) | QueryError::UnknownNode { .. })
+        matches!(self, QueryError::NoMatch | QueryError::Unknown { .. })
     }
 }
 
@@ -170,17 +175,23 @@ impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QueryError::NoMatch => f.write_str("no provider offers what is asked for: `loom info` lists the offers, `FI_LOG_LEVEL=warn` gives the reason"),
-            QueryError::UnknownProvider(name) => {
+            QueryError::Unknown { field: TextField::Provider, name, .. } => {
                 write!(f, "libfabric has no provider `{name}`: it has ")?;
                 names::write_providers(f)?;
                 f.write_str(" (a layered one has both names, as in `tcp;ofi_rxm`)")
             }
-            QueryError::UnknownNode { node, listen: false } => {
-                write!(f, "the host `{node}` is unknown, or not reached")
+            QueryError::Unknown { field: TextField::Node, name, listen: false } => {
+                write!(f, "the host `{name}` is unknown, or not reached")
             }
-            QueryError::UnknownNode { node, listen: true } => {
-                write!(f, "the host `{node}` is unknown, or not this host, which has the addresses ")?;
+            QueryError::Unknown { field: TextField::Node, name, listen: true } => {
+                write!(f, "the host `{name}` is unknown, or not this host, which has the addresses ")?;
                 names::write_addresses(f)
+            }
+            QueryError::Unknown { field: TextField::Service, name, .. } => {
+                write!(f, "the service `{name}` is unknown: give the number of a port")
+            }
+            QueryError::Unknown { field, name, .. } => {
+                write!(f, "the {field} `{name}` is unknown: `loom info` lists those of each provider")
             }
             QueryError::LibraryTooOld { headers, library } => {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built with")
@@ -225,8 +236,7 @@ impl From<QueryError> for Error {
             QueryError::TooLong { .. } => "a text of the hints is too long",
             QueryError::NothingToListenOn => "listening needs a node or a service",
             QueryError::ChosenName => CHOSEN_NAME,
-            QueryError::UnknownProvider(name) => return Self::Unknown { what: "provider", name },
-            QueryError::UnknownNode { node, .. } => return Self::Unknown { what: "host", name: node },
+            QueryError::Unknown { field, name, .. } => return Self::Unknown { what: field.as_str(), name },
             QueryError::SegmentLimit => SEGMENT_LIMIT,
             QueryError::Errno(errno) => return Self::Provider(errno),
         })
@@ -237,7 +247,7 @@ impl<L: Level> Ofi<L> {
     /// Queries the infos of libfabric, in its order of preference.
     ///
     /// ```
-    /// use loom_fabric::ofi::{Local, Ofi, QueryError};
+    /// use loom_fabric::ofi::{Local, Ofi, QueryError, TextField};
     /// use loom_fabric::{Caps, Hints};
     ///
     /// let hints = Hints { caps: Caps::MSG | Caps::TAGGED, provider: Some("tcp;ofi_rxm"), ..Hints::default() };
@@ -246,7 +256,7 @@ impl<L: Level> Ofi<L> {
     ///
     /// let hints = Hints { provider: Some("no such provider"), ..Hints::default() };
     /// let error = Ofi::<Local>::query(&hints).map(drop).unwrap_err();
-    /// assert!(matches!(error, QueryError::UnknownProvider(_)));
+    /// assert!(matches!(error, QueryError::Unknown { field: TextField::Provider, .. }));
     /// assert!(error.to_string().starts_with("libfabric has no provider `no such provider`: it has "));
     /// # Ok::<_, loom_fabric::Error>(())
     /// ```
@@ -263,8 +273,8 @@ impl<L: Level> Ofi<L> {
     /// to case. `tcp` does not match `tcp;ofi_rxm`, and `^provider` does not match at all.
     ///
     /// # Errors
-    /// - [`QueryError::NoMatch`] without a match, or [`QueryError::UnknownProvider`] or
-    ///   [`QueryError::UnknownNode`] if a name is the reason.
+    /// - [`QueryError::NoMatch`] without a match, or [`QueryError::Unknown`] if a name is the
+    ///   reason.
     /// - [`QueryError::LibraryTooOld`] if the loaded library is older than the headers.
     /// - [`QueryError::ChosenName`] if the hints would name the endpoints of every matching
     ///   provider.
@@ -275,7 +285,9 @@ impl<L: Level> Ofi<L> {
     #[doc(alias = "fi_getinfo")]
     pub fn query(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
         match Self::ask(hints) {
-            Err(QueryError::NoMatch) => Err(names::unknown::<L>(hints).unwrap_or(QueryError::NoMatch)),
+            Err(error @ (QueryError::NoMatch | QueryError::ChosenName)) => {
+                Err(names::unknown::<L>(hints).unwrap_or(error))
+            }
             answer => answer,
         }
     }

@@ -9,6 +9,9 @@
 //! A fact is a permission. Its documentation names its evidence (behaviours of `tests/behaviours`,
 //! which the tests compare with their runs), and the programs in `tests/faults/faults.c` that show
 //! what happens where it does not hold.
+//!
+//! A new failure: withhold its fact from the version in [`SHOWN`], and follow "How to add a
+//! behaviour" in `docs/dev/testing.md`.
 
 use bitflags::bitflags;
 use loom_core::transport::Name;

@@ -15,7 +15,7 @@ use loom_core::endpoint::Connectionless;
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Plan};
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Errno, Source};
-use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
+use loom_deferred::{Deferred, DeferredDriver, Work};
 
 use super::executor::{Task, block_on, poll_once, run, turns};
 use super::memory::{Memory, begin, drops};
@@ -43,8 +43,8 @@ fn work_is_awaited_until_its_operation_is_over() {
         }),
         Task::new(async { assert!(works.finish(raised).await.unwrap().is_none()) }),
         Task::new(async {
-            let Err(WorkError::Returned(rejected)) = works.finish(refused).await else { panic!("nobody is there") };
-            assert_eq!((rejected.error, rejected.buf), (PostError::UnknownPeer, vec![5]));
+            let Err(rejected) = works.finish(refused).await else { panic!("nobody is there") };
+            assert_eq!((rejected.error, rejected.value), (PostError::UnknownPeer.into(), Some(vec![5])));
         }),
     ];
     let talks = Task::new(async {
@@ -109,8 +109,9 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
     let waits = keys.iter().map(|key| {
         let works = &works;
         Task::new(async move {
-            let Err(WorkError::Returned(rejected)) = works.finish(*key).await else { panic!("it was flushed") };
-            assert_eq!(rejected.error, PostError::Errno(Errno::ECANCELED));
+            let Err(rejected) = works.finish(*key).await else { panic!("it was flushed") };
+            assert_eq!(rejected.error, PostError::Errno(Errno::ECANCELED).into());
+            assert!(rejected.value.is_some());
         })
     });
     let flushes = Task::new(async { assert_eq!(deferred.flush(None), 3) });
@@ -278,7 +279,8 @@ fn dropped_future_of_work_leaves_it_to_those_who_wait_for_it_too() {
         } else {
             assert!(poll_once(&mut first).is_pending());
             let awaited = poll_once(&mut second);
-            assert!(matches!(awaited, Poll::Ready(Err(WorkError::Queue(CqError::Awaited)))), "{awaited:?}");
+            let Poll::Ready(Err(awaited)) = awaited else { panic!("{awaited:?}") };
+            assert_eq!(awaited.error, CqError::Awaited.into());
         }
         drop(second);
         counter.add(1).unwrap();

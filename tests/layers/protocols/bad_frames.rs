@@ -82,18 +82,18 @@ fn a_frame_for_a_buffer_that_is_too_short_fails_below() {
 fn refused_messages_come_back_as_they_were() {
     let (mut alice, mut bob, to_bob) = ends(1, 100);
     let refused = alice.send(to_bob, pattern(101, 1)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (FrameError::TooLong { limit: 100 }, pattern(101, 1)));
+    assert_eq!((refused.error, refused.value), (FrameError::TooLong { limit: 100 }, pattern(101, 1)));
     assert_eq!(alice.inject(to_bob, &pattern(101, 1)), Err(FrameError::TooLong { limit: 100 }));
 
     // The queue has one place.
     let key = bob.recv(Framed::<Below>::ANY, vec![0; 100]).unwrap();
     let refused = alice.send(to_bob, pattern(100, 2)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (FrameError::Below(PostError::Full), pattern(100, 2)));
+    assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), pattern(100, 2)));
     let refused = bob.recv(Framed::<Below>::ANY, vec![3; 50]).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (FrameError::Below(PostError::Full), vec![3; 50]));
+    assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), vec![3; 50]));
 
     // A provided method passes on what is for the moment only, and ends.
     let refused = alice.post(pattern(9, 1), Spins(3), |alice, buf| alice.send(to_bob, buf)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (FrameError::Below(PostError::Full), pattern(9, 1)));
+    assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), pattern(9, 1)));
     assert!(bob.wait(key, Spins(3)).unwrap().is_none(), "nothing has come");
 }

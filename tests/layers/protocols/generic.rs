@@ -35,7 +35,7 @@ pub(crate) fn post<P: Completes, O: Completes>(
             Ok(key) => return key,
             Err(refused) => {
                 assert!(!limit.passed(), "not posted: {}", refused.error);
-                buf = refused.buf;
+                buf = refused.value;
                 other.progress().unwrap();
             }
         }
@@ -180,7 +180,7 @@ pub(crate) fn remote_memory<P: RmaRead<Buf = Bytes> + RmaWrite<Buf = Bytes>, O: 
     let key = post((side, other), room(len), |side, buf| side.read(peer, region, 8, buf));
     sent(side, other, key, &bytes);
     let refused = side.write(peer, region, 9, bytes.clone()).unwrap_err();
-    assert!(refused.buf == bytes, "what lies beyond the region is not taken: {}", refused.error);
+    assert!(refused.value == bytes, "what lies beyond the region is not taken: {}", refused.error);
 }
 
 /// A counter in a peer's memory: fetch-and-add, compare-and-swap, and the same of a list of elements. `offset` is where eight words lie,

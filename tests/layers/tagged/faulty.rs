@@ -33,7 +33,7 @@ impl Carrier for Refusing<'_> {
 
     fn send(&self, packet: Packet<Buf>) -> Result<(), Rejected<Packet<Buf>>> {
         match self.refuses.get() {
-            Some(error) => Err(Rejected { buf: packet, error }),
+            Some(error) => Err(Rejected { value: packet, error }),
             None => self.inner.send(packet),
         }
     }
@@ -85,7 +85,7 @@ fn nothing_is_sent_before_the_greeting() {
         assert!(a.eager_size(link) == FITS && b.eager_size(link) == 0 && !a.is_up(link));
         refuses[0].set(None);
         let refused = a.tagged_send(link, Tag(1), pattern(9, 1)).unwrap_err();
-        assert_eq!((refused.error, refused.buf.len()), (PostError::Again, 9));
+        assert_eq!((refused.error, refused.value.len()), (PostError::Again, 9));
         assert_eq!(a.tagged_inject(link, Tag(1), b"bytes"), Err(PostError::Again));
         a.progress().unwrap();
         assert!(a.is_up(link));
@@ -111,7 +111,7 @@ fn a_carrier_that_refuses_a_message_for_good_ends_its_link() {
                 assert_eq!(a.tagged_inject(link, Tag(1), b"bytes"), Err(gone));
             } else {
                 let refused = a.tagged_send(link, Tag(1), pattern(9, 1)).unwrap_err();
-                assert_eq!((refused.error, refused.buf), (gone, pattern(9, 1)));
+                assert_eq!((refused.error, refused.value), (gone, pattern(9, 1)));
             }
             let Some(TaggedEvent::LinkFailed { link: of, error }) = a.poll().unwrap() else { panic!("the link's end") };
             assert_eq!((of, error), (link, LinkError::Post(gone)));

@@ -201,7 +201,7 @@ fn messages_are_looked_at_claimed_and_thrown_away() {
             assert_eq!(layer.tagged_peek_discard(Source::Any, TagMatch::any()).unwrap().tag, Tag(2));
             layer.tagged_claim(claim_long, room(500)).unwrap();
             let refused = layer.tagged_claim(claim_long, room(1)).unwrap_err();
-            assert_eq!((refused.error, refused.buf), (PostError::UnknownClaim, room(1)));
+            assert_eq!((refused.error, refused.value), (PostError::UnknownClaim, room(1)));
             let (_, claim) = layer.tagged_peek_claim(Source::Any, Tag(3)).unwrap();
             assert_eq!(layer.tagged_discard(claim), Ok(()));
             assert_eq!(layer.tagged_discard(claim), Err(PostError::UnknownClaim));
@@ -264,9 +264,9 @@ fn refused_posts_give_the_buffer_back_and_waiting_is_bounded() {
         let layer = &mut nodes.nodes[0].layer;
         let keys = [1, 2].map(|tag| layer.tagged_recv(link, Tag(tag), room(4)).unwrap());
         let refused = layer.tagged_recv(link, Tag(3), room(5)).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::Full, room(5)));
+        assert_eq!((refused.error, refused.value), (PostError::Full, room(5)));
         let refused = layer.tagged_send(link, Tag(3), pattern(5, 5)).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::Full, pattern(5, 5)));
+        assert_eq!((refused.error, refused.value), (PostError::Full, pattern(5, 5)));
         let mut deadline = Spins(100);
         assert!(layer.wait(keys[0], &mut deadline).unwrap().is_none());
         assert_eq!(deadline.0, 0, "it has waited so long");

@@ -543,7 +543,7 @@ fn operations_that_were_not_asked_for_are_refused() {
     let region = RemoteRegion::new(RemoteAddr(0), 8, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
     let refused = |caps| PostError::NotGranted(caps);
     let write = endpoint.write(itself, &region, 0, vec![0; 8].into()).unwrap_err();
-    assert_eq!((write.error, write.buf.len()), (refused(Caps::WRITE), 8));
+    assert_eq!((write.error, write.value.len()), (refused(Caps::WRITE), 8));
     assert_eq!(endpoint.read(itself, &region, 0, vec![0; 8].into()).unwrap_err().error, refused(Caps::READ));
     assert_eq!(endpoint.send(itself, vec![0; 8].into()).unwrap_err().error, refused(Caps::SEND));
     assert_eq!(endpoint.inject(itself, &[0]).unwrap_err(), refused(Caps::SEND));

@@ -124,7 +124,7 @@ impl<T: Connected> Player<T> {
                     self.sending = Some(key);
                     return Ok(());
                 }
-                Err(Rejected { buf, error }) => {
+                Err(Rejected { value: buf, error }) => {
                     outbox = buf;
                     self.wait_for_room(error, deadline)?;
                 }
@@ -146,7 +146,7 @@ impl<T: Connected> Player<T> {
         loop {
             match self.line.recv(self.rules.tagged, inbox) {
                 Ok(_) => return Ok(()),
-                Err(Rejected { buf, error }) => {
+                Err(Rejected { value: buf, error }) => {
                     inbox = buf;
                     self.wait_for_room(error, deadline)?;
                 }

@@ -8,7 +8,8 @@ use loom_async::block_on;
 use loom_core::OpenError;
 use loom_core::driver::{CqDriver, Drive, EqDriver, Unclaimed};
 use loom_core::endpoint::ThePeer;
-use loom_core::eq::{EqEvent, Refused};
+use loom_core::eq::EqEvent;
+use loom_core::error::Rejected;
 use loom_core::info::Info;
 use loom_core::vocabulary::Errno;
 
@@ -94,7 +95,9 @@ fn an_awaited_connection_that_is_rejected_fails(info: &Info<T>) {
         };
         let asks = client.connect(sides.idle(), &sides.address, &[]);
         let (asked, ()) = block_on(&drive, async { join!(asks, rejects) });
-        let Err(Refused { error, what: Some(failure) }) = asked else { panic!("rejected, not {:?}", asked.map(drop)) };
+        let Err(Rejected { error, value: Some(failure) }) = asked else {
+            panic!("rejected, not {:?}", asked.map(drop))
+        };
         assert_eq!(error, OpenError::Unconnected(Errno::ECONNREFUSED));
         assert_eq!(failure.errno(), Errno::ECONNREFUSED);
     });

@@ -164,12 +164,12 @@ fn data_that_is_too_long_is_refused(info: &Info<T>) {
         let too_long = OpenError::DataTooLong { limit };
         let refused = idle.connect(&sides.address, &long).expect_err("more than is carried");
         assert_eq!(refused.error, too_long);
-        let connecting = refused.what.connect(&sides.address, &[]).expect("the endpoint came back");
+        let connecting = refused.value.connect(&sides.address, &[]).expect("the endpoint came back");
         let request = sides.request();
         let request = match request.reject(&long) {
             Err(refused) => {
                 assert_eq!(refused.error, too_long);
-                refused.what
+                refused.value
             }
             Ok(()) => panic!("rejected with more than is carried"),
         };
@@ -179,7 +179,7 @@ fn data_that_is_too_long_is_refused(info: &Info<T>) {
             .accept(&long)
             .expect_err("more than is carried");
         assert_eq!(refused.error, too_long);
-        let accepting = refused.what.accept(&[]).expect("the endpoint came back");
+        let accepting = refused.value.accept(&[]).expect("the endpoint came back");
         sides.established(sides.server, accepting);
         sides.established(sides.client, connecting);
     });

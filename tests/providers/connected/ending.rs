@@ -49,7 +49,7 @@ fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_>) {
                 assert!(result.is_err() || !provider_knows, "there is no connection");
             }
             Err(rejected) => {
-                assert!(rejected.buf == pattern(len, 1));
+                assert!(rejected.value == pattern(len, 1));
                 assert!(matches!(rejected.error, PostError::Errno(_) | PostError::Again), "{:?}", rejected.error);
             }
         }

@@ -5,15 +5,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use loom_core::Error;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{Eq, EqAttr, EqEvent};
-use loom_core::error::PostError;
+use loom_core::error::{PostError, Rejected};
 use loom_core::info::Info;
-use loom_core::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, EndpointAddr, ImmediateData};
 
 use super::Case;
@@ -334,7 +335,9 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         assert!([0, 1, 2].starts_with(&data) && (part == "writes-data" || data.is_empty()), "{data:?}");
         assert!(failures <= usize::from(!reads), "one write at most was in its middle");
         assert_eq!(sides.cq.in_flight(), 0);
-        let Err(CloseError::EndpointsOpen(region)) = region.close() else { panic!("peers may reach the memory") };
+        let Err(Rejected { value: Some(region), error: Error::StillReached }) = region.close() else {
+            panic!("peers may reach the memory")
+        };
         drop(other);
         let memory = region.close().expect("it is closed");
         let (before, rest) = memory.split_at(GAP);

@@ -257,7 +257,7 @@ fn an_endpoint_with_shared_receives_has_none_of_its_own(info: &Info<T>) {
         let Some(shared) = shared(sides, info) else { return };
         let (server, _client) = pair(sides, &shared);
         let refused = server.recv(ThePeer, pattern(8, 1)).unwrap_err();
-        assert_eq!((&refused.buf, refused.error), (&pattern(8, 1), PostError::NotGranted(Caps::RECV)));
+        assert_eq!((&refused.value, refused.error), (&pattern(8, 1), PostError::NotGranted(Caps::RECV)));
         let refused = server.recv_with(ThePeer, RecvOptions::default(), pattern(8, 1)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::RECV));
     });

@@ -146,7 +146,7 @@ fn send(from: &mut Layer<'_>, to: &mut Layer<'_>, link: LinkId, tag: u64, mut bu
             Ok(key) => return key,
             Err(rejected) => {
                 assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
-                buf = rejected.buf;
+                buf = rejected.value;
                 from.progress().expect("works");
                 to.progress().expect("works");
             }

@@ -84,7 +84,7 @@ fn tagged_messages_match_or_are_refused(info: &Info<T>) {
         let (server, client) = sides.pair();
         if !info.caps().contains(Caps::TAGGED) {
             let refused = client.tagged_send(ThePeer, Tag(1), pattern(8, 1)).unwrap_err();
-            assert_eq!(refused.buf, pattern(8, 1));
+            assert_eq!(refused.value, pattern(8, 1));
             assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));
             let refused = server.tagged_recv(ThePeer, Tag(1), room(8)).unwrap_err();
             assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));

@@ -155,7 +155,7 @@ impl Link<'_> {
 
     pub(crate) fn multi_recv(&self, buf: Halves) -> Posted {
         let posted = self.safe_multi_recv(buf);
-        let Err(Rejected { buf, error: PostError::NotSafe }) = posted else { return posted };
+        let Err(Rejected { value: buf, error: PostError::NotSafe }) = posted else { return posted };
         match self {
             // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as
             // fit, which have all come before anything is closed.

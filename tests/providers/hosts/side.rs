@@ -282,7 +282,7 @@ impl<'q, 'd> Side<'q, 'd> {
     /// A post that needs what is not granted is refused, and gives its buffer back.
     pub(crate) fn refused(&self, caps: Caps, call: impl FnOnce(Halves) -> Posted) -> Outcome {
         let rejected = call(Self::room(8)).expect_err("it is not granted");
-        assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(caps), Self::room(8)));
+        assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(caps), Self::room(8)));
         Outcome::NotGranted
     }
 }

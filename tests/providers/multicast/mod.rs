@@ -183,7 +183,7 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
             }
             let limit = here.domain.attributes().endpoint.max_msg_size;
             let longer = group.send(vec![0; limit + 1]).unwrap_err();
-            assert_eq!(longer.buf.len(), limit + 1, "the buffer comes back: {}", longer.error);
+            assert_eq!(longer.value.len(), limit + 1, "the buffer comes back: {}", longer.error);
             // Its members are peers as before.
             let to_sender = there.av.insert(&sender.address().unwrap()).unwrap();
             let received = here.receive(&sender);

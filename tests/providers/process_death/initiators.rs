@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use loom_core::Error;
 use loom_core::buffer::{Buffer, Lent, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::cq::Cq;
@@ -14,7 +15,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
 use loom_core::info::Info;
-use loom_core::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, ImmediateData};
 
 use crate::process_death::Case;
@@ -230,7 +231,9 @@ fn kill_in_the_middle(info: &Info<T>, parts: [&str; 2]) {
             assert!((0..).zip(&killed).all(|(number, data)| number == *data), "{killed:?}");
             assert!((0..killed.len()).all(|number| has_come(&region, place(number) + LONG - 1)), "{killed:?}");
             assert!(told.failures <= usize::from(parts[0] != "reads"), "one write at most was in its middle");
-            let Err(CloseError::EndpointsOpen(region)) = region.close() else { panic!("peers may reach the memory") };
+            let Err(Rejected { value: Some(region), error: Error::StillReached }) = region.close() else {
+                panic!("peers may reach the memory")
+            };
             scene.exchange(1);
             drop((scene.a, scene.b));
             assert!(region.close().expect("it is closed").is_whole());

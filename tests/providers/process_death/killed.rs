@@ -62,7 +62,7 @@ impl Posted {
             match post(buf) {
                 Ok(key) => return self.keys.push(key),
                 Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                    buf = rejected.buf;
+                    buf = rejected.value;
                     scene.cq.progress().expect("the queue works");
                 }
                 // The peer has killed itself by now: `sockets` has threads of its own.
@@ -222,7 +222,7 @@ fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
     let buf = room(TRAIN * LONG);
     posted.filled.push(buf.watch());
     posted.post(scene, buf, |buf| match scene.a.multi_recv(Source::Any, buf) {
-        Err(Rejected { buf, error: PostError::NotSafe }) => {
+        Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             report::partly(
                 "Only the `unsafe` form of multi-receives is tested with a killed sender \
                 (`…-multi-receive-…`)",
@@ -415,7 +415,7 @@ fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
                     match post(buf) {
                         Ok(key) => break keys.push(key),
                         Err(rejected) if rejected.error.is_transient() && Instant::now() < until => {
-                            buf = rejected.buf;
+                            buf = rejected.value;
                             scene.take(&mut keys);
                         }
                         Err(rejected) => {

@@ -138,7 +138,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     assert_eq!(rx.option(EndpointOption::MIN_MULTI_RECV), Ok(100));
     let to = av.insert(&b.address().unwrap()).unwrap();
     let refused = rx.multi_recv(Source::Any, vec![0; 400]).unwrap_err();
-    assert_eq!((refused.error, refused.buf.len()), (PostError::NotSafe, 400));
+    assert_eq!((refused.error, refused.value.len()), (PostError::NotSafe, 400));
     // SAFETY: no message is longer than what is left at least, and it is not cancelled.
     let key = unsafe { rx.multi_recv_unchecked(Source::Any, vec![0; 400]) }.unwrap();
     let sent: Vec<_> = (0..4).map(|seed| post(cq, pattern(100, seed), |buf| tx.send(to.rx_context(1), buf))).collect();

@@ -195,7 +195,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
         // Nothing tells when that is answered, and the context has to stay open until then.
         assert_eq!(tx.inject_write(target, &remote, 0, b"no"), Err(PostError::Errno(Errno::EOPNOTSUPP)));
         let refused = tx.write(target, &remote, 1, vec![0; LONG]).unwrap_err();
-        assert_eq!((refused.error, refused.buf.len()), (PostError::OutOfBounds, LONG));
+        assert_eq!((refused.error, refused.value.len()), (PostError::OutOfBounds, LONG));
     }
 }
 
@@ -338,7 +338,7 @@ fn what_cannot_be_is_refused() {
     // Two bits are four contexts, and no bits are one.
     for index in [4, 255, u16::MAX] {
         let refused = tx.send(itself.rx_context(index), vec![1; 8]).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::BeyondContexts { limit: 4 }, vec![1; 8]));
+        assert_eq!((refused.error, refused.value), (PostError::BeyondContexts { limit: 4 }, vec![1; 8]));
     }
     let tx_without = cq.tx_context(&other, 0).unwrap();
     let peer = without_bits.insert(&a.address().unwrap()).unwrap();

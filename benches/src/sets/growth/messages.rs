@@ -80,7 +80,7 @@ impl<T: Transport + 'static> Messages<T> {
     fn again(&self, rejected: Rejected<Buffer>) -> Buffer {
         assert!(rejected.error.is_transient(), "{rejected}");
         self.cq.progress().expect("the queue works");
-        rejected.buf
+        rejected.value
     }
 }
 

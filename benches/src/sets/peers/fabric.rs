@@ -121,7 +121,7 @@ impl<T: Transport> End for Loom<T> {
                 Ok(key) => break self.in_flight = Some(key),
                 Err(rejected) => {
                     assert!(rejected.error.is_transient(), "{rejected}");
-                    outbox = rejected.buf;
+                    outbox = rejected.value;
                     self.cq.progress().expect("the queue works");
                 }
             }

@@ -107,7 +107,7 @@ impl End {
                 Ok(key) => break self.in_flight = Some(key),
                 Err(rejected) => {
                     assert!(rejected.error.is_transient(), "{rejected}");
-                    outbox = rejected.buf;
+                    outbox = rejected.value;
                     self.port.cq.progress().expect("the queue works");
                 }
             }

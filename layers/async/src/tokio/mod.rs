@@ -33,8 +33,8 @@
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)), which
-//! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`], or
-//! the provider's error on opening).
+//! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`](loom_core::CqError::NotOpenedFor),
+//! or the provider's error on opening).
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -55,7 +55,7 @@ use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::{Sleep, sleep};
 use loom_core::driver::Sleepable;
-use loom_core::{CqError, Errno, Error};
+use loom_core::{Errno, Error};
 
 pub use self::remote::{Remote, Request, Requests, remote};
 use crate::BUDGET;
@@ -71,9 +71,9 @@ const LOOKS: u32 = 8;
 /// ```
 /// use std::time::Duration;
 ///
-/// use loom_async::tokio::{DriveError, Mode, run};
+/// use loom_async::tokio::{Mode, run};
 /// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Cq, CqError, Domain};
+/// use loom_core::{Cq, CqError, Domain, Error};
 /// # fixture::domain!(network, domain);
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -81,7 +81,7 @@ const LOOKS: u32 = 8;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let slept = runtime.block_on(run(&driver, Mode::Hybrid { spin: Duration::from_micros(50) }, async { 7 }));
-/// assert!(matches!(slept, Err(DriveError::Sleep(CqError::NotOpenedFor))));
+/// assert!(matches!(slept, Err(Error::Queue(CqError::NotOpenedFor))));
 /// let busy = runtime.block_on(run(&driver, Mode::Busy, async { 7 }))?;
 /// assert_eq!(busy, 7);
 /// # Ok::<_, loom_core::Error>(())
@@ -97,71 +97,6 @@ pub enum Mode {
         /// Duration of spinning.
         spin: Duration,
     },
-}
-
-/// Error that ended driving.
-///
-/// ```
-/// use loom_async::tokio::{DriveError, Mode, drive};
-/// use loom_core::driver::{CqDriver, Sleepable, Unclaimed};
-/// use loom_core::{Cq, CqError, Domain};
-/// # fixture::domain!(network, domain);
-///
-/// /// The mode that costs least, of those that the queues were opened for.
-/// fn mode(driver: &impl Sleepable) -> Result<Mode, DriveError> {
-///     match drive(driver, Mode::Sleep) {
-///         Ok(_) => Ok(Mode::Sleep),
-///         Err(DriveError::Sleep(CqError::NotOpenedFor)) => Ok(Mode::Busy),
-///         Err(error) => Err(error),
-///     }
-/// }
-///
-/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
-/// assert_eq!(mode(&CqDriver::open(&cq, Unclaimed::Drop)?)?, Mode::Busy);
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum DriveError {
-    /// A queue or counter cannot be slept on, or has failed.
-    Sleep(CqError),
-    /// The runtime cannot wait for a descriptor.
-    Runtime(std::io::Error),
-}
-
-impl fmt::Display for DriveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DriveError::Sleep(error) => error.fmt(f),
-            DriveError::Runtime(error) => write!(f, "the runtime does not wait for a descriptor: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for DriveError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            DriveError::Sleep(error) => error.source(),
-            DriveError::Runtime(error) => core::error::Error::source(error),
-        }
-    }
-}
-
-impl From<CqError> for DriveError {
-    fn from(error: CqError) -> Self {
-        DriveError::Sleep(error)
-    }
-}
-
-impl From<DriveError> for Error {
-    fn from(error: DriveError) -> Self {
-        match error {
-            DriveError::Sleep(error) => error.into(),
-            DriveError::Runtime(error) => {
-                Error::System { call: "epoll_ctl", errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()) }
-            }
-        }
-    }
 }
 
 /// Drives until dropped: [`drive`].
@@ -193,7 +128,7 @@ impl From<DriveError> for Error {
 /// # Ok::<_, Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
-pub struct Driving<D> {
+pub struct DriveTask<D> {
     // First field: dropped before the queues close the descriptors.
     descriptors: Vec<AsyncFd<Borrowed>>,
     drive: D,
@@ -213,12 +148,12 @@ pub struct Driving<D> {
 /// like [`run`].
 ///
 /// # Errors
-/// [`DriveError::Sleep`] if the mode sleeps without a descriptor, [`DriveError::Runtime`] if the
-/// runtime rejects it.
+/// [`Error::Queue`] if the mode sleeps without a descriptor, [`Error::System`] if the runtime rejects
+/// it.
 ///
 /// # Panics
 /// Panics in a sleeping mode outside a runtime with `enable_io` and `enable_time`.
-pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveError> {
+pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<DriveTask<D>, Error> {
     let mut descriptors = Vec::new();
     if mode != Mode::Busy {
         let mut added = Ok(());
@@ -229,9 +164,9 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
                 Err(error) => added = Err(error.into_parts().1),
             }
         })?;
-        added.map_err(DriveError::Runtime)?;
+        added.map_err(refused)?;
     }
-    Ok(Driving { descriptors, drive, mode, busy: None, nap: None })
+    Ok(DriveTask { descriptors, drive, mode, busy: None, nap: None })
 }
 
 /// Drives during a future and returns its output, as one task of the runtime.
@@ -262,7 +197,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
 ///
 /// # Panics
 /// Panics like [`drive`].
-pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Result<F::Output, DriveError> {
+pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Result<F::Output, Error> {
     let mut driving = self::drive(drive, mode)?;
     let mut future = pin!(future);
     poll_fn(|cx| {
@@ -289,11 +224,11 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
     .await
 }
 
-impl<D> Unpin for Driving<D> {}
+impl<D> Unpin for DriveTask<D> {}
 
-impl<D: Sleepable> Driving<D> {
+impl<D: Sleepable> DriveTask<D> {
     /// Returns `false` if the mode now sleeps, and `cx` will be woken.
-    fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, DriveError> {
+    fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         let events = self.drive.turn(BUDGET);
         if self.spins(events > 0) || events > 0 {
             return Ok(true);
@@ -302,7 +237,7 @@ impl<D: Sleepable> Driving<D> {
         for descriptor in &self.descriptors {
             let mut looks = 0;
             while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
-                ready.map_err(DriveError::Runtime)?.clear_ready();
+                ready.map_err(refused)?.clear_ready();
                 looks += 1;
                 if looks == LOOKS {
                     // Permanently readable, like after a hang-up, so no sleep.
@@ -334,8 +269,8 @@ impl<D: Sleepable> Driving<D> {
     }
 }
 
-impl<D: Sleepable> Future for Driving<D> {
-    type Output = Result<Infallible, DriveError>;
+impl<D: Sleepable> Future for DriveTask<D> {
+    type Output = Result<Infallible, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.goes_on(cx)? {
@@ -345,9 +280,9 @@ impl<D: Sleepable> Future for Driving<D> {
     }
 }
 
-impl<D: fmt::Debug> fmt::Debug for Driving<D> {
+impl<D: fmt::Debug> fmt::Debug for DriveTask<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driving").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("DriveTask").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
     }
 }
 
@@ -357,4 +292,8 @@ impl AsRawFd for Borrowed {
     fn as_raw_fd(&self) -> RawFd {
         self.0
     }
+}
+
+fn refused(error: std::io::Error) -> Error {
+    Error::System { call: "epoll_ctl", errno: error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw) }
 }

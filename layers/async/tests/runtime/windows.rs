@@ -108,7 +108,7 @@ fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
     let mut parts = 0..20;
     // Outside the region.
     let post = |number: usize, buf| match number {
-        5 => Err(Rejected { buf, error: PostError::UnknownPeer }),
+        5 => Err(Rejected { value: buf, error: PostError::UnknownPeer }),
         _ => pair.alice.write(pair.to_bob, &at, (number * PART) as u64, buf),
     };
     let outcome = block_on(&bounded(&pair.driver), transfer(&pair.driver, Window::<3>, parts.by_ref().map(part), post));

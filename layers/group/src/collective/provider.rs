@@ -169,7 +169,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
                     provider.posted.set(number.wrapping_add(1));
                     posted = true;
                 }
-                Err(Rejected { buf, error }) => {
+                Err(Rejected { value: buf, error }) => {
                     *place = Some(Call { stage: Stage::Waits(buf), ..call });
                     return if error.is_transient() { Ok(posted) } else { Err(CollectiveError::Provider(error)) };
                 }

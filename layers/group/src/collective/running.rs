@@ -424,7 +424,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                 Ok(true)
             }
             Err(refused) => {
-                *slot = Some(refused.buf);
+                *slot = Some(refused.value);
                 if refused.error.is_transient() {
                     Ok(false)
                 } else {

@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::FetchOp;
+use loom_core::cq::CqError;
 use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Access;
 use loom_core::{Av, Binding, Completion, Cq, Domain, Endpoint, Errno, Mr, Source, Spins, Tag};
-use loom_group::{Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Request};
+use loom_group::{ConnectError, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Request};
 
 type Bytes = Vec<u8>;
 type Fabric = Soft<'static>;
@@ -141,9 +142,9 @@ fn a_number_that_is_no_members_is_refused_and_the_buffer_comes_back() {
     let World { hub, peers, .. } = world(2, 16);
     for peer in [PeerIndex(2), PeerIndex(3), PeerIndex(u32::MAX)] {
         let refused = hub.send(peer, vec![1, 2]).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::UnknownPeer, vec![1, 2]));
+        assert_eq!((refused.error, refused.value), (PostError::UnknownPeer, vec![1, 2]));
         let refused = hub.tagged_recv(peer, Tag(1), vec![3]).unwrap_err();
-        assert_eq!((refused.error, refused.buf), (PostError::UnknownPeer, vec![3]));
+        assert_eq!((refused.error, refused.value), (PostError::UnknownPeer, vec![3]));
         assert_eq!(hub.inject(peer, b"x"), Err(PostError::UnknownPeer));
     }
     let mut places = places(3);
@@ -180,8 +181,8 @@ fn a_group_that_does_not_connect_is_given_back_and_names_the_peer() {
     let prepared = Prepared::<_, Bytes, _>::open(&domain, 1, 8).unwrap();
     let address = prepared.address().unwrap();
     let failed = prepared.connect([&address, &address]).unwrap_err();
-    assert_eq!((failed.peer, failed.error), (PeerIndex(1), PeerError::NoSuchPlace));
-    let group = failed.prepared.connect([&address]).unwrap();
+    assert_eq!(failed.error, ConnectError { peer: PeerIndex(1), error: PeerError::NoSuchPlace });
+    let group = failed.value.connect([&address]).unwrap();
     group.inject(PeerIndex(0), b"me").unwrap();
 }
 
@@ -271,7 +272,7 @@ fn requests_of_a_scope_are_looked_at_one_by_one() {
     hub.scope(&mut places, |scope| {
         let [one, other] = [0, 1].map(|peer| scope.recv(PeerIndex(peer), vec![0; 2]).unwrap());
         let full = scope.send(PeerIndex(0), vec![5]).unwrap_err();
-        assert_eq!((full.error, full.buf), (PostError::Full, vec![5]));
+        assert_eq!((full.error, full.value), (PostError::Full, vec![5]));
         peers[1].send(b"hi");
         for _ in 0..100 {
             scope.turn().unwrap();
@@ -301,6 +302,28 @@ fn messages_are_exchanged_with_every_peer() {
         assert_eq!(places[usize::from(number) * 2].outcome().buf().unwrap(), &[number + 10]);
     }
     assert!(matches!(places[6].outcome(), Outcome::Empty));
+}
+
+/// Slots held by receives in flight, and by completions that the program has not taken.
+#[test]
+fn an_exchange_without_free_slots_takes_no_work() {
+    let World { hub, peers, .. } = world(1, 3);
+    let held = [0, 1].map(|_| hub.recv(PeerIndex(0), vec![0; 1]).unwrap());
+    let mut places = places(2);
+    let mut work = core::iter::once((PeerIndex(0), vec![1], vec![0; 1]));
+    assert_eq!(hub.exchange(work.by_ref(), &mut places, PATIENCE), Err(CqError::Full));
+    for number in [10, 11, 12] {
+        peers[0].send(&[number]);
+    }
+    hub.cq().progress().unwrap();
+    assert_eq!(hub.exchange(work.by_ref(), &mut places, PATIENCE), Err(CqError::Full));
+    assert!(places.iter().all(|place| matches!(place.outcome(), Outcome::Empty)));
+    for (key, number) in held.into_iter().zip([10, 11]) {
+        assert_eq!(hub.cq().finish(key, PATIENCE).unwrap().into_buf(), [number]);
+    }
+    let summary = hub.exchange(work, &mut places, PATIENCE).unwrap();
+    assert_eq!((summary.done, summary.is_complete()), (2, true));
+    assert_eq!((places[0].take_buf(), peers[0].receive()), (Some(vec![12]), vec![1]));
 }
 
 #[test]

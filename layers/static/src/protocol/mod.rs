@@ -121,7 +121,7 @@ impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
 /// fn send_or_keep<P: MsgSend>(protocol: &mut P, to: P::To, message: P::Buf) -> Result<Option<P::Buf>, P::PostError> {
 ///     match protocol.send(to, message) {
 ///         Ok(_) => Ok(None),
-///         Err(refused) if refused.error.is_transient() => Ok(Some(refused.buf)),
+///         Err(refused) if refused.error.is_transient() => Ok(Some(refused.value)),
 ///         Err(refused) => Err(refused.error),
 ///     }
 /// }
@@ -235,7 +235,7 @@ pub trait Completes {
         loop {
             match post(self, buf) {
                 Err(refused) if refused.error.is_transient() && self.progress().is_ok() && !until.passed() => {
-                    buf = refused.buf;
+                    buf = refused.value;
                 }
                 posted => return posted,
             }

@@ -154,7 +154,7 @@ fn an_endpoint_is_opened_only_if_everything_is_granted() {
     // The way out, where the provider refuses.
     let itself = av.insert(&messages.whole().address().unwrap()).unwrap();
     let refused = messages.whole().tagged_send(itself, Tag(1), vec![0; 8]).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (PostError::NotGranted(Caps::TAGGED), vec![0; 8]));
+    assert_eq!((refused.error, refused.value), (PostError::NotGranted(Caps::TAGGED), vec![0; 8]));
 
     // An endpoint that takes no messages has not everything that the query asks for.
     let writes = Messages::endpoint(&cq, Binding::to(&av).remote_writes(1));

@@ -68,7 +68,7 @@ fn rule_9_a_buffer_for_which_nothing_can_be_closed_comes_back() {
         regions(script).failure = Some(Errno::EBUSY);
         let refused = cache.register(page(memory, 3)).unwrap_err();
         assert_eq!(refused.error, CacheError::Open(OpenError::Errno(Errno::ENOMR)));
-        assert_eq!(refused.buf.addr(), memory.addr(3 * PAGE));
+        assert_eq!(refused.value.addr(), memory.addr(3 * PAGE));
         assert_eq!((cache.stats().leaked, cache.stats().registered_bytes), (2, 0), "each was tried");
     });
     assert!(!domain_closed);

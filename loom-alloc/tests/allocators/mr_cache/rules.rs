@@ -53,7 +53,7 @@ fn refused<B: Buffer>(
     result: Result<Cached<'_, '_, Soft<'_>, B>, loom_core::error::Rejected<B, loom_alloc::mr_cache::CacheError>>,
 ) -> (CacheError, B) {
     let refused = result.unwrap_err();
-    (refused.error, refused.buf)
+    (refused.error, refused.value)
 }
 
 #[test]

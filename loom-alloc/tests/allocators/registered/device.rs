@@ -35,7 +35,7 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let attr = SlabAttr::new(3, 100).align(1);
     let refused = Slab::over(memory(), attr, Global).unwrap_err();
     assert_eq!(refused.error, OpenError::Access, "the host does not see it");
-    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.buf, attr, Global).unwrap();
+    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.value, attr, Global).unwrap();
     assert_eq!((slab.count(), slab.size()), (3, 100));
     let mut lease = slab.lease().unwrap();
     let begin = lease.as_ptr();
@@ -56,7 +56,7 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
         let cq = Cq::<_, DeviceLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         let rejected = endpoint.recv(Source::Any, whole).unwrap_err();
-        assert_eq!((rejected.error, rejected.buf.len()), (PostError::DeviceMemory, 60));
+        assert_eq!((rejected.error, rejected.value.len()), (PostError::DeviceMemory, 60));
     });
     assert_eq!(slab.into_memory().0.len(), 300);
 }
@@ -69,7 +69,7 @@ fn a_devices_lease_begins_with_its_data() {
     let memory = Registered::new(&domain, Later(vec![0; 300].into(), Cell::new(HmemIface::SYSTEM))).unwrap();
     let attr = SlabAttr::new(3, 100).align(1);
     let refused = Slab::over(memory, attr, Global).unwrap_err();
-    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.buf, attr, Global).unwrap();
+    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.value, attr, Global).unwrap();
     let mut lease = slab.lease().unwrap();
     let begin = lease.as_ptr();
     let (first, mut second) = lease.split(60).unwrap();
@@ -89,5 +89,5 @@ fn the_hosts_memory_is_no_devices() {
     let domain = Domain::open(&network.info()).unwrap();
     let memory = Registered::new(&domain, vec![0_u8; 300]).unwrap();
     let refused = DeviceSlab::<_, _, _, Owner>::over(memory, SlabAttr::new(1, 100), Global).unwrap_err();
-    assert_eq!((refused.error, refused.buf.len()), (OpenError::Access, 300));
+    assert_eq!((refused.error, refused.value.len()), (OpenError::Access, 300));
 }

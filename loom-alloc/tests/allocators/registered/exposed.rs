@@ -11,7 +11,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::scope;
 use loom_core::soft::RequiredModes;
 use loom_core::vocabulary::Access;
@@ -133,7 +133,7 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let short = Mr::open_for(&domain, &b, vec![0; 99], BOTH).unwrap();
     let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
-    assert_eq!((refused.error, refused.buf.remote().len()), (OpenError::Size, 99));
+    assert_eq!((refused.error, refused.value.remote().len()), (OpenError::Size, 99));
     let region = Mr::open_for(&domain, &b, vec![0; 100], BOTH).unwrap();
     let slab = ExposedSlab::over(region, attr, Global).unwrap();
     let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());
@@ -142,7 +142,7 @@ fn regions_opened_in_another_way_are_cut_up_too() {
         assert_eq!(lease.window().load(49, core::sync::atomic::Ordering::Relaxed), Ok(byte));
     }
     drop((one, two));
-    let memory = slab.into_region().close().map_err(|_: CloseError<_>| "not closed").unwrap();
+    let memory = slab.into_region().close().map_err(|_| "not closed").unwrap();
     assert_eq!((memory[49].min(memory[99]), memory[49].max(memory[99])), (1, 2));
 }
 

@@ -77,7 +77,7 @@ fn what_lies_elsewhere_has_no_descriptor() {
         let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let rejected = endpoint.send(me, elsewhere).unwrap_err();
-        assert_eq!((rejected.error, &rejected.buf[..]), (PostError::NotRegistered, &b"hello"[..]));
+        assert_eq!((rejected.error, &rejected.value[..]), (PostError::NotRegistered, &b"hello"[..]));
     });
 }
 

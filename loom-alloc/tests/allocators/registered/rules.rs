@@ -135,7 +135,7 @@ fn memory_of_the_caller_is_cut_up_and_given_back() {
     let attr = SlabAttr::new(3, 100).align(1);
     // As long as needed, and a byte less.
     let refused = Slab::over(told(299), attr, Global).unwrap_err();
-    assert_eq!((refused.error, refused.buf.0.len(), drops.get()), (OpenError::Size, 299, 0));
+    assert_eq!((refused.error, refused.value.0.len(), drops.get()), (OpenError::Size, 299, 0));
     drop(refused);
     assert_eq!(drops.replace(0), 1);
     let slab = Slab::over(told(300), attr, Global).unwrap();

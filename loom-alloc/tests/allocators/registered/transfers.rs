@@ -85,7 +85,7 @@ fn a_lease_without_data_is_not_sent() {
             let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let rejected = endpoint.send(me, slab.lease().unwrap()).unwrap_err();
-            assert_eq!((rejected.error, rejected.buf.room()), (PostError::Access, 64));
+            assert_eq!((rejected.error, rejected.value.room()), (PostError::Access, 64));
         });
     }
 }

@@ -47,7 +47,7 @@ impl<B> OpTable<B> {
                 // SAFETY: the caller guarantees that the provider no longer uses the operation.
                 unsafe { self.park_at(index, slot, cut_off) };
             }
-            match self.kind {
+            match self.contexts {
                 ContextKind::Space => slot.phase.set(if out { Phase::DrainingOwed } else { Phase::Owed }),
                 ContextKind::Word => {
                     self.leave_ghost(kind.direction());
@@ -59,7 +59,7 @@ impl<B> OpTable<B> {
 
     fn cut_off(&self, index: u32, slot: &Slot<B>) {
         self.note_end(index);
-        match self.kind {
+        match self.contexts {
             ContextKind::Space => {
                 self.make_room();
                 self.orphan(index);
@@ -86,7 +86,7 @@ impl<B> OpTable<B> {
     pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<'_, B> {
         self.strays.set(self.strays.get() + 1);
         let Some((index, slot)) = self.named_by(context) else { return Resolution::Foreign };
-        if self.kind == ContextKind::Word {
+        if self.contexts == ContextKind::Word {
             if OpKey::from_word(context).generation() == 0 {
                 // A failed injected message has `Context::NONE`.
                 return Resolution::Foreign;

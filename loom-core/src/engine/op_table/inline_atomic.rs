@@ -108,7 +108,7 @@ impl<B> OpTable<B> {
         submit: impl FnOnce(&LentValues, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
-        let holder = match self.kind {
+        let holder = match self.contexts {
             ContextKind::Word => slot,
             ContextKind::Space => {
                 let Some((second, holder)) = self.reserve() else {
@@ -151,7 +151,7 @@ impl<B> OpTable<B> {
 
     #[inline]
     fn holder<'t>(&'t self, slot: &'t Slot<B>) -> Option<&'t Slot<B>> {
-        match self.kind {
+        match self.contexts {
             ContextKind::Word => Some(slot),
             ContextKind::Space => self.slot(u32::try_from(slot.pieces.get()).ok()?),
         }
@@ -159,7 +159,7 @@ impl<B> OpTable<B> {
 
     #[inline]
     pub(super) fn release_holder(&self, slot: &Slot<B>) {
-        if self.kind == ContextKind::Space
+        if self.contexts == ContextKind::Space
             && let Some(holder) = self.holder(slot).filter(|holder| holder.phase.get() == Phase::Holds)
         {
             self.give_up(holder.key.get().index(), holder);

@@ -42,12 +42,12 @@
 mod closing;
 mod done;
 mod inline_atomic;
+mod lending;
 mod list;
 mod multi;
 mod operation;
 mod parked;
 mod peek;
-mod post;
 mod rx_cq_data;
 mod slot;
 
@@ -58,6 +58,7 @@ use core::task::Waker;
 
 pub use self::done::{Done, OpError, Received, Transfer};
 pub use self::inline_atomic::{Fetched, LentValues};
+pub(crate) use self::lending::Lending;
 use self::list::{List, NONE};
 use self::multi::Filled;
 pub(crate) use self::multi::Message;
@@ -65,7 +66,6 @@ pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::parked::{ParkedCompletion, Taken};
 pub use self::peek::{Claim, Found, Peek};
-pub(crate) use self::post::Lending;
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::transport::{Context, Event};
@@ -81,7 +81,7 @@ pub enum Resolution<'t, B> {
     /// A message in the buffer of a multi-receive.
     Piece(Piece<'t, B>),
     /// A multi-receive that continues, or waits for its pieces.
-    NotOver,
+    Continues,
     /// A completed peek.
     Peek(Peek),
     /// A completed atomic operation on a value.
@@ -94,8 +94,10 @@ pub enum Resolution<'t, B> {
     Foreign,
 }
 
-enum Other<'t, B> {
-    Over(OpKey, &'t Slot<B>, Event),
+/// Outcome of an event that is not the success or failure of a `Posted` slot.
+enum Uncommon<'t, B> {
+    /// A completed multi-receive without pieces out.
+    Completed(OpKey, &'t Slot<B>, Event),
     Value(OpKey, &'t Slot<B>, Event),
     Resolved(Resolution<'t, B>),
 }
@@ -116,30 +118,39 @@ enum Other<'t, B> {
 /// let table: Box<OpTable<Vec<u8>>> = unsafe { table.assume_init() };
 /// let mut context = 0;
 /// let key = table.post(0, Kind::Receive, vec![0; 64], |_: &_, named: Context| Ok(context = named.addr()))?;
-/// // SAFETY: no transport has the buffer.
+/// // SAFETY: the receive has completed, and its 64 bytes are initialised.
 /// let resolution = unsafe { table.complete(&Event::success(context, CompletionFlags::RECV, 5)) };
 /// assert!(matches!(resolution, Resolution::Done(done) if (done.key(), done.result()?.len()) == (key, 5)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
-    kind: ContextKind,
+    contexts: ContextKind,
+    /// Maximum number of events in the queue (rule 4).
     horizon: u32,
+    /// First free slot, or [`NO_SLOT`].
     free: Cell<u32>,
+    /// Number of further operations that rule 5 admits.
     room: Cell<u32>,
     /// Operations of closed endpoints with events maybe still queued, by direction (rule 5).
     ghosts: [Cell<u32>; 2],
     /// Events seen, modulo 2^32 (rule 4).
     events: Cell<u32>,
     strays: Cell<u64>,
+    /// Completions to take, oldest first, by direction.
     parked: [List; 2],
+    /// Slots that wait for the events of taken completions (rule 4).
     orphans: List,
+    /// Used-up receives, oldest first (rule 10).
     used_up: List,
+    /// Result of [`is_kept`](Self::is_kept).
     kept: Cell<bool>,
-    /// Modulo 2^32, and the slot of the last completion.
+    /// Number of completions not returned at once, modulo 2^32, and the slot of the last one.
     ends: Cell<(u32, u32)>,
     /// Driver waker for work that the wait descriptor does not signal.
     wanted: Cell<Option<Waker>>,
+    /// Bytes in front of a message, counted by events of receives.
     prefix: Cell<usize>,
+    /// `B` occurs otherwise only in `S`.
     marker: PhantomData<B>,
     slots: S,
 }
@@ -165,21 +176,20 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
 
 impl<B> OpTable<B> {
     /// # Safety
-    ///
     /// `this` is valid for writes and aligned, with 1 to `u32::MAX - 1` slots.
     pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32) {
         macro_rules! set {
             ($field:ident, $value:expr) => {
-                // SAFETY: the caller guarantees room.
+                // SAFETY: the caller guarantees that `this` is valid for writes.
                 unsafe { (&raw mut (*this).$field).write($value) }
             };
         }
-        set!(kind, kind);
+        set!(contexts, kind);
         set!(horizon, horizon);
         set!(free, Cell::new(0));
         // SAFETY: the caller guarantees room for the table.
         let slots = unsafe { &raw mut (*this).slots };
-        #[expect(clippy::cast_possible_truncation, reason = "fewer than u32::MAX, says the caller")]
+        #[expect(clippy::cast_possible_truncation, reason = "the caller guarantees fewer than u32::MAX")]
         let capacity = slots.len() as u32;
         set!(room, Cell::new(capacity));
         set!(ghosts, [Cell::new(0), Cell::new(0)]);
@@ -251,20 +261,20 @@ impl<B> OpTable<B> {
     fn by_context(&self, context: u64, phase: Phase) -> Option<(OpKey, &Slot<B>)> {
         let (_, slot) = self.named_by(context)?;
         let key = slot.key.get();
-        let current = self.kind == ContextKind::Space || key.word() == context;
+        let current = self.contexts == ContextKind::Space || key.word() == context;
         (current && slot.phase.get() == phase).then_some((key, slot))
     }
 
     #[inline(always)]
     fn count_event(&self) {
-        if self.kind == ContextKind::Space {
+        if self.contexts == ContextKind::Space {
             self.events.set(self.events.get().wrapping_add(1));
         }
     }
 
     #[inline(always)]
     fn named_by(&self, context: u64) -> Option<(u32, &Slot<B>)> {
-        match self.kind {
+        match self.contexts {
             ContextKind::Word => {
                 let index = OpKey::from_word(context).index();
                 Some((index, self.slot(index)?))
@@ -298,11 +308,11 @@ impl<B> OpTable<B> {
                 Resolution::Done(unsafe { self.end(key, slot, event) })
             }
             // SAFETY: the caller keeps the requirements of `complete`.
-            None => match unsafe { self.other(event) } {
-                Other::Resolved(resolution) => resolution,
+            None => match unsafe { self.complete_uncommon(event) } {
+                Uncommon::Resolved(resolution) => resolution,
                 // SAFETY: the slot holds its buffer, and its multi-receive has completed.
-                Other::Over(key, slot, event) => Resolution::Done(unsafe { self.end(key, slot, event) }),
-                Other::Value(key, slot, event) => Resolution::Value(self.end_value(key, slot, event)),
+                Uncommon::Completed(key, slot, event) => Resolution::Done(unsafe { self.end(key, slot, event) }),
+                Uncommon::Value(key, slot, event) => Resolution::Value(self.end_value(key, slot, event)),
             },
         }
     }
@@ -311,22 +321,22 @@ impl<B> OpTable<B> {
     /// The requirements of [`complete`](Self::complete).
     #[cold]
     #[inline(never)]
-    unsafe fn other(&self, event: &Event) -> Other<'_, B> {
+    unsafe fn complete_uncommon(&self, event: &Event) -> Uncommon<'_, B> {
         // SAFETY: the caller keeps the requirements of `complete`.
         match unsafe { self.fill(event) } {
-            Some(Filled::Over(key, slot, event)) => return Other::Over(key, slot, event),
-            Some(Filled::Message(message)) => return Other::Resolved(Resolution::Piece(self.piece(message))),
-            Some(Filled::NotOver) => return Other::Resolved(Resolution::NotOver),
+            Some(Filled::Completed(key, slot, event)) => return Uncommon::Completed(key, slot, event),
+            Some(Filled::Message(message)) => return Uncommon::Resolved(Resolution::Piece(self.piece(message))),
+            Some(Filled::Continues) => return Uncommon::Resolved(Resolution::Continues),
             None => {}
         }
         // SAFETY: the caller keeps the requirements of `complete`.
         if let Some((key, slot, event)) = unsafe { self.valued(event) } {
-            return Other::Value(key, slot, event);
+            return Uncommon::Value(key, slot, event);
         }
-        Other::Resolved(if let Some(peek) = self.peeked(event) {
+        Uncommon::Resolved(if let Some(peek) = self.peeked(event) {
             Resolution::Peek(peek)
         } else if let Some(unwanted) = self.unwanted(event) {
-            unwanted.map_or(Resolution::NotOver, Resolution::Unwanted)
+            unwanted.map_or(Resolution::Continues, Resolution::Unwanted)
         } else {
             self.stray(event.context, event.flags)
         })
@@ -349,7 +359,7 @@ impl<B> OpTable<B> {
 
     #[inline(always)]
     fn success_of(&self, event: &Event) -> Option<(&Slot<B>, Event)> {
-        let (slot, len) = match self.kind {
+        let (slot, len) = match self.contexts {
             ContextKind::Word => {
                 let slot = self.slot(OpKey::from_word(event.context).index())?;
                 if slot.key.get().word() != event.context {
@@ -379,7 +389,7 @@ impl<B> OpTable<B> {
     /// The requirements of [`succeed`](Self::succeed).
     #[inline(always)]
     pub unsafe fn succeed_as(&self, key: OpKey, event: &Event) -> Option<Done<B>> {
-        let names_it = match self.kind {
+        let names_it = match self.contexts {
             ContextKind::Word => event.context == key.word(),
             ContextKind::Space => self.by_address(event.context).is_some_and(|(_, slot)| slot.key.get() == key),
         };
@@ -398,9 +408,9 @@ impl<B> OpTable<B> {
         let (kind, prefix) = (slot.kind.get(), self.prefix.get());
         if kind.direction() == Direction::Receive && prefix > 0 {
             let len = event.len.saturating_sub(prefix);
-            return checked(&Event { len, ..*event }, kind, slot.lent.get());
+            return clamp_len(&Event { len, ..*event }, kind, slot.lent.get());
         }
-        checked(event, kind, slot.lent.get())
+        clamp_len(event, kind, slot.lent.get())
     }
 
     /// # Safety
@@ -439,7 +449,7 @@ impl<B> OpTable<B> {
     #[inline]
     #[must_use]
     pub const fn context_kind(&self) -> ContextKind {
-        self.kind
+        self.contexts
     }
 
     /// Returns the context of an operation in flight, for cancellation.
@@ -456,22 +466,9 @@ impl<B> OpTable<B> {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
     }
 
-    pub(crate) fn is_under_way(&self, key: OpKey) -> bool {
-        let under_way = |slot: &Slot<B>| {
-            !matches!(
-                slot.phase.get(),
-                Phase::Free
-                    | Phase::Done
-                    | Phase::Owed
-                    | Phase::Orphan
-                    | Phase::Dropped
-                    | Phase::Claimed
-                    | Phase::Holds
-                    | Phase::Spare
-                    | Phase::SpareUsedUp
-            )
-        };
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && under_way(slot))
+    /// Returns `true` if an operation is in flight or has pieces out.
+    pub(crate) fn is_unfinished(&self, key: OpKey) -> bool {
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get().is_unfinished())
     }
 
     pub(crate) fn is_value(&self, key: OpKey) -> bool {
@@ -499,12 +496,12 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Checks the length of an event.
+/// Limits the length of an event to the lent bytes.
 ///
 /// Providers set `len` for receives only (`man fi_cq`). Other successes moved all lent bytes. A
 /// receive longer than the lent bytes was truncated (P5).
 #[inline(always)]
-fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
+fn clamp_len(event: &Event, kind: Kind, lent: usize) -> Event {
     let mut event = *event;
     if event.is_error() {
         if event.errno == Errno::ETRUNC && event.len > lent && kind.direction() == Direction::Receive {
@@ -527,7 +524,7 @@ fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
 impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpTable")
-            .field("kind", &self.kind)
+            .field("contexts", &self.contexts)
             .field("room", &self.room.get())
             .field("strays", &self.strays.get())
             .finish_non_exhaustive()

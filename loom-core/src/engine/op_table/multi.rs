@@ -20,8 +20,10 @@ pub(crate) struct Message {
 
 pub(super) enum Filled<'t, B> {
     Message(Message),
-    NotOver,
-    Over(OpKey, &'t Slot<B>, Event),
+    /// The multi-receive continues, or has completed with pieces out.
+    Continues,
+    /// The multi-receive has completed without pieces out. Its buffer can be taken with this event.
+    Completed(OpKey, &'t Slot<B>, Event),
 }
 
 impl<B> OpTable<B> {
@@ -52,14 +54,14 @@ impl<B> OpTable<B> {
         if over {
             let end = if cancelled { *event } else { Event::success(event.context, CompletionFlags::MULTI_RECV, 0) };
             if slot.pieces.get() == 0 {
-                return Some(Filled::Over(key, slot, Event { len: 0, ..end }));
+                return Some(Filled::Completed(key, slot, Event { len: 0, ..end }));
             }
             // SAFETY: the caller guarantees that an event with this end completes the operation.
             unsafe { self.drain(slot, Event { len: 0, ..end }) };
         }
         Some(match message {
             true => Filled::Message(Message { key, event: within(event, slot) }),
-            false => Filled::NotOver,
+            false => Filled::Continues,
         })
     }
 
@@ -67,7 +69,7 @@ impl<B> OpTable<B> {
     /// The provider no longer uses the operation's buffer or scratch space.
     pub(super) unsafe fn drain(&self, slot: &Slot<B>, end: Event) {
         // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
-        unsafe { slot.keep(end) };
+        unsafe { slot.store_event(end) };
         slot.phase.set(Phase::Draining);
         self.make_room();
     }

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1 and 2")]
 
-use super::{Direction, Done, Fetched, Kind, List, OpKey, OpTable, Other, Phase, Resolution, Slot};
+use super::{Direction, Done, Fetched, Kind, List, OpKey, OpTable, Phase, Resolution, Slot, Uncommon};
 use crate::transport::Event;
 
 /// Outcome of [`OpTable::take`].
@@ -49,9 +49,9 @@ impl<B> OpTable<B> {
         let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
             Some((key, slot)) => (key, slot, self.checked(event, slot)),
             // SAFETY: the caller keeps the requirements of `complete`.
-            None => match unsafe { self.other(event) } {
-                Other::Resolved(resolution) => return Some(resolution),
-                Other::Over(key, slot, event) | Other::Value(key, slot, event) => (key, slot, event),
+            None => match unsafe { self.complete_uncommon(event) } {
+                Uncommon::Resolved(resolution) => return Some(resolution),
+                Uncommon::Completed(key, slot, event) | Uncommon::Value(key, slot, event) => (key, slot, event),
             },
         };
         // SAFETY: the caller guarantees completion.
@@ -64,7 +64,7 @@ impl<B> OpTable<B> {
     #[inline]
     pub(super) unsafe fn park_at(&self, index: u32, slot: &Slot<B>, event: Event) {
         // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
-        unsafe { slot.keep(event) };
+        unsafe { slot.store_event(event) };
         slot.phase.set(Phase::Done);
         self.push_parked(index, slot);
         self.make_room();
@@ -153,7 +153,7 @@ impl<B> OpTable<B> {
             return None;
         }
         // SAFETY: the slot is `Done`: its event was kept.
-        let event = unsafe { slot.kept() };
+        let event = unsafe { slot.stored_event() };
         // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
         let buf = unsafe { slot.empty() };
         self.parked_like(slot).unlink(&self.slots, key.index());
@@ -167,14 +167,14 @@ impl<B> OpTable<B> {
             return None;
         }
         // SAFETY: the slot is `Done` or `Owed`: its event was kept.
-        Some(!unsafe { slot.kept() }.is_error())
+        Some(!unsafe { slot.stored_event() }.is_error())
     }
 
     pub(super) fn take_at(&self, index: u32) -> ParkedCompletion<B> {
         let slot = self.own(index);
         let key = slot.key.get();
         // SAFETY: the slot is `Done` or `Owed`: its event was kept.
-        let event = unsafe { slot.kept() };
+        let event = unsafe { slot.stored_event() };
         let parked = match slot.kind.get() {
             Kind::Value => ParkedCompletion::Value(Self::fetched(slot, event)),
             // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.

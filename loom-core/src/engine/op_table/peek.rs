@@ -186,7 +186,7 @@ impl<B> OpTable<B> {
     {
         let slot = match self.unclaim(endpoint, claim) {
             Ok(slot) => slot,
-            Err(error) => return Err(Rejected { buf, error }),
+            Err(error) => return Err(Rejected { value: buf, error }),
         };
         slot.phase.set(Phase::Held);
         let held = HeldClaim { table: self, slot };
@@ -202,7 +202,7 @@ impl<B> OpTable<B> {
             self.claim_again(slot);
             // SAFETY: rule 2: the buffer was written above, and the refused post did not lend it.
             let buf = unsafe { slot.empty() };
-            Rejected { buf, error }
+            Rejected { value: buf, error }
         })
     }
 

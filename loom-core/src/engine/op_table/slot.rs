@@ -13,26 +13,32 @@ use crate::transport::Event;
 #[repr(C)]
 pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
+    /// Number of lent bytes.
     pub(super) lent: Cell<usize>,
     /// Generations are odd, so no context equals `Context::NONE`.
     pub(super) key: Cell<OpKey>,
     pub(super) phase: Cell<Phase>,
     pub(super) kind: Cell<Kind>,
     pub(super) endpoint: Cell<u16>,
+    /// Neighbours in the list that the phase implies.
     pub(super) before: Cell<u32>,
     pub(super) after: Cell<u32>,
+    /// Event count of an orphan, or [cancellation](Self::cancelled) of a multi-receive.
     pub(super) since: Cell<u32>,
     /// Pieces out of a multi-receive, source address of a receive to post again, or second slot of
     /// an atomic operation on a value.
     pub(super) pieces: Cell<u64>,
+    /// First byte that a multi-receive lent.
     pub(super) start: Cell<NonNull<u8>>,
-    room: UnsafeCell<Scratch>,
+    scratch: UnsafeCell<Scratch>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
     No,
+    /// The transport flags the end (`FI_MULTI_RECV`).
     EndIsFlagged,
+    /// The next event with `ECANCELED` is the end.
     EndIsNext,
 }
 
@@ -40,28 +46,68 @@ pub(super) enum Cancelled {
 /// are without buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// In the free list.
     Free,
+    /// Not yet lent, while user code runs.
     Held,
     /// Lent, until its next event.
     Posted,
+    /// Lent to a multi-receive.
     Filling,
+    /// Completed multi-receive with pieces out.
     Draining,
     /// Like `Draining`, but further events may arrive (rule 4).
     DrainingOwed,
+    /// Atomic operation on a value in flight (rule 11).
     PostedValue,
-    /// Holder of the values of such an operation (rule 11).
+    /// Second slot with the values of a `PostedValue` (rule 11).
     Holds,
+    /// Peek in flight.
     Peeking,
+    /// Message claimed under the slot's context.
     Claimed,
+    /// Receive used up by a peer's write, in the list of those (rule 10).
     UsedUp,
+    /// Used-up receive while `lend` runs again.
     HeldAgain,
+    /// The table's own receive, posted (rule 10).
     Spare,
+    /// The table's own receive, in the list of used-up ones.
     SpareUsedUp,
+    /// Completed, in a list of parked completions.
     Done,
+    /// Like `Done`, but its event may still arrive (rule 4).
     Owed,
     /// Taken, but its event may still arrive (rule 4): in the list of orphans.
     Orphan,
+    /// The buffer was dropped with the table.
     Dropped,
+}
+
+impl Phase {
+    /// Returns `true` for operations of users that are in flight or have pieces out.
+    pub(super) const fn is_unfinished(self) -> bool {
+        match self {
+            Phase::Held
+            | Phase::Posted
+            | Phase::Filling
+            | Phase::Draining
+            | Phase::DrainingOwed
+            | Phase::PostedValue
+            | Phase::Peeking
+            | Phase::UsedUp
+            | Phase::HeldAgain => true,
+            Phase::Free
+            | Phase::Holds
+            | Phase::Claimed
+            | Phase::Spare
+            | Phase::SpareUsedUp
+            | Phase::Done
+            | Phase::Owed
+            | Phase::Orphan
+            | Phase::Dropped => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +133,7 @@ impl<B> Slot<B> {
             since: Cell::new(0),
             pieces: Cell::new(0),
             start: Cell::new(NonNull::dangling()),
-            room: UnsafeCell::new(Scratch { space: [0; 8] }),
+            scratch: UnsafeCell::new(Scratch { space: [0; 8] }),
         }
     }
 
@@ -139,15 +185,15 @@ impl<B> Slot<B> {
         self.phase.set(Phase::Filling);
     }
 
-    pub(super) const SPACE: usize = core::mem::offset_of!(Self, room);
+    pub(super) const SPACE: usize = core::mem::offset_of!(Self, scratch);
 
     #[inline]
     pub(super) const fn space(&self) -> *mut [u64; 8] {
-        self.room.get().cast()
+        self.scratch.get().cast()
     }
 
     pub(super) fn scratch(&self) -> NonNull<u8> {
-        NonNull::from_ref(&self.room).cast()
+        NonNull::from_ref(&self.scratch).cast()
     }
 
     /// # Safety
@@ -184,20 +230,20 @@ impl<B> Slot<B> {
     ///
     /// # Safety
     /// The operation has completed: the provider no longer uses its scratch space.
-    pub(super) unsafe fn keep(&self, event: Event) {
+    pub(super) unsafe fn store_event(&self, event: Event) {
         // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
-        unsafe { self.room.get().write(Scratch { event }) };
+        unsafe { self.scratch.get().write(Scratch { event }) };
     }
 
     /// Returns the stored event.
     ///
     /// # Safety
     /// An event was stored since the operation was posted.
-    pub(super) unsafe fn kept(&self) -> Event {
+    pub(super) unsafe fn stored_event(&self) -> Event {
         // SAFETY: only this slot uses the memory since the event was stored.
-        let room = unsafe { self.room.get().read() };
+        let scratch = unsafe { self.scratch.get().read() };
         // SAFETY: the caller guarantees that an event was stored.
-        unsafe { room.event }
+        unsafe { scratch.event }
     }
 }
 

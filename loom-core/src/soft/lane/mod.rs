@@ -270,7 +270,7 @@ impl Lane {
         !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
     }
 
-    pub(super) fn take_back(&self) {
+    pub(super) fn unask(&self) {
         self.sent.used.set(LaneUse::None);
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use super::counter::BoundCounters;
-use super::matching::{Matching, Receive, RecvBuffer, RecvKind};
+use super::matching_memory::{Matching, Receive, RecvBuffer, RecvKind};
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages, Want};
 use crate::soft::faults::Faults;
 use crate::soft::faults::required_modes::RequiredModes;

@@ -4,7 +4,7 @@
 
 pub(crate) mod group;
 
-pub(crate) mod matching;
+pub(crate) mod matching_memory;
 
 pub(crate) mod region;
 
@@ -26,7 +26,7 @@ use super::faults::{Faults, Injected};
 use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
 use super::network::endpoint_state::{EndpointState, LocalState, Sending};
 use super::network::group::{Group, Member};
-use super::network::matching::{MatchingLayout, WaitsLayout};
+use super::network::matching_memory::{MatchingLayout, WaitsLayout};
 use super::network::region::Region;
 use super::shared::address::{NO_PORT, addr_parts};
 use super::shared::cell::MessageCell;

@@ -8,7 +8,7 @@ use super::send::return_cell;
 use crate::engine::tag_matcher::Envelope;
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::LocalState;
-use crate::soft::network::matching::kind_of;
+use crate::soft::network::matching_memory::kind_of;
 use crate::soft::shared::cell::{LANE_NEWS, MessageCell, State};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};

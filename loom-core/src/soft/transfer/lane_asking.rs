@@ -50,7 +50,7 @@ pub(crate) fn consider(net: &Net, own: &LocalState, to: u64) {
 fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
     let first = lane.ask(to);
     if !tell(net, own, (lane.asking_cell(), to), (lane.index(), first), None) {
-        lane.take_back();
+        lane.unask();
     }
 }
 

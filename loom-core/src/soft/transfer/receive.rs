@@ -8,7 +8,7 @@ use super::send::return_cell;
 use crate::engine::tag_matcher::Want;
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState};
-use crate::soft::network::matching::{Receive, RecvBuffer, RecvKind, kind_of};
+use crate::soft::network::matching_memory::{Receive, RecvBuffer, RecvKind, kind_of};
 use crate::soft::shared::cell::{Message, MessageCell, State};
 use crate::soft::shared::copy::{
     LIMIT, List, NOTHING, at_most, copy_message, copy_ranges, ranges, receive_limit, send_limit, total,

@@ -314,7 +314,7 @@ impl World {
             }
             Err(refused) => {
                 assert!(!expected, "there is no other handle");
-                (refused.cq, refused.endpoints)
+                refused.value
             }
         };
         self.held.push(Held { thing: Thing::Queue(cq), object: queue });

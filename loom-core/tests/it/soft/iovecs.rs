@@ -218,7 +218,7 @@ fn cells_that_are_too_small_for_a_list_take_one_buffer() {
         assert_eq!(pair.domain.info().attributes().tx.iov_limit, 1);
         let two = Many::cut(&bytes(8, 1), 2, 0);
         let rejected = pair.sender.tagged_send_with(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
-        assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, two));
+        assert_eq!((rejected.error, rejected.value), (PostError::TooManyPieces { limit: 1 }, two));
     });
 }
 

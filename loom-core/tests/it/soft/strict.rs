@@ -9,13 +9,13 @@ use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Source};
 use loom_core::endpoint::{CompletionLevel, SendOptions};
-use loom_core::error::{OpenError, PostError};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::{Hints, Info};
-use loom_core::mr::{self, Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, MemoryKey, MsgOrder, RemoteAddr, Tag};
-use loom_core::{Driving, Endpoint, OpKey, Peer, Spins};
+use loom_core::{Driving, Endpoint, Error, OpKey, Peer, Spins};
 
 type Bytes = Box<[u8]>;
 type Side = Endpoint<'static, Soft<'static>, Bytes>;
@@ -426,7 +426,7 @@ fn an_early_write_is_counted_once() {
         let written = loop {
             match c.write(world.to_b, &region.remote(), 0, buf) {
                 Ok(key) => break key,
-                Err(rejected) => buf = rejected.buf,
+                Err(rejected) => buf = rejected.value,
             }
             world.poll_both();
             cq.progress().unwrap();
@@ -524,7 +524,7 @@ fn closing_a_region_waits_for_the_endpoints() {
         let region = world.region(PEERS);
         match region.close() {
             Ok(_) => assert!(!strict),
-            Err(mr::CloseError::EndpointsOpen(_)) => assert!(strict),
+            Err(Rejected { value: Some(_), error: Error::StillReached }) => assert!(strict),
             Err(other) => panic!("{other:?}"),
         }
         assert_eq!(std::sync::Arc::strong_count(&kept) > 1, strict);

@@ -365,7 +365,7 @@ impl World<'_, '_> {
             }
             Err(rejected) => {
                 assert_eq!((rejected.error, self.operations(at)), (PostError::Full, 10));
-                assert_eq!(rejected.buf, room(size));
+                assert_eq!(rejected.value, room(size));
             }
         }
     }

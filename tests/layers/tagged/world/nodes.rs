@@ -39,7 +39,7 @@ impl Wire {
         self.overtook.set(self.overtook.get() + usize::from(at > 0));
         match self.inner.send(kept.remove(at)) {
             Ok(()) => true,
-            Err(Rejected { buf, error }) if error.is_transient() => {
+            Err(Rejected { value: buf, error }) if error.is_transient() => {
                 kept.push(buf);
                 false
             }

@@ -101,7 +101,7 @@ fn layout_is_refused_where_it_does_not_fit<T: Transport + 'static>(info: &Info<T
         let data = Wide { number: 1 << 32 }.encode().expect("33 bits");
         if fits.is_err() {
             let refused = pair.a.write_data(pair.to_b, &mr.remote(), 0, data, pattern(64, 1)).expect_err("too wide");
-            assert_eq!((refused.error, refused.buf), (PostError::DataWidth { limit }, pattern(64, 1)));
+            assert_eq!((refused.error, refused.value), (PostError::DataWidth { limit }, pattern(64, 1)));
             return;
         }
         let written = pair.post(pattern(64, 1), |buf| pair.a.write_data(pair.to_b, &mr.remote(), 0, data, buf));

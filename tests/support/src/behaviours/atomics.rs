@@ -528,7 +528,7 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
         for (region, both) in [(with(READ), WRITE), (with(WRITE), READ), (with(Access::empty()), READ | WRITE)] {
             let refused = |missing| Err(PostError::RemoteAccess(missing));
             let rejected = a.fetch_atomic(to_b, &region, 8, add, pattern(16, 1)).expect_err("it is refused");
-            assert_eq!((Err(rejected.error), rejected.buf), (refused(both), pattern(16, 1)));
+            assert_eq!((Err(rejected.error), rejected.value), (refused(both), pattern(16, 1)));
             let part = [region.part(8, 8).expect("the first")];
             let rejected = a.compare_atomic_with(to_b, &part, swap, AtomicOptions::new(), pattern(24, 1));
             assert_eq!(rejected.map(drop).map_err(|rejected| rejected.error), refused(both));
@@ -570,7 +570,7 @@ fn what_is_no_atomic_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let (a, to_b) = (&pair.a, pair.to_b);
         let refused = |offset, op, len| {
             let rejected = a.fetch_atomic(to_b, &remote, offset, op, pattern(len, 3)).expect_err("it is refused");
-            assert_eq!(rejected.buf, pattern(len, 3), "the buffer comes back");
+            assert_eq!(rejected.value, pattern(len, 3), "the buffer comes back");
             rejected.error
         };
         for len in [0, 8, 17, 24] {

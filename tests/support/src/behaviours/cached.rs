@@ -175,6 +175,6 @@ fn a_cached_region_of_another_domain_is_refused<T: Transport + 'static>(info: &I
         let endpoint = cq.endpoint(&av).expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&cache, &mut memory)).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
-        assert_eq!(rejected.buf.into_inner(), [1; 8]);
+        assert_eq!(rejected.value.into_inner(), [1; 8]);
     });
 }

@@ -89,7 +89,7 @@ fn quiet<T: Transport + 'static>(deferred: &Deferred<'_, T>) {
 
 fn returned(event: DeferredEvent<'_, Bytes>) -> (WorkKey, Bytes, PostError) {
     match event {
-        DeferredEvent::Returned(key, Rejected { buf, error }) => (key, buf, error),
+        DeferredEvent::Returned(key, Rejected { value: buf, error }) => (key, buf, error),
         other => panic!("work is to be returned, not {other:?}"),
     }
 }
@@ -189,7 +189,7 @@ fn deferred_work_starts_in_the_order_of_thresholds<T: Transport + 'static>(info:
             })
             .collect();
         let full = deferred.post((go, 1), &pair.a, Work::send(pair.to_b), room(8)).expect_err("there is no room");
-        assert_eq!((full.error, full.buf), (PostError::Full, room(8)));
+        assert_eq!((full.error, full.value), (PostError::Full, room(8)));
         keys.sort_by_key(|(threshold, number, _)| (*threshold, *number));
         quiet(deferred);
         let mut due = keys.into_iter().peekable();
@@ -348,7 +348,7 @@ fn foreign_deferred_work_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let other_queue = Cq::open_in(pair.domain, CqAttr::new(4), allocator()).expect("another queue");
         let elsewhere = other_queue.endpoint(pair.av).expect("an endpoint");
         let refused = |posted: Result<WorkKey, Rejected<Bytes>>| {
-            let Rejected { buf, error } = posted.expect_err("it is refused");
+            let Rejected { value: buf, error } = posted.expect_err("it is refused");
             assert_eq!((buf, error), (pattern(8, 1), PostError::ForeignObject));
         };
         let (work, buf) = (|| Work::send(pair.to_b), || pattern(8, 1));

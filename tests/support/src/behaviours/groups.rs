@@ -114,7 +114,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
                 if !refused.error.is_transient() || deadline.passed() {
                     Err(refused.error).or_cut("posted")
                 }
-                answer = refused.buf;
+                answer = refused.value;
                 first.cq().progress().or_cut("the queue works");
                 other.cq().progress().or_cut("the queue works");
             }

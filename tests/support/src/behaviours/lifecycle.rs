@@ -455,7 +455,7 @@ fn removed_peer_is_refused<T: Transport + 'static>(info: &Info<T>) {
         assert!(!pair.av.remove(pair.to_b), "it is gone");
         assert!(pair.av.address(pair.to_b).is_none());
         let rejected = pair.a.send(pair.to_b, pattern(8, 1)).expect_err("removed");
-        assert_eq!((rejected.error, rejected.buf), (PostError::UnknownPeer, pattern(8, 1)));
+        assert_eq!((rejected.error, rejected.value), (PostError::UnknownPeer, pattern(8, 1)));
         assert_eq!(pair.a.inject(pair.to_b, &[1]), Err(PostError::UnknownPeer));
         let again = pair.av.insert(&address).expect("back again");
         assert_ne!(again, pair.to_b, "a handle never comes to life again");
@@ -476,12 +476,12 @@ fn wrong_kind_of_buffer_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let to_a = av.insert(&a.address().expect("address")).expect("in the vector");
     let rejected = a.recv(Source::Any, AnyBuffer::Read(&CONSTANT)).expect_err("it may not be written");
     assert_eq!(rejected.error, PostError::Access);
-    assert!(matches!(rejected.buf, AnyBuffer::Read(b"text")), "the buffer comes back");
+    assert!(matches!(rejected.value, AnyBuffer::Read(b"text")), "the buffer comes back");
     let room: &'static mut [std::mem::MaybeUninit<u8>] = Vec::leak(vec![std::mem::MaybeUninit::uninit(); 16]);
     let rejected = a.send(to_a, AnyBuffer::Uninit(room)).expect_err("it may not be read");
     assert_eq!(rejected.error, PostError::Access);
     assert_eq!(cq.in_flight(), 0);
-    post_on(&cq, rejected.buf, |buf| a.recv(Source::Any, buf));
+    post_on(&cq, rejected.value, |buf| a.recv(Source::Any, buf));
     let data = ImmediateData(u64::MAX);
     if !data.fits(info.attributes().domain.cq_data_size) {
         let rejected = a.send_data(to_a, data, AnyBuffer::Empty).expect_err("too wide");

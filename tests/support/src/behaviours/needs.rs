@@ -64,7 +64,7 @@ pub fn tags<T: Transport + 'static>(info: &Info<T>) -> bool {
 /// The buffer comes back, with an error that says what is not granted.
 fn is_refused<K: std::fmt::Debug>(asked: Result<K, Rejected<Bytes>>, missing: Caps) {
     let rejected = asked.expect_err("it is not granted");
-    assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(missing), pattern(8, 1)));
+    assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(missing), pattern(8, 1)));
 }
 
 fn tags_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {

@@ -474,13 +474,13 @@ where
     let clone = cq.clone();
     let refused = cq.park([endpoint]).expect_err("there is a clone of the queue");
     drop(clone);
-    let (cq, [endpoint]) = (refused.cq, refused.endpoints);
+    let (cq, [endpoint]) = refused.value;
     let clone = endpoint.clone();
     let refused = cq.park([endpoint]).expect_err("there is a clone of the endpoint");
     drop(clone);
-    let (cq, [endpoint]) = (refused.cq, refused.endpoints);
+    let (cq, [endpoint]) = refused.value;
     let refused = cq.park([]).expect_err("there is an endpoint");
-    let parked = refused.cq.park([endpoint]).expect("there is no other handle");
+    let parked = refused.value.0.park([endpoint]).expect("there is no other handle");
     // Dropped on the way: it is closed.
     drop(parked);
 }

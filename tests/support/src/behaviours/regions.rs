@@ -1,14 +1,15 @@
 //! Regions that more is asked of than access: an endpoint, a key of one's own.
 
+use loom_core::Error;
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::info::Info;
-use loom_core::mr::{CloseError, Mr, MrAttr, RemoteRegion};
+use loom_core::mr::{Mr, MrAttr, RemoteRegion};
 use loom_core::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
@@ -54,7 +55,7 @@ fn region_for_an_endpoint_is_reached_through_it<T: Transport + 'static>(info: &I
             write_and_see(pair, &region, &region.remote(), seed);
             match region.close() {
                 Ok(memory) => assert!(memory[8..72] == *pattern(64, seed), "the memory comes back"),
-                Err(CloseError::EndpointsOpen(region)) => drop(region),
+                Err(Rejected { value: Some(region), error: Error::StillReached }) => drop(region),
                 Err(error) => panic!("{error:?}"),
             }
         }

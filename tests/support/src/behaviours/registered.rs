@@ -99,7 +99,7 @@ fn a_registration_of_another_domain_is_refused<T: Transport + 'static>(info: &In
         let endpoint = cq.endpoint(&av).expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&other, room(8))).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
-        assert_eq!(rejected.buf.into_inner(), room(8));
+        assert_eq!(rejected.value.into_inner(), room(8));
     });
 }
 

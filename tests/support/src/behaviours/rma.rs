@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use loom_core::Error;
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::cq::{Cq, CqAttr};
@@ -12,9 +13,9 @@ use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
 use loom_core::endpoint::{ReadOptions, SendOptions};
-use loom_core::error::{OpenError, PostError};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
-use loom_core::mr::{self, Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
@@ -157,7 +158,7 @@ fn range_beyond_the_region_is_refused<T: Transport + 'static>(info: &Info<T>) {
         for (offset, len) in [(0, 65), (1, 64), (64, 1), (u64::MAX, 1), (u64::MAX - 3, 64)] {
             let rejected = pair.a.write(pair.to_b, &remote, offset, pattern(len, 1)).expect_err("out of bounds");
             assert_eq!(rejected.error, PostError::OutOfBounds);
-            assert_eq!(rejected.buf, pattern(len, 1), "the buffer comes back");
+            assert_eq!(rejected.value, pattern(len, 1), "the buffer comes back");
             let rejected = pair.a.read(pair.to_b, &remote, offset, room(len)).expect_err("out of bounds");
             assert_eq!(rejected.error, PostError::OutOfBounds);
             if len <= pair.a.inject_size() {
@@ -264,7 +265,7 @@ fn closed_region_gives_its_memory_back<T: Transport + 'static>(info: &Info<T>) {
     assert!(unsafe { finished.close_finished() }.expect("the provider closes it")[..] == expected);
     if !fences(info) {
         late = match late.close() {
-            Err(mr::CloseError::EndpointsOpen(region)) => region,
+            Err(Rejected { value: Some(region), error: Error::StillReached }) => region,
             other => panic!("closing is refused while peers may reach the memory, not {other:?}"),
         };
         let read = pair.post(room(100), |buf| pair.a.read(pair.to_b, &late.remote(), 0, buf));
@@ -455,7 +456,7 @@ fn access_that_a_region_lacks_is_refused_by_the_post<T: Transport + 'static>(inf
             let rejected = posted.expect_err("it is refused");
             let expected =
                 if rejected.error == (PostError::DataWidth { limit: 0 }) { rejected.error } else { lacks(access) };
-            assert_eq!((rejected.error, rejected.buf), (expected, pattern(16, 2)), "the buffer comes back");
+            assert_eq!((rejected.error, rejected.value), (expected, pattern(16, 2)), "the buffer comes back");
         }
         assert_eq!(a.inject_write(to_b, &readable, 0, &[1]), Err(lacks(Access::REMOTE_WRITE)));
         assert_eq!(pair.cq.in_flight(), 0);

@@ -205,7 +205,7 @@ fn full_queue_gives_the_buffer_back<T: Transport + 'static>(info: &Info<T>) {
         let keys: Vec<_> = (0..4).map(|_| pair.receive(1, 8)).collect();
         let rejected = pair.b.recv(Source::Any, pattern(8, 3)).expect_err("full");
         assert_eq!(rejected.error, PostError::Full);
-        assert_eq!(rejected.buf, pattern(8, 3));
+        assert_eq!(rejected.value, pattern(8, 3));
         if cancels_receives(info) {
             pair.b.cancel(keys[0]).expect("in flight");
             pair.fail(keys[0], Errno::ECANCELED);
@@ -230,7 +230,7 @@ fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Inf
             if rejected.error == PostError::Full {
                 pair.cq.progress().or_cut("the queue works");
             }
-            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+            assert_eq!((rejected.error, &*rejected.value), (PostError::Kept, &*pattern(8, 9)));
         };
         for round in 0..3 {
             for _ in 0..DEPTH {

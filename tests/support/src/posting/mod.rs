@@ -259,7 +259,7 @@ pub fn post<T: Transport, B: Buffer>(
         match post(buf) {
             Ok(key) => return key,
             Err(rejected) if rejected.error.is_transient() && !deadline.passed() => {
-                buf = rejected.buf;
+                buf = rejected.value;
                 match cq.progress() {
                     // There is no room to keep more, but there may be some for the post.
                     Ok(_) | Err(CqError::PeerEvents) => {}

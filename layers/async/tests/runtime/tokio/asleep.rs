@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_async::tokio::{DriveError, Mode, drive, run};
-use loom_core::{CqAttr, CqError, Domain, EndpointAddr, Errno, Source};
+use loom_async::tokio::{Mode, drive, run};
+use loom_core::{CqAttr, CqError, Domain, EndpointAddr, Errno, Error, Source};
 
 use tokio::task::LocalSet;
 
@@ -113,7 +113,7 @@ fn queue_without_a_descriptor_is_not_slept_on_and_says_so() {
     on_one_thread(async {
         let [(a, _), _] = pair(CqAttr::new(16));
         let asleep = run(&a.driver, Mode::Sleep, core::future::pending::<()>()).await;
-        assert!(matches!(asleep, Err(DriveError::Sleep(CqError::NotOpenedFor))));
+        assert!(matches!(asleep, Err(Error::Queue(CqError::NotOpenedFor))));
         run(&a.driver, Mode::Busy, tokio::task::yield_now()).await.unwrap();
     });
 }

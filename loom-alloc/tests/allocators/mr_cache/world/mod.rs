@@ -146,7 +146,7 @@ impl<'c> World<'c> {
                 // The provider has none, or the cache.
                 let full = CacheError::Open(loom_core::error::OpenError::Limit("NetworkAttr::regions"));
                 assert!(refused.error == error || (outcome == Outcome::InUse && refused.error == full), "{refused:#}");
-                assert_eq!(refused.buf.addr(), addr, "the buffer comes back");
+                assert_eq!(refused.value.addr(), addr, "the buffer comes back");
             }
         }
     }

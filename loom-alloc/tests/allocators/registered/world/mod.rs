@@ -305,7 +305,7 @@ impl<'s, L: Sharing> World<'_, 's, L> {
         if account.data.is_empty() {
             let rejected = self.posts.endpoint.send(self.posts.me, lease).expect_err("it has no data");
             assert_eq!(rejected.error, PostError::Access);
-            self.held.push((rejected.buf, account));
+            self.held.push((rejected.value, account));
             return "nothing to send";
         }
         let Some((receive, to)) = self.waiting.pop_front() else {

@@ -252,7 +252,7 @@ impl<const N: usize> World<N> {
     fn released(&mut self, op: usize, event: &Event) {
         let resolution = self.submit(event, false).expect("not kept");
         if self.ops[op].out > 0 {
-            assert!(matches!(resolution, Resolution::NotOver));
+            assert!(matches!(resolution, Resolution::Continues));
             self.ops[op].state = State::Draining;
         } else {
             let Resolution::Done(done) = resolution else { panic!("{resolution:?}") };
@@ -403,7 +403,7 @@ impl<const N: usize> World<N> {
                     self.released(op, &event);
                 } else {
                     self.table.cancelling(self.ops[op].key, true);
-                    assert!(matches!(self.submit(&event, false), Some(Resolution::NotOver)));
+                    assert!(matches!(self.submit(&event, false), Some(Resolution::Continues)));
                 }
             }
             Action::GiveBack(nth) => self.give_back(nth),

@@ -109,7 +109,7 @@ fn a_request_is_rejected_once_with_its_data() {
     // One that the provider fails to reject has ended.
     line(|line| line.failure = Some(Errno::EIO));
     let refused = request(&scene, &eq, 4).reject(b"no").unwrap_err();
-    assert_eq!((refused.error, asked().len()), (OpenError::Errno(Errno::EIO), 1));
+    assert_eq!((refused.error, asked().len()), (OpenError::Unconnected(Errno::EIO), 1));
     drop(refused);
     assert_eq!(asked(), []);
 }

@@ -41,7 +41,7 @@ fn a_refused_post_is_tried_again_until_the_deadline_if_it_is_refused_for_the_mom
         let posts = Cell::new(0);
         let post = |buf| {
             posts.set(posts.get() + 1);
-            Err(Rejected { buf, error })
+            Err(Rejected { value: buf, error })
         };
         assert_eq!(queue.post(vec![0; 8], Spins(3), post).unwrap_err().error, error);
         posts.get()

@@ -43,7 +43,7 @@ fn operations_end_with_an_error_when_a_member_leaves_that_has_called() {
     for group in &groups {
         assert_eq!(group.is_joined(), Err(Errno::ECONNRESET));
         let rejected = group.all_reduce(ReduceOp::<u64>::SUM, number(group)).unwrap_err();
-        assert_eq!((rejected.error, rejected.buf), (PostError::Errno(Errno::ECONNRESET), number(group)));
+        assert_eq!((rejected.error, rejected.value), (PostError::Errno(Errno::ECONNRESET), number(group)));
     }
 }
 
@@ -132,7 +132,7 @@ fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
     let keys = post_sums(&members, &groups[..2]);
     assert!(members.cq.wait(keys[0], Spins(10)).unwrap().is_none());
     let killed = groups[2].all_reduce(ReduceOp::<u64>::SUM, number(&groups[2])).unwrap_err();
-    assert_eq!((killed.error, killed.buf), (PostError::Errno(Errno::ESHUTDOWN), number(&groups[2])));
+    assert_eq!((killed.error, killed.value), (PostError::Errno(Errno::ESHUTDOWN), number(&groups[2])));
     for (rank, key) in keys.into_iter().enumerate() {
         let done = finish(&members.cq, key);
         assert_eq!(errno(&done), Some(Errno::ECONNRESET));
@@ -189,7 +189,7 @@ fn play(size: usize, plan: Plan, seed: u64) -> u64 {
             let buf = with_room(&[round * seed + group.rank() as u64], size);
             match members.cq.post(buf, Spins(100), |buf| group.all_gather::<u64>(buf)) {
                 Ok(key) => keys.push(key),
-                Err(refused) => assert!(refused.buf.len() == 8 * (1 + size), "the buffer comes back"),
+                Err(refused) => assert!(refused.value.len() == 8 * (1 + size), "the buffer comes back"),
             }
         }
         posted += keys.len();

@@ -58,9 +58,9 @@ fn buffers_that_are_not_registered_come_back_where_the_domain_wants_it() {
     let groups = joined(&av, &endpoints);
     let buf = || with_room(&[1_u64], 1);
     let rejected = groups[0].all_reduce(ReduceOp::<u64>::SUM, buf()).unwrap_err();
-    assert_eq!((rejected.error, rejected.buf), (PostError::NotRegistered, buf()));
+    assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
     let rejected = groups[1].broadcast::<u64>(0, buf()).unwrap_err();
-    assert_eq!((rejected.error, rejected.buf), (PostError::NotRegistered, buf()));
+    assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
     // Barriers have no buffer.
     for key in groups.each_ref().map(|group| group.barrier().unwrap()) {
         cq.wait_value(key, LIMIT).unwrap().unwrap().result().unwrap();

@@ -20,7 +20,7 @@ fn a_member_has_four_operations_under_way_which_end_in_their_order() {
     let number = |at: u64| with_room(&[at], 1);
     let first: Vec<_> = (0..4).map(|at| groups[0].all_reduce(ReduceOp::<u64>::SUM, number(at)).unwrap()).collect();
     let rejected = groups[0].all_reduce(ReduceOp::<u64>::SUM, number(4)).unwrap_err();
-    assert_eq!((rejected.error, rejected.buf), (PostError::Again, number(4)));
+    assert_eq!((rejected.error, rejected.value), (PostError::Again, number(4)));
     for (at, key) in (0..).zip(first) {
         let second = groups[1].all_reduce(ReduceOp::<u64>::SUM, number(10 * at)).unwrap();
         for (mine, key) in [(at, key), (10 * at, second)] {

@@ -32,7 +32,7 @@ fn operations_of_an_endpoint_that_closes_end_their_futures() {
     let sent = block_on(&driver, driver.run(vec![1; 4], |message| alice.send(to_bob, message)));
     match sent {
         Ok(done) => assert!(done.result().is_err()),
-        Err(RunError::Rejected(rejected)) => assert_eq!(rejected.buf.len(), 4),
+        Err(RunError::Rejected(rejected)) => assert_eq!(rejected.value.len(), 4),
         Err(other) => panic!("{other:?}"),
     }
 }

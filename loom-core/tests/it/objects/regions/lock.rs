@@ -8,12 +8,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use loom_core::Error;
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
 use loom_core::av::Av;
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Binding;
-use loom_core::mr::{CloseError, Mr, MrAttr};
+use loom_core::error::Rejected;
+use loom_core::mr::{Mr, MrAttr};
 use loom_core::vocabulary::Counted;
 
 use super::world::{Memory, Watched, World};
@@ -130,7 +132,7 @@ fn a_region_that_fails_to_close_runs_user_code_without_the_lock() {
         // It is leaked, with its counter.
         drop(dropped);
         scene.expect(0);
-        assert!(matches!(closed.close(), Err(CloseError::Errno(_))));
+        assert!(matches!(closed.close(), Err(Rejected { value: None, error: Error::Provider(_) })));
         scene.expect(0);
     }
 }

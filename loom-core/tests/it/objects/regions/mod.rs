@@ -14,11 +14,13 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loom_core::Error;
 use loom_core::av::Av;
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
-use loom_core::mr::{CloseError, Mr, MrAttr};
+use loom_core::error::Rejected;
+use loom_core::mr::{Mr, MrAttr};
 use loom_core::vocabulary::Access;
 
 use world::{Memory, Watched, World};
@@ -255,7 +257,7 @@ fn a_region_that_fails_to_close_at_once_keeps_the_domain_open() {
         let [dropped, closed] = [(); 2].map(|()| region(&domain, Memory::of(world)));
         world.fail_to_close();
         drop(dropped);
-        assert!(matches!(closed.close(), Err(CloseError::Errno(_))));
+        assert!(matches!(closed.close(), Err(Rejected { value: None, error: Error::Provider(_) })));
         drop(domain);
         assert_eq!((world.wrongs(), world.closings()), (vec![], 2));
         assert_eq!((world.open_regions(), world.memories_dropped(), world.domains_closed()), (2, 0, 0));
@@ -272,7 +274,9 @@ fn a_kept_region_is_closed_before_the_domain() {
         let endpoint = cq.endpoint(&av).unwrap();
         drop(region(&domain, Memory::of(world)));
         let kept = region(&domain, Memory::of(world));
-        let Err(CloseError::EndpointsOpen(kept)) = kept.close() else { panic!("an endpoint is open") };
+        let Err(Rejected { value: Some(kept), error: Error::StillReached }) = kept.close() else {
+            panic!("an endpoint is open")
+        };
         drop(kept);
         drop(endpoint);
         assert_eq!((world.open_regions(), world.memories_dropped()), (0, 2));

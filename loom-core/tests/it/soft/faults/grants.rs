@@ -46,7 +46,7 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
         ];
         for (post, caps) in refused {
             let rejected = post.unwrap_err();
-            assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(caps), buf()));
+            assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(caps), buf()));
         }
         let remote =
             loom_core::mr::RemoteRegion::new(0.into(), 8, 0.into(), Access::REMOTE_READ | Access::REMOTE_WRITE);
@@ -60,7 +60,7 @@ fn immediate_data_has_four_bytes_at_most() {
     under(Plan::new(1).narrow_data(), |world| {
         let wide = ImmediateData(1 << 32);
         let rejected = world.a.send_data(world.to_b, wide, bytes(1, 8)).unwrap_err();
-        assert_eq!((rejected.error, rejected.buf), (PostError::DataWidth { limit: 4 }, bytes(1, 8)));
+        assert_eq!((rejected.error, rejected.value), (PostError::DataWidth { limit: 4 }, bytes(1, 8)));
         assert_eq!(world.a.inject_data(world.to_b, wide, &[1]), Err(PostError::DataWidth { limit: 4 }));
         world.b.recv(Source::Any, bytes(0, 8)).unwrap();
         world.a.inject_data(world.to_b, ImmediateData(u32::MAX.into()), &[1]).unwrap();
@@ -75,7 +75,7 @@ fn several_ranges_are_refused_where_there_is_one() {
         let region = Mr::open(&world.domain, bytes(0, 16), Access::REMOTE_WRITE).unwrap();
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(4, 4).unwrap()];
         let rejected = world.a.write_with(world.to_b, &parts, Default::default(), bytes(1, 8)).unwrap_err();
-        assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, bytes(1, 8)));
+        assert_eq!((rejected.error, rejected.value), (PostError::TooManyPieces { limit: 1 }, bytes(1, 8)));
         const { assert!(IoVecs::MOST > 1) };
         assert_eq!(world.domain.info().attributes().tx.iov_limit, 1);
     });

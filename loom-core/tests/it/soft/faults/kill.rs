@@ -25,7 +25,7 @@ fn dying(seed: u64, test: impl FnOnce(&World)) {
 /// The post with which it is gone.
 fn last_post(world: &World) {
     let refused = world.a.send(world.to_b, bytes(2, 8)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (GONE, bytes(2, 8)));
+    assert_eq!((refused.error, refused.value), (GONE, bytes(2, 8)));
     assert_eq!(world.injected().killed, 1);
 }
 

@@ -82,7 +82,7 @@ fn post(cq: &Queue, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Reject
             Ok(key) => return key,
             Err(rejected) => {
                 assert!(rejected.error.is_transient(), "{}", rejected.error);
-                buf = rejected.buf;
+                buf = rejected.value;
                 cq.progress().unwrap();
             }
         }

@@ -15,7 +15,7 @@ fn every_third_post_is_refused_and_loses_nothing() {
             match world.a.tagged_recv(Source::Any, Tag(1), bytes(round, 8)) {
                 Ok(_) => assert_ne!(round % 3, 2, "post {round}"),
                 Err(rejected) => {
-                    assert_eq!((rejected.error, rejected.buf), (PostError::Again, bytes(round, 8)));
+                    assert_eq!((rejected.error, rejected.value), (PostError::Again, bytes(round, 8)));
                     assert_eq!(round % 3, 2, "post {round}");
                 }
             }

@@ -40,7 +40,7 @@ fn an_operation_has_one_buffer() {
             endpoint.write_with(me, &[part], SendOptions::new(), two()),
         ] {
             let rejected = rejected.unwrap_err();
-            assert_eq!((rejected.error, rejected.buf), (refused, two()));
+            assert_eq!((rejected.error, rejected.value), (refused, two()));
         }
     }
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();

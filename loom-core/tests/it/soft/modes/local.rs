@@ -62,7 +62,7 @@ fn what_is_posted_has_to_be_registered() {
         b.multi_recv(Source::Any, plain(8)).unwrap_err(),
     ] {
         assert_eq!(rejected.error, PostError::NotRegistered);
-        assert!(matches!(rejected.buf, Either::Plain(_)), "the buffer comes back");
+        assert!(matches!(rejected.value, Either::Plain(_)), "the buffer comes back");
     }
     // No bytes need none, and neither do those that are copied.
     let received = b.recv(Source::Any, plain(0)).map_err(PostError::from).unwrap();
@@ -120,7 +120,7 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
     let domain = Domain::open(&network.info()).unwrap();
     let first = Registered::new(&domain, bytes(8)).unwrap();
     let refused = Registered::new(&domain, bytes(9)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (OpenError::Limit("NetworkAttr::regions"), bytes(9)));
+    assert_eq!((refused.error, refused.value), (OpenError::Limit("NetworkAttr::regions"), bytes(9)));
     drop(first);
     assert_eq!(Registered::new(&domain, bytes(9)).unwrap().into_inner(), bytes(9));
 }

@@ -226,7 +226,7 @@ fn buffers_without_the_room_are_refused() {
                 b.tagged_recv(Source::Any, Tag(1), buf()).unwrap_err(),
                 b.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), buf()).unwrap_err(),
             ] {
-                assert_eq!((rejected.error, rejected.buf), (PostError::NoPrefix { needed: ROOM }, buf()));
+                assert_eq!((rejected.error, rejected.value), (PostError::NoPrefix { needed: ROOM }, buf()));
             }
         }
         // What is said nowhere how it goes.

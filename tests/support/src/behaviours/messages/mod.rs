@@ -174,7 +174,7 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) 
             crate::report::not_granted();
             for want in [wanted, TagMatch::masked(Tag(0xa00), 1 << 63), TagMatch::any()] {
                 let rejected = pair.b.tagged_recv(Source::Any, want, room(8)).expect_err("it is refused");
-                assert_eq!((rejected.error, rejected.buf), (PostError::MaskedTag, room(8)));
+                assert_eq!((rejected.error, rejected.value), (PostError::MaskedTag, room(8)));
                 let rejected = pair.b.tagged_recv_with(Source::Any, want, RecvOptions::new(), room(8));
                 assert_eq!(rejected.map(drop).map_err(|rejected| rejected.error), Err(PostError::MaskedTag));
             }
@@ -264,7 +264,7 @@ fn immediate_data_arrives_with_the_message<T: Transport + 'static>(info: &Info<T
         if !carries_data(info) {
             crate::report::not_granted();
             let rejected = pair.a.send_data(pair.to_b, data, pattern(8, 1)).expect_err("it is not granted");
-            assert_eq!((rejected.error, rejected.buf), (PostError::DataWidth { limit: 0 }, pattern(8, 1)));
+            assert_eq!((rejected.error, rejected.value), (PostError::DataWidth { limit: 0 }, pattern(8, 1)));
             assert_eq!(pair.a.inject_data(pair.to_b, data, &room(8)), Err(PostError::DataWidth { limit: 0 }));
             return pair.warm_up();
         }
@@ -340,7 +340,7 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport + 'static>(info: &
             crate::report::not_granted();
             let rejected = pair.b.recv(pair.to_a, room(8)).expect_err("not granted");
             assert_eq!(rejected.error, PostError::NotGranted(Caps::DIRECTED_RECV));
-            assert_eq!(rejected.buf, room(8), "the buffer comes back");
+            assert_eq!(rejected.value, room(8), "the buffer comes back");
             let rejected = pair.b.tagged_recv(pair.to_a, Tag(1), room(8)).expect_err("not granted");
             let missing = if tags(info) { Caps::DIRECTED_RECV } else { Caps::TAGGED };
             assert_eq!(rejected.error, PostError::NotGranted(missing));
@@ -379,7 +379,7 @@ fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
         if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::quirks(info.raw()).directed_recv) {
             crate::report::not_granted();
             let rejected = pair.b.recv(pair.to_a, room(8)).expect_err("it is not granted");
-            assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
+            assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
             return;
         }
         let c = pair.cq.endpoint(pair.av).expect("endpoint c");
@@ -439,7 +439,7 @@ fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport + 'static>(i
         let longer = pattern(limit + 1, 1);
         let rejected = pair.a.send(pair.to_b, longer.clone()).expect_err("too long");
         assert_eq!(rejected.error, PostError::TooLong { limit });
-        assert!(rejected.buf == longer, "the buffer comes back");
+        assert!(rejected.value == longer, "the buffer comes back");
         let received = pair.post(room(limit), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(limit, 2), |buf| pair.a.send(pair.to_b, buf));
         let (buf, transfer) = pair.finish(received);

@@ -42,7 +42,7 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
         crate::report::not_granted();
         crate::behaviours::pair::on_pair(info, |pair| {
             let rejected = pair.b.multi_recv(Source::Any, room(64)).expect_err("it is not granted");
-            assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::MULTI_RECV), room(64)));
+            assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(Caps::MULTI_RECV), room(64)));
         });
         return;
     }
@@ -123,7 +123,7 @@ fn fill<T: Transport + 'static>(
     buf: Bytes,
 ) -> Result<OpKey, Rejected<Bytes>> {
     match endpoint.multi_recv(Source::Any, buf) {
-        Err(Rejected { buf, error: PostError::NotSafe }) => {
+        Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
             // SAFETY: see above.
             unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
@@ -413,7 +413,7 @@ fn a_buffer_that_is_not_kept_to_is_refused<T: Transport + 'static>(info: &Info<T
 
 fn a_buffer_is_refused<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>) {
     let rejected = endpoint.multi_recv(Source::Any, room(100)).expect_err("its provider does not keep to it");
-    assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));
+    assert_eq!((rejected.error, rejected.value), (PostError::NotSafe, room(100)));
 }
 
 fn options_are_read_and_set<T: Transport + 'static>(info: &Info<T>) {

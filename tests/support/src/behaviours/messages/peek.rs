@@ -204,7 +204,7 @@ fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Inf
             sends.into_iter().for_each(|key| drop(pair.finish(key)));
             for claim in [first, second] {
                 let rejected = pair.b.tagged_claim(claim, room(8)).expect_err("it was fetched");
-                assert_eq!((rejected.error, rejected.buf), (PostError::UnknownClaim, room(8)));
+                assert_eq!((rejected.error, rejected.value), (PostError::UnknownClaim, room(8)));
             }
             assert_eq!(pair.cq.in_flight(), 0);
         }

@@ -188,7 +188,7 @@ fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
             if N > tx.min(IoVecs::MOST) {
                 let refused = two.a.send_with(two.to_b, SendOptions::new(), pieces()).unwrap_err();
                 assert_eq!(refused.error, PostError::TooManyPieces { limit: tx.min(IoVecs::MOST) });
-                assert!(refused.buf == pieces());
+                assert!(refused.value == pieces());
             }
             if N > rx.min(IoVecs::MOST) {
                 let refused = two.b.recv_with(Source::Any, RecvOptions::new(), pieces()).unwrap_err();
@@ -311,7 +311,7 @@ fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
         if !info.caps().contains(Caps::FENCE) {
             crate::report::not_granted();
             let refused = two.a.send_with(two.to_b, options, pattern(8, 1)).unwrap_err();
-            assert_eq!((refused.error, refused.buf), (PostError::NotGranted(Caps::FENCE), pattern(8, 1)));
+            assert_eq!((refused.error, refused.value), (PostError::NotGranted(Caps::FENCE), pattern(8, 1)));
             return;
         }
         message(two, pattern(8, 1), room(8), options);

@@ -54,7 +54,7 @@ fn fill<T: Transport + 'static>(
     buf: Bytes,
 ) -> Result<OpKey, Rejected<Bytes>> {
     match endpoint.tagged_multi_recv(from, tag, buf) {
-        Err(Rejected { buf, error: PostError::NotSafe }) => {
+        Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(ONLY_BY_UNSAFE_FORM);
             // SAFETY: see above.
             unsafe { endpoint.tagged_multi_recv_unchecked(from, tag, buf) }
@@ -200,7 +200,7 @@ fn a_buffer_of_tags_that_is_not_kept_to_is_refused<T: Transport + 'static>(info:
             pair.fail(key, Errno::ECANCELED);
         } else {
             let rejected = pair.b.tagged_multi_recv(Source::Any, SEVENTIES, room(100)).expect_err("it is not safe");
-            assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));
+            assert_eq!((rejected.error, rejected.value), (PostError::NotSafe, room(100)));
         }
     });
 }
@@ -210,7 +210,7 @@ pub fn tagged_multi_receives_are_refused<T: Transport + 'static>(pair: &Pair<'_,
     let missing = missing & (Caps::TAGGED | Caps::TAGGED_MULTI_RECV);
     let refused = |posted: Result<OpKey, Rejected<Bytes>>| {
         let rejected = posted.expect_err("they are not granted");
-        assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(missing), room(64)));
+        assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(missing), room(64)));
     };
     refused(pair.b.tagged_multi_recv(Source::Any, SEVENTIES, room(64)));
     // SAFETY: it is refused.

@@ -83,7 +83,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
                 if !rejected.error.is_transient() || deadline.passed() {
                     Err(rejected.error).or_cut("it is not sent")
                 }
-                buf = rejected.buf;
+                buf = rejected.value;
                 for layer in layers.iter_mut() {
                     layer.progress().or_cut("the queue works");
                 }

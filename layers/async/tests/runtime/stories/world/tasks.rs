@@ -275,7 +275,7 @@ impl Ground {
         let id = buf.id;
         let post = |buf: Memory| {
             card.tries.set(card.tries.get() + 1);
-            let Some(endpoint) = self.endpoint(job.side) else { return Err(Rejected { buf, error: CLOSED }) };
+            let Some(endpoint) = self.endpoint(job.side) else { return Err(Rejected { value: buf, error: CLOSED }) };
             let (peer, tag) = (self.peers[job.side], job.tag.map(Tag));
             let key = match (job.what, tag) {
                 (What::Send, None) => endpoint.send(peer, buf),
@@ -332,7 +332,7 @@ impl Ground {
     }
 
     fn is_rejected(&self, rejected: &Rejected<Memory>, id: usize) {
-        assert_eq!((rejected.buf.id, drops(id)), (id, 0), "it comes back");
+        assert_eq!((rejected.value.id, drops(id)), (id, 0), "it comes back");
         self.is_refused(rejected.error);
     }
 

@@ -18,7 +18,7 @@ fn a_full_table_returns_the_buffer() {
             let buf = ledger.buffer(1);
             let id = buf.id;
             let rejected = table.put(0, RX, buf).unwrap_err();
-            assert_eq!((rejected.error, rejected.buf.id), (PostError::Full, id));
+            assert_eq!((rejected.error, rejected.value.id), (PostError::Full, id));
         }
         assert_eq!(ledger.made(), 6);
         let _ = done(complete(&table, &success(posted[1].1, 1)));
@@ -61,7 +61,7 @@ fn a_refused_post_returns_the_buffer_and_frees_the_slot() {
                 })
                 .unwrap_err();
             assert_eq!((rejected.error, table.in_flight()), (error, 0));
-            assert_eq!(ledger.drops(rejected.buf.id), 0);
+            assert_eq!(ledger.drops(rejected.value.id), 0);
         }
         let event = success(refused.unwrap(), 1);
         assert!(matches!(complete(&table, &event), Resolution::Stale), "it was never posted");
@@ -129,7 +129,7 @@ fn late_event_of_a_receive_is_one_ghost_less_among_the_receives() {
     let rejected = table.put(2, TX, ledger.buffer(1)).unwrap_err();
     assert_eq!(rejected.error, PostError::Full, "the event of the send may still come");
     table.drained_of(TX);
-    assert!(table.put(2, TX, rejected.buf).is_ok());
+    assert!(table.put(2, TX, rejected.value).is_ok());
     table.drop_all();
     ledger.assert_all_dropped_once();
 }

@@ -67,7 +67,7 @@ fn done<B>(resolution: Resolution<'_, B>) -> Done<B> {
         Resolution::Peek(peek) => panic!("{peek:?}"),
         Resolution::Value(fetched) => panic!("{fetched:?}"),
         Resolution::Unwanted(error) => panic!("{error:#}"),
-        Resolution::NotOver => panic!("not over"),
+        Resolution::Continues => panic!("not over"),
         Resolution::Stale => panic!("stale"),
         Resolution::Foreign => panic!("foreign"),
     }

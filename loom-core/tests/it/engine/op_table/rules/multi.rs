@@ -75,7 +75,7 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             assert!(matches!(table.take(op.key), Taken::InFlight));
             let third = if released_alone {
                 let third = piece(complete(&table, &op.message(10, 22)));
-                assert!(matches!(complete(&table, &op.release()), Resolution::NotOver));
+                assert!(matches!(complete(&table, &op.release()), Resolution::Continues));
                 third
             } else {
                 piece(complete(&table, &op.last(10, 22)))
@@ -125,7 +125,7 @@ fn a_cancelled_one_that_is_still_being_filled_goes_on() {
         let ledger = Ledger::new();
         let op = post(&table, 0, ledger.buffer(8));
         table.cancelling(op.key, true);
-        assert!(matches!(complete(&table, &op.cancelled(CompletionFlags::empty())), Resolution::NotOver));
+        assert!(matches!(complete(&table, &op.cancelled(CompletionFlags::empty())), Resolution::Continues));
         assert_eq!(table.in_flight(), 1);
         let last = piece(complete(&table, &op.last(0, 8)));
         assert_eq!(last.bytes().len(), 8);
@@ -291,7 +291,7 @@ fn a_refused_multi_receive_gives_its_buffer_back() {
     let ledger = Ledger::new();
     let rejected = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
     assert_eq!(rejected.error, PostError::Again);
-    let op = post(&table, 0, rejected.buf);
+    let op = post(&table, 0, rejected.value);
     let full = table.post(0, Kind::MultiReceive, ledger.buffer(4), |_, _| panic!("there is no slot")).unwrap_err();
     assert_eq!(full.error, PostError::Full);
     drop(done(complete(&table, &op.release())));

@@ -104,7 +104,10 @@ fn a_claim_is_fetched_under_its_peeks_context() {
         // Refused, it stands.
         let rejected = table.post_claim(0, claim, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
         assert_eq!(rejected.error, PostError::Again);
-        assert_eq!(table.post_claim(1, claim, rejected.buf, |_, _| Ok(())).unwrap_err().error, PostError::UnknownClaim);
+        assert_eq!(
+            table.post_claim(1, claim, rejected.value, |_, _| Ok(())).unwrap_err().error,
+            PostError::UnknownClaim
+        );
         let (key, again) = fetch(&table, claim, ledger.buffer(16)).unwrap();
         assert_eq!(again, context);
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));

@@ -324,7 +324,7 @@ impl<const N: usize> World<N> {
         });
         if !self.expect_slot() {
             let rejected = result.expect_err("no slot is free");
-            assert_eq!((rejected.buf.id, rejected.error, context), (buffer, self.no_slot(), None));
+            assert_eq!((rejected.value.id, rejected.error, context), (buffer, self.no_slot(), None));
             return;
         }
         let key = result.expect("a slot is free");
@@ -356,7 +356,7 @@ impl<const N: usize> World<N> {
             Err(PostError::Again)
         });
         let rejected = result.expect_err("the transport refuses");
-        assert_eq!(rejected.buf.id, buffer);
+        assert_eq!(rejected.value.id, buffer);
         // An orphan that was taken for it is a free slot from now on.
         let expected = self.expect_slot();
         assert_eq!(asked, expected);

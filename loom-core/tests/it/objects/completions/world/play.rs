@@ -124,7 +124,7 @@ impl World<'_, '_, '_> {
         let with = |buf: Memory, post: &dyn Fn(Memory) -> Result<OpKey, Rejected<Memory>>| {
             let id = buf.id;
             post(buf).map(|key| (key, Some(id))).map_err(|rejected| {
-                assert_eq!(rejected.buf.id, id);
+                assert_eq!(rejected.value.id, id);
                 (rejected.error, Some(id))
             })
         };

@@ -33,7 +33,7 @@ impl<B: Buffer> OpTable<B> {
         let Lending { lent, context, slot } = self.lend(endpoint, kind, buf)?;
         match submit(&lent, context) {
             Ok(()) => Ok(slot.key()),
-            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
+            Err(error) => Err(Rejected { value: self.take_back(slot), error }),
         }
     }
 
@@ -69,7 +69,7 @@ impl<B: Buffer> OpTable<B> {
     #[inline(always)]
     fn fill_slot<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> Result<(OpKey, &Slot<B>, L), Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
-            return Err(Rejected { buf, error: self.no_slot() });
+            return Err(Rejected { value: buf, error: self.no_slot() });
         };
         let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans
@@ -92,7 +92,7 @@ impl<B> OpTable<B> {
 
     #[inline]
     pub(super) fn context(&self, slot: &Slot<B>, key: OpKey) -> Context {
-        match self.kind {
+        match self.contexts {
             ContextKind::Word => Context::word(key.word()),
             ContextKind::Space => Context::space(slot.space()),
         }
