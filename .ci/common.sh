@@ -62,6 +62,8 @@ examples_and_command() { patiently "building examples and the command" cargo bui
 
 # The day of the year: among all steps, what takes too long for each time has its turn by it.
 DAY=$((10#$(date +%j)))
+# Whether a part of a step runs, of so many (`0 of 3`): among all steps that of the day, by the step's name every one.
+has_its_turn() { [ -z "$EVERYTHING" ] || ((DAY % $3 == $1)); }
 
 nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
 

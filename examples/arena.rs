@@ -37,7 +37,7 @@ const PEERS: usize = 200;
 const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
 const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
 /// 4096 operations in flight.
-const QUEUE: CqAttr = CqAttr::new(4096).endpoints(2);
+const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(4096) };
 
 /// Allocator of an object: an account of the arena. The arena has a lock, because handles may be
 /// dropped on any thread.

@@ -55,9 +55,9 @@ struct Queues {
 impl Queues {
     fn open(info: &Info<Tcp>) -> Result<Self, Error> {
         let domain = Domain::open(info)?;
-        let cq = Cq::open(&domain, CqAttr::new(4 * usize::from(PEERS)).endpoints(PEERS).with_fd())?;
-        let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?;
-        let (cq, eq) = (CqDriver::open(&cq, Unclaimed::Drop)?, EqDriver::open(&eq, 64)?);
+        let attr = CqAttr { endpoints: PEERS, wait: WaitObj::FD, ..CqAttr::new(4 * usize::from(PEERS)) };
+        let cq = CqDriver::open(&Cq::open(&domain, attr)?, Unclaimed::Drop)?;
+        let eq = EqDriver::open(&Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?, 64)?;
         Ok(Queues { cq, eq, messages: Cell::new(0) })
     }
 

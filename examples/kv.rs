@@ -67,18 +67,18 @@ async fn answer<T: Transport>(node: &Node<T>, values: &Values, client: Peer, req
         GET => {
             let value = values.borrow().get(key).cloned().ok_or(Errno::ENOENT)?;
             let part = region.part(0, value.len()).ok_or(Errno::EMSGSIZE)?;
-            let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+            let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
             let write = |value| endpoint.write_with(client, &[part], delivered, value);
             driver.run(value, write).await.map_err(failed)?.result().map_err(|error| error.errno)?;
-            part.len()
+            part.len
         }
         // Reads the value from the client's region.
         PUT => {
-            let len = usize::try_from(region.len()).ok().filter(|len| *len <= MAX_VALUE).ok_or(Errno::EMSGSIZE)?;
+            let len = usize::try_from(region.len).ok().filter(|len| *len <= MAX_VALUE).ok_or(Errno::EMSGSIZE)?;
             let read = |room| endpoint.read(client, &region, 0, room);
             let read = driver.run(vec![0; len], read).await.map_err(failed)?;
             values.borrow_mut().insert(key.to_vec(), read.into_result().map_err(|error| error.errno)?.0);
-            region.len()
+            region.len
         }
         DELETE => values.borrow_mut().remove(key).map(|_| 0).ok_or(Errno::ENOENT)?,
         _ => return Err(Errno::EINVAL),

@@ -99,10 +99,11 @@ step_multicast() { # multicast groups between four network namespaces on one net
         ip -n "$name-$host" link set lan up
         ip -n "$name-$host" route add 239.0.0.0/8 dev lan
     done
+    export LOOM_HOSTS=$name-a,$name-b,$name-c,$name-d
+    # With the features of the step `test`: it has built this program already.
+    local hosts=(timeout 300 cargo test --locked --workspace --features "$FEATURES" --test providers -- --ignored multicast::hosts::)
     for folder in "" "$(newer_libfabric)"; do
-        tested env LD_LIBRARY_PATH="$folder" LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
-            timeout 300 cargo test --locked --features libfabric --test providers -- --ignored multicast::hosts::
+        tested env LD_LIBRARY_PATH="$folder" "${hosts[@]}"
     done
-    fails_with "after leaving" env LOOM_STAYS=1 LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
-        timeout 300 cargo test --locked --features libfabric --test providers -- --ignored multicast::hosts::members
+    fails_with "after leaving" env LOOM_STAYS=1 "${hosts[@]}members"
 }

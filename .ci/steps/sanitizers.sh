@@ -16,27 +16,35 @@ step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and 
     rm -f "$log"
 }
 
-step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps over libfabric's providers every other day
+step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps over a third of them each day
     nightly || { skip "no nightly toolchain"; return 0; }
     libfabric
     # Leaks are not looked for: some tests forget handles on purpose, and libfabric keeps pools.
     # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
     export RUSTFLAGS="-Zsanitizer=address --cfg loom_byte_copies" ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$PWD/target/asan
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
+    [ -z "$EVERYTHING" ] || skip "AddressSanitizer over two thirds of the tests: they have their turn on other days"
     # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
     # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
-    programs "${tests[@]}" --lib --test it --test layers --test allocators --test runtime \
-        --test groups -- --skip refusals:: --skip echo_server:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
-        --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
-        --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
-    programs "${tests[@]}" --test libfabric -- groups:: group_connections::
-    if [ -n "$EVERYTHING" ] && ((DAY % 2 == 0)); then
-        skip "AddressSanitizer over libfabric's providers: it is valgrind's day"
-    else
-        asan_over_libfabric "${tests[@]}"
+    local left=(--skip refusals:: --skip echo_server:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused
+        --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table
+        --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::)
+    if has_its_turn 0 of 3; then
+        programs "${tests[@]}" --lib --test it -- "${left[@]}"
     fi
-    # One seed, another one each day.
-    LOOM_SEED=$((1 + DAY % 199)) tested "${tests[@]}" --test fault_injection
+    if has_its_turn 1 of 3; then
+        programs "${tests[@]}" --test layers --test allocators --test runtime --test groups -- "${left[@]}"
+        programs "${tests[@]}" --test libfabric -- groups:: group_connections::
+        # One seed, another one each day.
+        LOOM_SEED=$((1 + DAY % 199)) tested "${tests[@]}" --test fault_injection
+    fi
+    if has_its_turn 2 of 3; then
+        # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
+        # programs that are not here run under valgrind.
+        programs "${tests[@]}" --test libfabric -- raw:: regions:: shm_processes::
+        programs "${tests[@]}" --test providers -- "${NOT_OF_OBJECTS[@]}" --skip collectives:: --skip multicast:: \
+            --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
+    fi
     local plant
     for plant in plants_a_use_after_free plants_a_write_from_freed_memory; do
         fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test workspace -- --ignored "$plant"
@@ -45,14 +53,6 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
 
 # Parts of the program `providers` that check processes, hosts and runtimes.
 NOT_OF_OBJECTS=(--skip process_death:: --skip hosts:: --skip async_over_providers:: --skip async_descriptors:: --skip forked_children::)
-
-asan_over_libfabric() {
-    # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
-    # programs that are not here run under valgrind.
-    programs "$@" --test libfabric -- raw:: regions:: shm_processes::
-    programs "$@" --test providers -- "${NOT_OF_OBJECTS[@]}" --skip collectives:: --skip multicast:: \
-        --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
-}
 
 # The program of a test, which valgrind runs itself.
 test_program() {
@@ -66,13 +66,12 @@ under_valgrind() {
     timeout 600 valgrind --quiet --error-exitcode=9 --fair-sched=yes --suppressions=.ci/valgrind.supp "$@" --test-threads 1
 }
 
-step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps one version every other day
+# Providers in three parts, as the names of tests have them.
+PROVIDER_PARTS=("::soft ::strict:: ::shm:: ::sm2:: ::net::" "::tcp" "::sockets ::udp scalable::")
+
+step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps over a third of them with one version each day
     libfabric
     packages valgrind python3
-    if [ -n "$EVERYTHING" ] && ((DAY % 2)); then
-        skip "valgrind: it is AddressSanitizer's day"
-        return 0
-    fi
     local name folder controls versions others
     local -A programs
     for name in providers libfabric workspace; do
@@ -80,30 +79,29 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     done
     controls=${programs[workspace]}
     versions=("" "$(newer_libfabric)")
-    # Those that go through every moment of long transfers are left to AddressSanitizer.
-    local short=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_writes)
+    # Those that go through every moment of long transfers are left to AddressSanitizer, as are forms of the software network.
+    local left=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_messages
+        --skip closed_in_the_middle_of_writes --skip shared:: --skip a_thread_closes --skip soft-asking:: --skip soft-lanes:: --skip collectives:: --skip multicast:: "${NOT_OF_OBJECTS[@]}")
+    local part of_another_part
     if [ -n "$EVERYTHING" ]; then
-        versions=("${versions[DAY / 2 % 2]}")
-        skip "one version of libfabric under valgrind: the other one has its turn on other days"
+        versions=("${versions[DAY / 3 % 2]}")
+        for part in 0 1 2; do
+            has_its_turn "$part" of 3 && continue
+            for of_another_part in ${PROVIDER_PARTS[part]}; do left+=(--skip "$of_another_part"); done
+        done
+        skip "valgrind over one version of libfabric, and two thirds of its providers: they have their turn on other days"
     fi
     for folder in "${versions[@]}"; do
-        for name in clos forgotten; do
-            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name" "${short[@]}" "${NOT_OF_OBJECTS[@]}" \
-                --skip connected:: --skip scalable:: --skip collectives:: --skip multicast::
-        done
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" clos "${left[@]}"
     done &
     others=$!
     for folder in "${versions[@]}"; do
-        for name in collectives:: multicast::; do
-            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name"
-        done
-        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[libfabric]}" counters:: device::
-        for name in clos forgotten; do
-            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name" "${short[@]}" "${NOT_OF_OBJECTS[@]}" \
-                --skip shared:: --skip a_thread_closes --skip transports:: --skip collectives:: --skip multicast::
-        done
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" forgotten "${left[@]}" --skip clos
+        if has_its_turn 0 of 3; then LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" multicast::; fi
+        if has_its_turn 1 of 3; then LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" collectives::; fi
+        if has_its_turn 2 of 3; then LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[libfabric]}" counters:: device::; fi
     done
-    tested under_valgrind "${programs[libfabric]}" raw:: --skip bytes_move_at_the_shared_level
+    if has_its_turn 1 of 3; then tested under_valgrind "${programs[libfabric]}" raw:: --skip bytes_move_at_the_shared_level; fi
     wait "$others" || die "under valgrind"
     fails_with "Invalid read" under_valgrind "$controls" --ignored plants_a_use_after_free
     # In a provider, which is not instrumented, as the tests of closing orders would.

@@ -28,7 +28,7 @@ fn to_itself(others: &[EndpointAddr]) -> Result<impl FnMut() -> Result<f64, Fail
     let info = Ofi::<Local>::query(&hints)?.next().ok_or("libfabric offers no tcp;ofi_rxm")?;
     let domain = Domain::open(&info)?;
     let av = Av::open(&domain, others.len() + 1)?;
-    let cq: Cq<'static, _, Vec<u8>> = Cq::open(&domain, CqAttr::new(16).endpoints(1))?;
+    let cq: Cq<'static, _, Vec<u8>> = Cq::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(16) })?;
     let endpoint = cq.endpoint(&av)?;
     let inserted = av.insert_all(others, |peer| assert!(peer.is_ok(), "{peer:?}"));
     assert_eq!(inserted, others.len());

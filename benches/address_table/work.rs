@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Instant;
 
 use hashbrown::HashMap;
-use loom_core::engine::address_table::AddressTable;
+use loom_core::engine::address_table::{AddressTable, Inserted};
 use loom_core::engine::peer_table::Peer;
 
 /// Nanoseconds for one peer.
@@ -61,7 +61,7 @@ pub(crate) fn table(table: &mut AddressTable<'_>, peers: &mut Vec<Peer>, work: &
     let insert = timed(count, || {
         for socket in &work.sockets {
             let inserted = table.insert(SocketAddr::V4(*socket)).expect("there is room");
-            assert!(inserted.is_new());
+            assert!(matches!(inserted, Inserted::New(_)));
             peers.push(inserted.peer());
         }
     });

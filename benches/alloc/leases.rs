@@ -145,7 +145,7 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
     let [into, out] = [(); 2].map(|()| parts.next().expect("there are two"));
     let mut buffers = Some((into, out));
     let (mut leased, mut registered) = (vec![], vec![]);
-    let attr = CqAttr::new(16).endpoints(1);
+    let attr = CqAttr { endpoints: 1, ..CqAttr::new(16) };
     // A queue for each kind of buffer.
     scope(|s| {
         let domain = s.domain(&domain);
@@ -213,7 +213,7 @@ fn over_libfabric() -> Result<(), String> {
 pub(crate) fn run() {
     alone();
     let network = Network::new(NetworkAttr::default()).expect("a network");
-    let local = network.info_requiring(RequiredModes::none().local_registration());
+    let local = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     beside_registering("soft", 10_000, &local).expect("it works over the software transport");
     #[cfg(feature = "libfabric")]
     over_libfabric().unwrap_or_else(|error| println!("libfabric: skipped, {error}"));

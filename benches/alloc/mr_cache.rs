@@ -116,7 +116,7 @@ pub(crate) fn run() {
     );
     let regions = u16::try_from(REGIONS + 1).expect("so many regions");
     let network = Network::new(NetworkAttr { regions, ..NetworkAttr::DEFAULT }).expect("network");
-    let info = network.info_requiring(RequiredModes::none().local_registration());
+    let info = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     for step in STEPS {
         let figures = rounds(&info, step);
         row(&format!("over soft, {step} pages from one to the next"), &figures);

@@ -18,7 +18,7 @@ use crate::measure::{median, metric, ratio};
 
 const LAUNCHES: usize = 5;
 /// Bytes, blocks, and all-reduces in a block.
-const SIZES: [[&str; 3]; 2] = [["8", "15", "2000"], ["1048576", "15", "20"]];
+const SIZES: [[&str; 3]; 2] = [["8", "15", "1000"], ["1048576", "15", "5"]];
 
 fn main() {
     let arguments: Vec<_> = env::args().collect();

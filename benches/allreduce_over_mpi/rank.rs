@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &[String]) {
     }
     // Beyond the processors, a rank that waits lets the others run, as MPICH does.
     let spins = if std::thread::available_parallelism().unwrap().get() < size as usize { 0 } else { u32::MAX };
-    let patient = Yielding::new(Forever).after(spins);
+    let patient = Yielding { until: Forever, spins };
     for [bytes, blocks, each] in arguments[2..].as_chunks::<3>().0 {
         let count = bytes.parse::<usize>().unwrap() / 8;
         let input: Vec<_> = (0..count as u64).map(|at| u64::from(rank) + 1 + at).collect();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use loom_async::tokio::Mode;
 use loom_fabric::{
-    Av, Cq, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
+    Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
 };
 
 /// Error of an example. Each error converts into it.
@@ -92,7 +92,8 @@ pub(crate) struct Node<T: Transport + 'static> {
 
 impl<T: Transport> Node<T> {
     pub(crate) fn open(domain: &Domain<'static, T>) -> Result<Self, loom_fabric::Error> {
-        let (av, cq) = (Av::open(domain, 64)?, Cq::open_waitable(domain, 64)?);
+        let queue = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(64) };
+        let (av, cq) = (Av::open(domain, 64)?, Cq::open(domain, queue)?);
         let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
         Ok(Node { endpoint: cq.endpoint(&av)?, domain: domain.clone(), av, driver, mode })

@@ -112,7 +112,7 @@ impl Parts {
 }
 
 fn region(base: u64, len: u64, key: u64, access: u64) -> RemoteRegion {
-    RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+    RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key), access: Access::from_bits_retain(access) }
 }
 
 /// Reads bytes as a record and by the table of the format: both refuse them, or find the same in them.

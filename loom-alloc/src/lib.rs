@@ -46,7 +46,7 @@
 //! scope(|s| {
 //!     let domain = s.open_in(&network.info(), &arena)?;
 //!     let av = Av::open_in(&domain, 2, &arena)?;
-//!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
+//!     let cq = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(8) }, &arena)?;
 //!     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //!     let opened = arena.used();
 //!     // Messages are sent and received here.

@@ -15,9 +15,10 @@ use heapless::Vec;
 
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::{CqError, OpenError};
-use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 
 const EVERYTHING: Counted = Counted::SEND
@@ -362,13 +363,8 @@ impl<T: Transport> Counter<'_, T> {
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for CounterInner<T> {
+impl<T: Transport> Object for CounterInner<T> {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         self.domain.is_here()
@@ -400,11 +396,7 @@ impl<T: Transport> PartialEq for Counter<'_, T> {
 
 impl<T: Transport> Eq for Counter<'_, T> {}
 
-impl<T: Transport> fmt::Debug for Counter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").field("wait", &self.body.wait).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait);
 
 pub(crate) struct BoundCounters<'b, 'm, T: Transport> {
     list: Vec<(Counted, &'b Counter<'m, T>), MOST>,

@@ -114,15 +114,17 @@ impl Deadline for std::time::Instant {
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
-/// let (bytes, _) = cq.finish(received, Yielding::new(Forever).after(100))?.into_parts();
+/// let (bytes, _) = cq.finish(received, Yielding { spins: 100, ..Yielding::new(Forever) })?.into_parts();
 /// assert_eq!(bytes, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct Yielding<D> {
-    until: D,
-    spins: u32,
+    /// Deadline of the wait.
+    pub until: D,
+    /// Number of checks that spin before the first one that yields.
+    pub spins: u32,
 }
 
 #[cfg(feature = "std")]
@@ -138,19 +140,6 @@ impl<D: Deadline> Yielding<D> {
     #[must_use]
     pub const fn new(until: D) -> Self {
         Yielding { until, spins: 0 }
-    }
-
-    /// Spins for this number of checks before it yields.
-    ///
-    /// ```
-    /// use loom_core::{Deadline, Spins, Yielding};
-    ///
-    /// let mut until = Yielding::new(Spins(1)).after(100);
-    /// assert_eq!([until.passed(), until.passed()], [false, true]);
-    /// ```
-    #[must_use]
-    pub fn after(self, looks: u32) -> Self {
-        Yielding { spins: looks, ..self }
     }
 }
 

@@ -117,7 +117,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "serde")] {
-//! use loom_core::{Caps, CqAttr, EndpointAddr, Hints};
+//! use loom_core::{Caps, CqAttr, EndpointAddr, Hints, WaitObj};
 //!
 //! #[derive(serde::Deserialize)]
 //! struct Config { provider: String, caps: Caps, queue: CqAttr, peers: Vec<EndpointAddr> }
@@ -127,7 +127,7 @@
 //!     "queue": { "depth": 64, "wait": "WAIT_FD" }, "peers": ["10.0.0.1:7471", "fi_shm://1234"]
 //! }"#)?;
 //! let hints = Hints { provider: Some(&config.provider), caps: config.caps, ..Hints::default() };
-//! assert_eq!(config.queue, CqAttr::new(64).with_fd());
+//! assert_eq!(config.queue, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) });
 //! assert_eq!(config.peers[1].to_string(), "fi_shm://1234");
 //! # }
 //! # Ok::<_, Box<dyn core::error::Error>>(())

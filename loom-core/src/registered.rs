@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code, reason = "registers the memory of a buffer, and shows it")]
 
-use core::fmt;
 use core::ops::Deref;
 
 use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
@@ -11,6 +10,7 @@ use crate::domain::Domain;
 use crate::error::{OpenError, Rejected};
 use crate::mr::LocalMr;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 /// A buffer with a registration of its memory.
 ///
@@ -31,7 +31,7 @@ use crate::transport::Transport;
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let endpoint = cq.endpoint(&av)?;
 /// let me = av.insert(&endpoint.address()?)?;
@@ -164,8 +164,4 @@ unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
 impl<T: Transport, B: SourceBuffer> SourceBuffer for Registered<'_, T, B> {}
 impl<T: Transport, B: TargetBuffer> TargetBuffer for Registered<'_, T, B> {}
 
-impl<T: Transport, B: Buffer> fmt::Debug for Registered<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registered").field("descriptor", &self.region.descriptor()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] Registered['_, T, B], |it| descriptor: it.region.descriptor());

@@ -89,8 +89,11 @@ fn invalid_requests_are_answered() {
         for request in [vec![], vec![GET], vec![GET; 32], vec![0; 40], vec![0xff; 100]] {
             assert_eq!(ask(request).await?, Errno::EINVAL);
         }
-        let region = |len, key| {
-            RemoteRegion::new(RemoteAddr(0), len, MemoryKey(key), Access::REMOTE_READ | Access::REMOTE_WRITE)
+        let region = |len, key| RemoteRegion {
+            base: RemoteAddr(0),
+            len,
+            key: MemoryKey(key),
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
         };
         let request = |op, region: RemoteRegion| [&[op][..], &region.to_bytes(), b"long"].concat();
         assert_eq!(ask(request(GET, region(4999, 0))).await?, Errno::EMSGSIZE);

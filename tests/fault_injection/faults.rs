@@ -41,44 +41,47 @@ pub(crate) const FAULTS: [Fault; 12] = [
         name: "refuse",
         plan: |seed| {
             let count = 2 + u32::try_from(seed % 6).unwrap_or(0);
-            Plan::new(seed).refuse(if seed.is_multiple_of(2) { Every::Nth(count) } else { Every::About(count) })
+            Plan {
+                refuse: if seed.is_multiple_of(2) { Every::Nth(count) } else { Every::About(count) },
+                ..Plan::new(seed)
+            }
         },
         count: |injected, _| injected.refused,
         cut_short_by: &[],
     },
     Fault {
         name: "delay",
-        plan: |seed| Plan::new(seed).delay(1 + u32::try_from(seed % 7).unwrap_or(0)),
+        plan: |seed| Plan { delay: 1 + u32::try_from(seed % 7).unwrap_or(0), ..Plan::new(seed) },
         count: |injected, _| injected.delayed,
         cut_short_by: &[],
     },
     Fault {
         name: "reorder",
-        plan: |seed| Plan::new(seed).reorder(1 + u32::try_from(seed % 7).unwrap_or(0)),
+        plan: |seed| Plan { reorder: 1 + u32::try_from(seed % 7).unwrap_or(0), ..Plan::new(seed) },
         count: |injected, _| injected.reordered,
         cut_short_by: &[],
     },
     Fault {
         name: "fail",
-        plan: |seed| Plan::new(seed).fail(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
+        plan: |seed| Plan { fail: Every::About(1 + u32::try_from(seed % 9).unwrap_or(0)), ..Plan::new(seed) },
         count: |injected, _| injected.failed,
         cut_short_by: &[Cut::Error(Errno::EIO), Cut::InVain],
     },
     Fault {
         name: "lose",
-        plan: |seed| Plan::new(seed).lose(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
+        plan: |seed| Plan { lose: Every::About(1 + u32::try_from(seed % 9).unwrap_or(0)), ..Plan::new(seed) },
         count: |injected, _| injected.lost,
         cut_short_by: &[Cut::Error(Errno::ECONNABORTED), Cut::InVain],
     },
     Fault {
         name: "overrun",
-        plan: |seed| Plan::new(seed).overrun(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
+        plan: |seed| Plan { overrun: Every::About(1 + u32::try_from(seed % 15).unwrap_or(0)), ..Plan::new(seed) },
         count: |injected, _| injected.overrun,
         cut_short_by: &[Cut::Error(Errno::EOVERRUN), Cut::InVain],
     },
     Fault {
         name: "kill",
-        plan: |seed| Plan::new(seed).kill(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
+        plan: |seed| Plan { kill: Every::About(1 + u32::try_from(seed % 15).unwrap_or(0)), ..Plan::new(seed) },
         count: |injected, _| injected.killed,
         cut_short_by: &[
             Cut::Error(Errno::ESHUTDOWN),
@@ -91,22 +94,26 @@ pub(crate) const FAULTS: [Fault; 12] = [
     Fault { name: "grant-less", plan: granting_less, count: |_, less| less.0, cut_short_by: &[] },
     Fault {
         name: "weather",
-        plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).narrow_data(),
+        plan: |seed| Plan { refuse: Every::About(5), delay: 3, reorder: 3, narrow_data: true, ..Plan::new(seed) },
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
     // What is held back until the peer polls counts as reordered.
     Fault {
         name: STRICT,
-        plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).narrow_data(),
+        plan: |seed| Plan { refuse: Every::About(5), delay: 3, narrow_data: true, ..Plan::new(seed) },
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
     // The transport looks whether contexts are left alone until an operation is over.
     Fault {
         name: "weather-asking",
-        plan: |seed| {
-            Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).require(RequiredModes::none().large_contexts())
+        plan: |seed| Plan {
+            refuse: Every::About(5),
+            delay: 3,
+            reorder: 3,
+            required: RequiredModes::LARGE_CONTEXTS,
+            ..Plan::new(seed)
         },
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
@@ -122,17 +129,17 @@ fn granting_less(seed: u64) -> Plan {
     let mut plan = Plan::new(seed);
     for (bit, caps) in (0..).zip(CAPS) {
         if has(bit) {
-            plan = plan.without(caps);
+            plan.without |= caps;
         }
     }
     if has(5) {
-        plan = plan.unordered();
+        plan.unordered = true;
     }
     if has(6) {
-        plan = plan.narrow_data();
+        plan.narrow_data = true;
     }
     if has(7) {
-        plan = plan.one_range();
+        plan.one_range = true;
     }
     plan
 }

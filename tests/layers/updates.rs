@@ -132,7 +132,7 @@ fn updates_compute_what_a_plain_computation_does_over_the_software_transport() {
     let (_, client, server) = endpoints!(&network.info());
     check(client, server);
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let plan = Plan::new(3).refuse(Every::About(3)).delay(3);
+    let plan = Plan { refuse: Every::About(3), delay: 3, ..Plan::new(3) };
     let (_, client, server) = endpoints!(&network.info_with_faults(plan));
     check(client, server);
     assert!(network.injected().refused > 0 && network.injected().delayed > 0);

@@ -251,7 +251,7 @@ fn strangers(provider: &str, address: &EndpointAddr) {
     let info = info(provider, Caps::MSG).unwrap();
     let domain = Domain::open(&info).unwrap();
     let eq = Eq::open(&domain, EqAttr::default()).unwrap();
-    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16).endpoints(8)).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { endpoints: 8, ..CqAttr::new(16) }).unwrap();
     // Something else, the rank of the other side, one that is higher, and nothing.
     let said = [&b"hello"[..], b"loomgrp\x01\x01\0\0\0", b"loomgrp\x01\xff\0\0\0", b""];
     let asked = said.map(|said| cq.msg_endpoint(&eq, &info).unwrap().connect(address, said).unwrap());

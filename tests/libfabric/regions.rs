@@ -128,7 +128,7 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
         let to = av.insert(&address).unwrap();
         let deadline = Instant::now() + LIMIT;
         for region in regions {
-            let mut buf = vec![1; usize::try_from(region.len()).unwrap()];
+            let mut buf = vec![1; usize::try_from(region.len).unwrap()];
             let key = loop {
                 match endpoint.write(to, &region, 0, buf) {
                     Ok(key) => break key,

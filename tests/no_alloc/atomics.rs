@@ -30,7 +30,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     scope(|s| {
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
-        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(16) }, seal)?;
         let counters = [counter(&domain)?, counter(&domain)?];
         let counted_there = match &counters {
             [Some(reads), Some(writes)] if domain.info().caps().contains(Caps::RMA_EVENT) => Some([reads, writes]),

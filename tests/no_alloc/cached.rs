@@ -66,7 +66,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         scope(|s| {
             let domain = s.domain(&domain);
             let av = Av::open_in(&domain, 2, seal)?;
-            let cq: Queue<'_, '_, '_, '_, T> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+            let cq: Queue<'_, '_, '_, '_, T> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(16) }, seal)?;
             let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
             let to_b = av.insert(&b.address()?)?;
             let take = |at: usize| {

@@ -62,7 +62,7 @@ pub fn run<T: Collectives + 'static>(
     scope(|s| {
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, MEMBERS, seal)?;
-        let cq: Cq<'_, T, Buf> = Cq::open_in(&domain, CqAttr::new(16).endpoints(3), seal)?;
+        let cq: Cq<'_, T, Buf> = Cq::open_in(&domain, CqAttr { endpoints: 3, ..CqAttr::new(16) }, seal)?;
         let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?, cq.endpoint(&av)?];
         let mut set = av.set_in(MEMBERS, seal)?;
         for endpoint in &endpoints {

@@ -26,7 +26,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     scope(|s| {
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
-        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(16) }, seal)?;
         let chain = Counter::open_in(&domain, CounterAttr::default(), seal)?;
         let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let to_b = av.insert(&b.address()?)?;

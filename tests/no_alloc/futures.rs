@@ -47,7 +47,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
         // So few that the third post of a round waits for room.
-        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr::new(2).endpoints(2), seal)?;
+        let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(2) }, seal)?;
         let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let to_b = av.insert(&b.address()?)?;
         let taken = seal.taken();

@@ -279,7 +279,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         };
         let taken = seal.taken();
         let endpoints = u16::try_from(MEMBERS).unwrap_or(u16::MAX);
-        let prepared = Prepared::open_in(&domain, MEMBERS, CqAttr::new(32).endpoints(endpoints), seal)?;
+        let prepared = Prepared::open_in(&domain, MEMBERS, CqAttr { endpoints, ..CqAttr::new(32) }, seal)?;
         if seal.taken() < taken + 3 {
             return Err(Failure::Wrong("a group takes its memory from the allocator that it was given"));
         }

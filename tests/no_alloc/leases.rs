@@ -65,7 +65,7 @@ pub fn run<T: Transport + 'static, L: Sharing>(
     scope(|s| {
         let domain = s.domain(&domain);
         let av = Av::open_in(&domain, 2, seal)?;
-        let cq: Queue<'_, '_, T, L> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+        let cq: Queue<'_, '_, T, L> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(16) }, seal)?;
         let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let to_b = av.insert(&b.address()?)?;
         let round = |number: u64| {

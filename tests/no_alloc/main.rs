@@ -234,8 +234,8 @@ fn soft(tally: &mut Tally) {
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
-            tally.transport(&facts, &network.info_requiring(RequiredModes::none().large_contexts()), seal, run);
-            let local = network.info_requiring(RequiredModes::none().local_registration());
+            tally.transport(&facts, &network.info_requiring(RequiredModes::LARGE_CONTEXTS), seal, run);
+            let local = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
             tally.leases("soft, registered", &local, scaled(100_000));
         }
         Err(error) => tally.judge(false, &format!("soft: {error:#}")),

@@ -28,7 +28,7 @@ use crate::seal::Seal;
 use crate::verbs::Verbs;
 
 const PAGE: usize = 4096;
-const QUEUE: CqAttr = CqAttr::new(16).endpoints(1);
+const QUEUE: CqAttr = CqAttr { endpoints: 1, ..CqAttr::new(16) };
 
 /// What is done besides the operations.
 #[derive(Clone, Copy, PartialEq, Eq)]

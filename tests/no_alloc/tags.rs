@@ -123,7 +123,7 @@ impl Rig<'_, '_, '_, '_> {
 
 /// Opens two sides, warms up, and counts.
 pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
-    const QUEUE: CqAttr = CqAttr::new(64).endpoints(1);
+    const QUEUE: CqAttr = CqAttr { endpoints: 1, ..CqAttr::new(64) };
 
     let network = Network::new_in(NetworkAttr::DEFAULT, seal)?;
     scope(|s| {

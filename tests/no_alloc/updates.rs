@@ -25,7 +25,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     scope(|s| {
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
-        let cq: Cq<'_, T, Vec<u8>> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+        let cq: Cq<'_, T, Vec<u8>> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(16) }, seal)?;
         let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);

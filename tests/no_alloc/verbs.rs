@@ -34,8 +34,8 @@ pub trait Verbs<'b> {
 
 /// As a message is sent by the calls with options.
 pub fn send_options(message: Message, data: ImmediateData) -> SendOptions {
-    let options = SendOptions::new().level(CompletionLevel::Transmit);
-    if message.data { options.data(data) } else { options }
+    let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::new() };
+    SendOptions { data: message.data.then_some(data), ..options }
 }
 
 /// An endpoint without connections.

@@ -14,7 +14,7 @@ use loom_async::tokio::{Mode, run};
 use loom_core::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
-use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, Hints, Info, Peer, Source};
+use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, Hints, Info, Peer, Source, WaitObj};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,7 +45,7 @@ struct Pair<T: Transport + 'static> {
 fn pair<T: Transport + 'static>(info: &Info<T>) -> Pair<T> {
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let queues = [(); 2].map(|()| Cq::open(&domain, CqAttr::new(64).with_fd()).unwrap());
+    let queues = [(); 2].map(|()| Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) }).unwrap());
     let [a, b] = queues.each_ref().map(|cq| cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     Pair { drivers: queues.map(|cq| CqDriver::open(&cq, Unclaimed::Drop).unwrap()), a, b, to_b }

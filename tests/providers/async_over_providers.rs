@@ -25,7 +25,7 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
     Access, Av, Binding, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Domain, Endpoint, Errno, Hints,
-    ImmediateData, Info, Mr, Peer, Source, ThePeer, Transport,
+    ImmediateData, Info, Mr, Peer, Source, ThePeer, Transport, WaitObj,
 };
 use loom_deferred::{Deferred, DeferredDriver, Work};
 use loom_fabric::loom_core;
@@ -247,7 +247,7 @@ fn requests_and_ends_of_connections_are_a_stream() {
     let listening = of_connections(Hints { node: Some("127.0.0.1"), listen: true, ..for_tcp.clone() });
     let domain = Domain::open(&listening).unwrap();
     let [server, client] = [(); 2].map(|()| Eq::open(&domain, EqAttr::default()).unwrap());
-    let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(64).endpoints(2 * CLIENTS)).unwrap();
+    let cq = Cq::<_, Bytes>::open(&domain, CqAttr { endpoints: 2 * CLIENTS, ..CqAttr::new(64) }).unwrap();
     let listener = server.listen(&listening).unwrap();
     let address = listener.address().unwrap();
     let connecting = of_connections(Hints { domain: Some(listening.domain()), destination: Some(&address), ..for_tcp });
@@ -334,7 +334,7 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
     const ROUNDS: usize = 3;
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, CLIENTS + 1).unwrap();
-    let cq = match Cq::open(&domain, CqAttr::new(256).with_fd().endpoints(16)) {
+    let cq = match Cq::open(&domain, CqAttr { wait: WaitObj::FD, endpoints: 16, ..CqAttr::new(256) }) {
         Ok(cq) => cq,
         Err(error) => {
             assert!(is_untested() && error == OpenError::Errno(Errno::ENOSYS), "{error:#}");

@@ -7,6 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loom_core::WaitObj;
 use loom_core::av::Av;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
@@ -60,7 +61,7 @@ impl Node {
     fn open(network: &Network<'static>) -> Self {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 4).unwrap();
-        let cq = Cq::open(&domain, CqAttr::new(8).with_fd()).unwrap();
+        let cq = Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) }).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         Node { endpoint, cq, av }
     }

@@ -84,8 +84,8 @@ impl<T: Transport> Raw<'_, T> {
     }
 
     fn target(&self, len: usize) -> RmaTarget {
-        assert!(len as u64 <= self.region.len(), "the region is longer");
-        RmaTarget { to: self.to_b, addr: self.region.base(), key: self.region.key() }
+        assert!(len as u64 <= self.region.len, "the region is longer");
+        RmaTarget { to: self.to_b, addr: self.region.base, key: self.region.key }
     }
 
     #[inline(never)]

@@ -99,7 +99,7 @@ impl<T: Transport> Opened<T> {
         let Memory { buffers, window } = Memory::new(&setup.sizes, setup.ops.contains(&Op::Write));
         let exposed = window.map(|window| Mr::open(domain, window, Access::REMOTE_WRITE)).transpose();
         let exposed = exposed.map_err(Failure::when("registering memory"))?;
-        let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1));
+        let cq = Cq::open(domain, CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) });
         let cq = cq.map_err(Failure::when("opening the completion queue"))?;
         let opening =
             if setup.node.is_some() { "opening the endpoint at the address of --node" } else { "opening the endpoint" };
@@ -114,7 +114,7 @@ impl<T: Transport> Opened<T> {
         let address = self.endpoint.address().map_err(Failure::when("asking for the endpoint's address"))?;
         let len = address.encode(&mut card).map_err(Failure::when("encoding the endpoint's address"))?;
         card.truncate(len);
-        let nothing = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0), Access::empty());
+        let nothing = RemoteRegion { base: RemoteAddr(0), len: 0, key: MemoryKey(0), access: Access::empty() };
         card.extend_from_slice(&self.exposed.as_ref().map_or(nothing, Mr::remote).to_bytes());
         Ok(card)
     }

@@ -22,7 +22,7 @@ const NETWORK: NetworkAttr =
     NetworkAttr { endpoints: 4, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
 /// Longer than `eager_size`.
 const LONGEST: usize = 4096;
-const QUEUE: CqAttr = CqAttr::new(16).endpoints(2);
+const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(16) };
 
 /// Opens the network, verifies and measures every operation, and checks that operations do not allocate.
 pub fn run(out: &mut Output) -> Result<(), Failure> {

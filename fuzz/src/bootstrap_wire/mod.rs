@@ -169,15 +169,16 @@ fn play(step: Step<'_>) {
             soft::address(other_network, place, generation, garbled, by_name);
         }
         Step::Region { base, len, key, offset, part } => {
-            region(RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::REMOTE_READ), offset, part);
+            region(
+                RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key), access: Access::REMOTE_READ },
+                offset,
+                part,
+            );
         }
         Step::RegionBytes(bytes) => {
             let told = RemoteRegion::from_bytes(&bytes);
             let word = |at: usize| (0..8).rev().fold(0, |word, byte| word << 8 | u64::from(bytes[8 * at + byte]));
-            assert_eq!(
-                (told.base().0, told.len(), told.key().0, told.access().bits()),
-                (word(0), word(1), word(2), word(3))
-            );
+            assert_eq!((told.base.0, told.len, told.key.0, told.access.bits()), (word(0), word(1), word(2), word(3)));
             region(told, word(1) / 2, 1);
         }
         Step::Range { first, nodes, services, format } => {
@@ -232,8 +233,13 @@ fn comes_back(addr: &EndpointAddr) {
 /// A part lies within its region, and its address is a number.
 fn region(region: RemoteRegion, offset: u64, len: usize) {
     assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()), region);
-    let fits = u128::from(offset) + len as u128 <= u128::from(region.len());
-    let addr = u64::try_from(u128::from(region.base().0) + u128::from(offset)).ok().filter(|_| fits);
-    let part = addr.map(|addr| RemoteRegion::new(RemoteAddr(addr), len as u64, region.key(), region.access()));
+    let fits = u128::from(offset) + len as u128 <= u128::from(region.len);
+    let addr = u64::try_from(u128::from(region.base.0) + u128::from(offset)).ok().filter(|_| fits);
+    let part = addr.map(|addr| RemoteRegion {
+        base: RemoteAddr(addr),
+        len: len as u64,
+        key: region.key,
+        access: region.access,
+    });
     assert_eq!(region.part(offset, len), part);
 }

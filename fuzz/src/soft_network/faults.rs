@@ -28,44 +28,44 @@ impl Faults {
 
     /// The plan of the endpoints of a place.
     pub fn plan(&self, place: usize, asks: RequiredModes) -> Plan {
-        let mut plan = Plan::new(self.seed.into()).require(asks);
+        let mut plan = Plan { required: asks, ..Plan::new(self.seed.into()) };
         if self.spared >> place & 1 == 1 {
             return plan;
         }
         let often = u32::from(self.often % 24);
         let every = |least: u32| if self.often < 128 { Every::Nth(least + often) } else { Every::About(least + often) };
         if self.refuses() {
-            plan = plan.refuse(every(2));
+            plan.refuse = every(2);
         }
         if self.delays() {
-            plan = plan.delay(self.polls());
+            plan.delay = self.polls();
         }
         if self.reorders() {
-            plan = plan.reorder(self.polls());
+            plan.reorder = self.polls();
         }
         if self.fails() {
-            plan = plan.fail(every(1));
+            plan.fail = every(1);
         }
         if self.loses() {
-            plan = plan.lose(every(1));
+            plan.lose = every(1);
         }
         if self.overruns() {
-            plan = plan.overrun(every(1));
+            plan.overrun = every(1);
         }
         if self.kills() {
-            plan = plan.kill(every(1));
+            plan.kill = every(1);
         }
         for (_, caps) in CAPS.into_iter().enumerate().filter(|(bit, _)| self.lacks(*bit)) {
-            plan = plan.without(caps);
+            plan.without |= caps;
         }
         if self.lacks(5) {
-            plan = plan.unordered();
+            plan.unordered = true;
         }
         if self.lacks(6) {
-            plan = plan.narrow_data();
+            plan.narrow_data = true;
         }
         if self.lacks(7) {
-            plan = plan.one_range();
+            plan.one_range = true;
         }
         plan
     }

@@ -77,7 +77,8 @@ pub fn soft_network(data: &[u8]) -> usize {
     let mut played = 0;
     {
         let attr = CqAttr::new(DEPTH);
-        let queues = [attr, attr.separate()].map(|attr| Queue::open(&domain, attr).expect("the sizes are small"));
+        let queues = [attr, CqAttr { separate: true, ..attr }]
+            .map(|attr| Queue::open(&domain, attr).expect("the sizes are small"));
         let around = Around { domain: &domain, av: &av, infos: &infos, counters: &counters };
         let mut world = World::new(queues, around, faults, matches!(asked, Asked::Prefixes));
         if faults.lanes() > 0 && !faults.any() && matches!(asked, Asked::Nothing) {

@@ -24,9 +24,9 @@ pub enum Asked {
 impl Asked {
     pub fn asks(self) -> RequiredModes {
         match self {
-            Asked::Nothing => RequiredModes::none(),
-            Asked::Prefixes => RequiredModes::none().prefixes().large_contexts(),
-            Asked::Contexts => RequiredModes::none().contexts(),
+            Asked::Nothing => RequiredModes::empty(),
+            Asked::Prefixes => RequiredModes::PREFIXES | RequiredModes::LARGE_CONTEXTS,
+            Asked::Contexts => RequiredModes::CONTEXTS,
         }
     }
 }

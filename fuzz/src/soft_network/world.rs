@@ -209,7 +209,8 @@ impl<'w> World<'w> {
 
         let buf = cut.map_or_else(|| Memory::new(&bytes), |cut| Memory::in_two(&bytes, usize::from(cut) % (len + 1)));
         let buffer = buf.id;
-        let options = immediate.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
+        let options =
+            immediate.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
         let result = match (tag, immediate, cut) {
             (None, _, Some(_)) => endpoint.send_with(peer, options, buf),
             (Some(tag), _, Some(_)) => endpoint.tagged_send_with(peer, Tag(tag), options, buf),

@@ -84,7 +84,7 @@ impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connect
         let endpoints = u16::try_from(places + SPARE).map_err(|_| OpenError::Size)?;
         let eq = Eq::open_in(domain, EqAttr::default(), alloc.clone())?;
         let listener = eq.listen(domain.info())?;
-        let cq = Cq::open_in(domain, queue.into().endpoints(endpoints), alloc.clone())?;
+        let cq = Cq::open_in(domain, CqAttr { endpoints, ..queue.into() }, alloc.clone())?;
         let place = |_| Place {
             pending: RefCell::default(),
             address: RefCell::default(),
@@ -351,7 +351,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                 None
             }
             EqEvent::Shutdown(event) => self.ends(group, |id| event.is_of(id), Errno::ENOTCONN),
-            EqEvent::Failed(failure) => self.ends(group, |id| failure.is_of(id), failure.errno()),
+            EqEvent::Failed(failure) => self.ends(group, |id| failure.is_of(id), failure.fault.errno),
             _ => None,
         }
     }

@@ -39,7 +39,7 @@ impl PeerRegion {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
     pub const fn len(&self) -> u64 {
-        self.region.len()
+        self.region.len
     }
 
     /// Part of the region, in bytes from its start. `None` if the range exceeds the region.
@@ -48,9 +48,9 @@ impl PeerRegion {
     /// # use loom_core::RemoteRegion;
     /// # use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
     /// # use loom_group::{PeerIndex, PeerRegion};
-    /// let whole = PeerRegion::new(PeerIndex(3), RemoteRegion::new(RemoteAddr(4096), 100, MemoryKey(7), Access::REMOTE_READ));
+    /// let whole = PeerRegion::new(PeerIndex(3), RemoteRegion { base: RemoteAddr(4096), len: 100, key: MemoryKey(7), access: Access::REMOTE_READ });
     /// let part = whole.slice(10..30).expect("it lies within");
-    /// assert_eq!((part.len(), part.region().base()), (20, RemoteAddr(4106)));
+    /// assert_eq!((part.len(), part.region().base), (20, RemoteAddr(4106)));
     /// assert!(part.slice(..21).is_none());
     /// assert!(whole.slice(90..).is_some_and(|end| end.len() == 10));
     /// ```
@@ -70,8 +70,8 @@ impl PeerRegion {
             return None;
         }
         let len = end.checked_sub(begin)?;
-        let base = self.region.base().checked_add(begin)?;
-        let region = RemoteRegion::new(base, len, self.region.key(), self.region.access());
+        let base = self.region.base.checked_add(begin)?;
+        let region = RemoteRegion { base, len, key: self.region.key, access: self.region.access };
         Some(PeerRegion { peer: self.peer, region })
     }
 }

@@ -20,7 +20,8 @@ const LOOKS: u64 = 10_000;
 
 const BUSY: u32 = 256;
 
-pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0), Access::empty());
+pub(crate) const NOWHERE: RemoteRegion =
+    RemoteRegion { base: RemoteAddr(0), len: 0, key: MemoryKey(0), access: Access::empty() };
 
 /// Number of a request: the index of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

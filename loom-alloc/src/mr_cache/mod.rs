@@ -52,7 +52,7 @@
 //! # static GREETING: [u8; 5] = *b"hello";
 //! # let network = Network::new(NetworkAttr::default())?;
 //! # // Like hardware, the network refuses unregistered buffers.
-//! # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+//! # let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 //! # let av = Av::open(&domain, 2)?;
 //! # let mut room = [0; 5];
 //!

@@ -207,7 +207,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
     #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn key(&self) -> MemoryKey {
-        self.remote().key()
+        self.remote().key
     }
 
     /// Local descriptor of the region.

@@ -61,7 +61,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// # use loom_core::{Av, Domain, Source};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # // Like hardware, the network refuses unregistered buffers.
-/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// # let av = Av::open(&domain, 1)?;
 ///
 /// let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global)?;

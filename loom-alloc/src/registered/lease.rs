@@ -46,7 +46,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// # use loom_core::{Av, Domain};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # // Like hardware, the network refuses unregistered buffers.
-/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// # let av = Av::open(&domain, 1)?;
 ///
 /// let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), Global)?;

@@ -6,7 +6,6 @@ mod attr;
 mod insert;
 mod removed;
 
-use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -19,8 +18,9 @@ use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
 use crate::storage::array;
-use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::{Scalable, Transport};
+use crate::util::debug::debug_struct;
 use crate::util::log::note;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
@@ -312,7 +312,7 @@ impl<T: Transport> Av<'_, T> {
     /// [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`]
     #[doc(alias = "fi_rx_addr")]
     #[inline]
-    pub fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
+    pub(crate) fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
         let addr = self.fabric_addr(to.peer()).ok_or(PostError::UnknownPeer)?;
         let beyond = PostError::BeyondContexts { limit: 1 << self.body.rx_ctx_bits };
         addr.rx_context(to.index(), self.body.rx_ctx_bits).ok_or(beyond)
@@ -371,13 +371,8 @@ impl Iterator for FabricAddrs<'_> {
 
 impl<T: Transport> CrossesThreads for AvInner<T> where Self: Send + Sync {}
 
-// SAFETY: a `HandleBlock` begins with its head.
-unsafe impl<T: Transport> Object for AvInner<T> {
+impl<T: Transport> Object for AvInner<T> {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         self.domain.is_here()
@@ -441,8 +436,4 @@ impl<'m, T: Scalable> Av<'m, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Av<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Av").field("bound", &self.body.is_bound()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] Av['_, T], |it| bound: it.body.is_bound());

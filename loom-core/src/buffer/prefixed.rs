@@ -17,7 +17,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # use loom_core::{Domain, soft::{Network, NetworkAttr, RequiredModes}};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes()))?;
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES))?;
 /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 /// // Buffers without room for the prefix are refused here.
 /// let room = domain.attributes().endpoint.msg_prefix_size;
@@ -35,20 +35,16 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "FI_MSG_PREFIX")]
 pub struct Prefixed<B> {
-    buf: B,
-    room: usize,
+    /// The buffer, including the prefix.
+    pub buf: B,
+    /// Number of bytes reserved for the provider.
+    pub room: usize,
 }
 
 impl<B> Prefixed<B> {
     /// Reserves the first `room` bytes of a buffer for the provider.
     pub const fn new(buf: B, room: usize) -> Self {
         Prefixed { buf, room }
-    }
-
-    /// Number of bytes reserved for the provider.
-    #[must_use]
-    pub const fn room(&self) -> usize {
-        self.room
     }
 
     /// The message.
@@ -67,11 +63,6 @@ impl<B> Prefixed<B> {
         B: AsMut<[u8]>,
     {
         self.buf.as_mut().get_mut(self.room..).unwrap_or(&mut [])
-    }
-
-    /// Returns the buffer, including the prefix.
-    pub fn into_inner(self) -> B {
-        self.buf
     }
 }
 
@@ -95,7 +86,7 @@ mod tests {
         let mut bytes = *b"....message";
         let start = bytes.as_mut_ptr();
         let mut buf = Prefixed::new(&mut bytes[..], 4);
-        assert_eq!((buf.bytes(), buf.room()), (&b"message"[..], 4));
+        assert_eq!((buf.bytes(), buf.room), (&b"message"[..], 4));
         assert_eq!(buf.bytes_mut(), b"message");
         let lent = buf.lend();
         assert_eq!((lent.ptr().as_ptr(), lent.len(), lent.headroom()), (start.wrapping_add(4), 7, 4));
@@ -106,7 +97,7 @@ mod tests {
         }
         assert!(lent.with_prefix(5).is_none());
         assert_eq!((lent.whole().ptr().as_ptr(), lent.whole().len()), (start, 11));
-        assert_eq!(buf.into_inner().len(), 11);
+        assert_eq!(buf.buf.len(), 11);
     }
 
     #[test]

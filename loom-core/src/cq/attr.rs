@@ -21,7 +21,7 @@ use crate::vocabulary::WaitObj;
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// // 64 operations in flight, two endpoints, and a provider queue for each direction.
-/// let attr = CqAttr::new(64).endpoints(2).separate();
+/// let attr = CqAttr { endpoints: 2, separate: true, ..CqAttr::new(64) };
 /// // The queue takes this memory from its allocator.
 /// assert!(attr.layout::<Soft<'_>, Vec<u8>, Global>()?.size() > 64 * size_of::<Vec<u8>>());
 /// let cq = Cq::open(&domain, attr)?;
@@ -46,11 +46,30 @@ pub struct CqAttr {
     /// Opens separate provider queues for transmits and receives, to poll each alone.
     #[cfg_attr(feature = "serde", serde(default))]
     pub separate: bool,
-    /// Wait object to sleep on. Only [`WaitObj::NONE`] works over `shm`, and over the software
-    /// transport without the feature `std`, on non-Unix systems and in a strict network.
+    /// Wait object to sleep on, with one provider queue for both directions. [`WaitObj::FD`] for
+    /// [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::wait_fd`](super::Cq::wait_fd). Only
+    /// [`WaitObj::NONE`] works over `shm`, and over the software transport without the feature
+    /// `std`, on non-Unix systems and in a strict network.
+    ///
+    /// ```
+    /// use loom_core::{Cq, CqAttr, Errno, OpenError, WaitObj, allocator_api2::alloc::Global};
+    ///
+    /// # fixture::domain!(network, domain);
+    /// let attr = CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) };
+    /// match Cq::<_, Vec<u8>>::open_in(&domain, attr, Global) {
+    ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),
+    ///     // There is nothing to sleep on: over `shm`, and in a strict network.
+    ///     Err(error) => assert_eq!(error, OpenError::Errno(Errno::ENOSYS)),
+    /// }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "wait_obj")]
     #[cfg_attr(feature = "serde", serde(default))]
     pub wait: WaitObj,
+    /// Opens the queue without the wait object if the provider lacks it
+    /// ([`Cq::wait_obj`](super::Cq::wait_obj)).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub wait_is_optional: bool,
     /// Allows claims
     /// ([`Endpoint::tagged_peek_claim`](crate::endpoint::Endpoint::tagged_peek_claim)) also where
     /// the provider keeps them in operation contexts (`struct fi_context`).
@@ -62,53 +81,12 @@ impl CqAttr {
     /// Options for `depth` operations in flight, 16 endpoints and one provider queue.
     #[must_use]
     pub const fn new(depth: usize) -> Self {
-        CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
+        CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, wait_is_optional: false, claims: false }
     }
 
     #[cfg(feature = "serde")]
     const fn default_endpoints() -> u16 {
         Self::new(1).endpoints
-    }
-
-    /// Requests one provider queue per direction.
-    #[must_use]
-    pub const fn separate(mut self) -> Self {
-        self.separate = true;
-        self
-    }
-
-    /// Allows claims over every provider that supports them.
-    #[must_use]
-    pub const fn with_claims(mut self) -> Self {
-        self.claims = true;
-        self
-    }
-
-    /// Requests one provider queue with a file descriptor, for
-    /// [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::wait_fd`](super::Cq::wait_fd).
-    ///
-    /// ```
-    /// use loom_core::{Cq, CqAttr, Errno, OpenError, allocator_api2::alloc::Global};
-    ///
-    /// # fixture::domain!(network, domain);
-    /// match Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global) {
-    ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),
-    ///     // There is nothing to sleep on: over `shm`, and in a strict network.
-    ///     Err(error) => assert_eq!(error, OpenError::Errno(Errno::ENOSYS)),
-    /// }
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    #[must_use]
-    pub const fn with_fd(mut self) -> Self {
-        self.wait = WaitObj::FD;
-        self
-    }
-
-    /// Sets the maximum number of endpoints.
-    #[must_use]
-    pub const fn endpoints(mut self, endpoints: u16) -> Self {
-        self.endpoints = endpoints;
-        self
     }
 
     pub(super) const fn events(&self) -> usize {

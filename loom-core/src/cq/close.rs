@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::domain::DomainInner;
 use crate::domain::scope_registry::{Node, ScopeRef};
 use crate::engine::op_table::{Kind, OpKey, Posted};
-use crate::storage::handle::{Ended, HandleBlock, Head, Object};
+use crate::storage::handle::{Ended, HandleBlock, Head, Object, Placed};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::util::abort::OnFailedClose;
 use crate::util::log::note;
@@ -320,14 +320,16 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 }
 
-// SAFETY: `place_of` returns the place that the head begins.
-unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
-    const ONE_THREAD: bool = true;
-
+// SAFETY: a place begins with its head, and `place_of` adds the number of slots.
+unsafe impl<T: Transport, B: Buffer> Placed for CqInner<T, B> {
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         // SAFETY: the caller guarantees a head of this type.
         unsafe { Self::place_of(head) }
     }
+}
+
+impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
+    const ONE_THREAD: bool = true;
 
     fn is_here(&self) -> bool {
         self.domain.is_here()

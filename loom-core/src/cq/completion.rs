@@ -34,8 +34,10 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 /// ```
 #[derive(Clone, Copy)]
 pub struct RemoteEvent {
-    flags: CompletionFlags,
-    len: usize,
+    /// Kind of operation.
+    pub flags: CompletionFlags,
+    /// Bytes written, or zero if the provider does not report them.
+    pub len: usize,
     data: ImmediateData,
     source: FabricAddr,
 }
@@ -43,19 +45,6 @@ pub struct RemoteEvent {
 impl RemoteEvent {
     pub(crate) const fn of(event: &Event) -> Self {
         RemoteEvent { flags: event.flags, len: event.len, data: event.data, source: event.source }
-    }
-
-    /// Bytes written, or zero if the provider does not report them.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
-    pub const fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Kind of operation.
-    #[must_use]
-    pub const fn flags(&self) -> CompletionFlags {
-        self.flags
     }
 
     /// Immediate data of the peer.

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "keeps and closes a raw handle that was written when the endpoint was opened")]
 
 use core::cell::{Cell, RefCell, UnsafeCell};
-use core::fmt;
 use core::mem::MaybeUninit;
 
 use heapless::Vec;
@@ -13,6 +12,7 @@ use crate::engine::op_table::Posted;
 use crate::storage::handle::Bond;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::util::count::Count;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
 #[derive(Default)]
@@ -260,8 +260,4 @@ impl<T: Transport> EndpointSlot<T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for EndpointSlot<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointSlot").field("open", &(self.state.get() == SlotState::Open)).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] EndpointSlot[T], |it| open: it.state.get() == SlotState::Open);

@@ -18,7 +18,6 @@ mod sleep;
 mod wait;
 
 use core::cell::{Cell, RefCell};
-use core::fmt;
 use core::ptr::NonNull;
 
 use heapless::Deque;
@@ -42,6 +41,7 @@ use crate::info::Info;
 use crate::storage::handle::Handle;
 use crate::transport::Transport;
 use crate::util::abort::OnFailedClose;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::WaitObj;
 
 /// Number of peer events for which a queue has room.
@@ -237,8 +237,4 @@ impl<T: Transport, B: Buffer> PartialEq for Cq<'_, T, B> {
 
 impl<T: Transport, B: Buffer> Eq for Cq<'_, T, B> {}
 
-impl<T: Transport, B: Buffer> fmt::Debug for Cq<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cq").field("ops", &self.ops()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] Cq['_, T, B], |it| ops: it.ops());

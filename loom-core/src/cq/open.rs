@@ -80,9 +80,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         B: 'm,
     {
         let attr = attr.into();
-        if attr.separate && attr.wait != WaitObj::NONE {
-            return Err(Errno::EINVAL.into());
-        }
+        let wait = match attr.wait {
+            _ if attr.separate && attr.wait_is_optional => WaitObj::NONE,
+            WaitObj::NONE => WaitObj::NONE,
+            _ if attr.separate => return Err(Errno::EINVAL.into()),
+            wait => wait,
+        };
         let parts = attr.parts::<T, B, A>()?;
         let attributes = domain.attributes();
         let asked = !domain.info().contexts().is_empty();
@@ -99,13 +102,20 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             unsafe { block.at(part) }
         };
 
-        // SAFETY: the domain is open (H1). The memory has the transport's layout, and stays until
-        // the queue is closed (M1).
-        let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.tx)) }?;
-        let rx = if attr.separate {
+        let open = |wait, part| {
             // SAFETY: the domain is open (H1). The memory has the transport's layout, and stays
             // until the queue is closed (M1).
-            match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.rx)) } {
+            unsafe { T::cq_open(domain.raw(), events, with_source, wait, at(part)) }
+        };
+        let (tx, wait) = match open(wait, parts.tx) {
+            // Errors of providers without wait objects. Other causes fail again.
+            Err(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL) if attr.wait_is_optional => {
+                (open(WaitObj::NONE, parts.tx)?, WaitObj::NONE)
+            }
+            opened => (opened?, wait),
+        };
+        let rx = if attr.separate {
+            match open(wait, parts.rx) {
                 Ok(rx) => Some(rx),
                 Err(errno) => {
                     // SAFETY: opened above (H1), and not used again (H3).
@@ -153,7 +163,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         set!(endpoint_slots, NonNull::slice_from_raw_parts(endpoint_slots, attr.endpoints.into()));
         set!(unmatched, RefCell::new(Deque::new()));
         set!(turn, Cell::new(false));
-        set!(wait, attr.wait);
+        set!(wait, wait);
         set!(signalled, Signalled::not_yet());
         set!(has_signallers, Cell::new(false));
         // SAFETY: the place lies in the block.
@@ -177,55 +187,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             attr.depth,
             attr.endpoints,
             *domain.body,
-            attr.wait
+            wait
         );
         Ok(Cq { body, lives: PhantomData })
-    }
-
-    /// [`Cq::open_in`] with a file descriptor to sleep on, if the transport supports it and without
-    /// [`CqAttr::separate`]. [`wait_obj`](Self::wait_obj) reports the result.
-    ///
-    /// # Errors
-    /// Those of [`Cq::open_in`].
-    pub fn open_waitable_in<A: Allocator + Clone + Send + 'm>(
-        domain: &Domain<'m, T>,
-        attr: impl Into<CqAttr>,
-        alloc: A,
-    ) -> Result<Self, OpenError>
-    where
-        B: 'm,
-    {
-        let attr = attr.into();
-        match Self::open_in(domain, attr.with_fd(), alloc.clone()) {
-            // Errors of providers without wait objects. Other causes fail again.
-            Err(OpenError::Errno(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
-                Self::open_in(domain, CqAttr { wait: WaitObj::NONE, ..attr }, alloc)
-            }
-            opened => opened,
-        }
-    }
-
-    /// [`Cq::open_waitable_in`] with the global allocator.
-    ///
-    /// ```
-    /// use std::time::{Duration, Instant};
-    /// use loom_core::Cq;
-    ///
-    /// # fixture::domain!(network, domain);
-    /// let cq = Cq::<_, Vec<u8>>::open_waitable(&domain, 64)?;
-    /// // Sleeps. Over `shm`, for example, it polls.
-    /// assert!(cq.poll_until(Instant::now() + Duration::from_millis(1))?.is_none());
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`Cq::open_in`].
-    #[cfg(feature = "std")]
-    pub fn open_waitable(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
-    where
-        B: 'm,
-    {
-        Self::open_waitable_in(domain, attr, allocator_api2::alloc::Global)
     }
 
     /// [`WaitObj::FD`] if threads can sleep on a descriptor, [`WaitObj::NONE`] if the queue is
@@ -237,6 +201,20 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// A queue with a descriptor where the transport has one:
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use loom_core::{Cq, CqAttr, WaitObj};
+    ///
+    /// # fixture::domain!(network, domain);
+    /// let attr = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(64) };
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, attr)?;
+    /// // Sleeps. Over `shm`, for example, it polls.
+    /// assert!(cq.poll_until(Instant::now() + Duration::from_millis(1))?.is_none());
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

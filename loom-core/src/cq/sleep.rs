@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "asks the transport about an open queue")]
 
 use core::ffi::c_int;
-use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
@@ -11,6 +10,7 @@ use super::{Completion, Cq, CqError};
 use crate::buffer::Buffer;
 use crate::deadline::Deadline;
 use crate::transport::{Signals, Transport};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Errno, WaitObj};
 
 /// Maximum sleep in milliseconds: most libfabric providers lose a signal that arrives as a sleep
@@ -24,16 +24,16 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// A completion may not come after a transient error of a post: use [`post`](Self::post) or
     /// [`retry`](Self::retry). Requires a wait object
-    /// ([`CqAttr::with_fd`](super::CqAttr::with_fd)).
+    /// ([`CqAttr::wait`](super::CqAttr::wait)).
     ///
     /// ```
     /// use core::time::Duration;
-    /// use loom_core::{Av, Completion, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global};
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Forever, Source, WaitObj, allocator_api2::alloc::Global};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
     /// // Some transports have no descriptor to sleep on.
-    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
     /// # let bob = cq.endpoint(&av)?;
     /// # let to_bob = av.insert(&bob.address()?)?;
     ///     bob.recv(Source::Any, vec![0; 5])?;
@@ -77,11 +77,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    /// use loom_core::{Av, Completion, Cq, Forever, Source};
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Forever, Source, WaitObj};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
-    /// let cq = Cq::open_waitable(&domain, 16)?;
+    /// let attr = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(16) };
+    /// let cq = Cq::open(&domain, attr)?;
     /// # let bob = cq.endpoint(&av)?;
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// bob.recv(Source::Any, vec![0; 5])?;
@@ -142,12 +143,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// completion. [`poll_for`](Self::poll_for) then polls once per millisecond.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global};
+    /// use loom_core::{Av, Cq, CqAttr, Forever, Source, WaitObj, allocator_api2::alloc::Global};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
     /// // Some transports have no descriptor to sleep on.
-    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
     /// # let bob = cq.endpoint(&av)?;
     /// # let to_bob = av.insert(&bob.address()?)?;
     ///     bob.recv(Source::Any, vec![0; 5])?;
@@ -218,11 +219,11 @@ impl Signalled {
 ///
 /// ```
 /// use core::time::Duration;
-/// use loom_core::{Cq, CqAttr, allocator_api2::alloc::Global};
+/// use loom_core::{Cq, CqAttr, WaitObj, allocator_api2::alloc::Global};
 ///
 /// # fixture::domain!(network, domain);
 /// // Some transports have no descriptor to sleep on.
-/// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+/// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
 ///     let signaller = cq.signaller()?;
 ///     std::thread::scope(|threads| {
 ///         threads.spawn(move || signaller.signal());
@@ -260,11 +261,7 @@ impl<T: Signals> Signaller<'_, T> {
     }
 }
 
-impl<T: Signals> fmt::Debug for Signaller<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signaller").field("signalled", self.signalled).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Signals] Signaller['_, T], |it| signalled: it.signalled);
 
 impl<T: Signals, B: Buffer> Cq<'_, T, B> {
     /// Returns a handle with which other threads wake this thread from sleeping on the queue. Over

@@ -20,8 +20,9 @@ pub use self::scope::{Scope, scope};
 use self::scope_registry::ScopeRef;
 use crate::error::OpenError;
 use crate::info::Info;
-use crate::storage::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::util::log::{self, note};
 use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode, OpFlags};
 
@@ -372,13 +373,8 @@ impl<T: Transport> DomainInner<T> {
 
 impl<T: Transport> CrossesThreads for DomainInner<T> where Self: Send + Sync {}
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for DomainInner<T> {
+impl<T: Transport> Object for DomainInner<T> {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         T::is_here(&self.raw)
@@ -421,8 +417,4 @@ impl<T: Transport> Clone for Domain<'_, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Domain<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Domain").field("info", self.info()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] Domain['_, T], |it| info: it.info());

@@ -1,7 +1,6 @@
 //! [`AwaitedArrivals`]: immediate data that is counted, and awaited.
 
 use core::cell::Cell;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -14,6 +13,7 @@ use super::wait_list::{for_each, store};
 use crate::engine::arrivals::{ArrivalKey, Arrivals};
 use crate::error::{CqError, OpenError};
 use crate::storage::Array;
+use crate::util::debug::debug_struct;
 
 /// Counts arrivals of immediate data ([`Arrivals`]), and wakes their waiters.
 ///
@@ -174,15 +174,6 @@ impl<A: Allocator> Drop for ReachedArrivals<'_, A> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for AwaitedArrivals<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AwaitedArrivals").field("waiters", &self.wakers.len()).finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] AwaitedArrivals[A], |it| waiters: it.wakers.len());
 
-impl<A: Allocator> fmt::Debug for ReachedArrivals<'_, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ReachedArrivals { value, threshold, .. } = self;
-        f.debug_struct("ReachedArrivals").field("value", value).field("threshold", threshold).finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] ReachedArrivals['_, A], |it| value: it.value, threshold: it.threshold);

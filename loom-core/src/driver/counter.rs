@@ -4,10 +4,8 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
@@ -16,8 +14,9 @@ use super::Drive;
 use super::wait_list::{WaitList, Waiter, store};
 use crate::counter::Counter;
 use crate::error::{CqError, OpenError};
-use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 /// Reads a counter while futures wait for it, and wakes those with reached thresholds.
 ///
@@ -191,17 +190,8 @@ impl<T: Transport> Future for Reached<'_, T> {
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for CounterDriverInner<'_, T> {
+impl<T: Transport> Object for CounterDriverInner<'_, T> {
     const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
-
-    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        Ended::Free
-    }
 }
 
 impl<T: Transport> Clone for CounterDriver<'_, T> {
@@ -210,14 +200,6 @@ impl<T: Transport> Clone for CounterDriver<'_, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for CounterDriver<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CounterDriver").field("waiting", &self.body.waiting).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] CounterDriver['_, T], |it| waiting: it.body.waiting);
 
-impl<T: Transport> fmt::Debug for Reached<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reached").field("threshold", &self.threshold).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] Reached['_, T], |it| threshold: it.threshold);

@@ -4,7 +4,6 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -17,8 +16,9 @@ use crate::cq::{Cq, CqError, Kept, Next};
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
 use crate::storage::block_slice::{BlockSlice, Part};
-use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::Errno;
 
 pub(super) const FOR_PROVIDER: u64 = 0;
@@ -486,13 +486,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Transport, B: Buffer> Object for CqDriverInner<'_, T, B> {
+impl<T: Transport, B: Buffer> Object for CqDriverInner<'_, T, B> {
     const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
         // SAFETY: the caller guarantees a valid object.
@@ -509,9 +504,4 @@ impl<T: Transport, B: Buffer> Clone for CqDriver<'_, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> fmt::Debug for CqDriver<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = &*self.body;
-        f.debug_struct("CqDriver").field("cq", &inner.cq).field("failed", &inner.failed.get()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] CqDriver['_, T, B], |it| cq: it.body.cq, failed: it.body.failed.get());

@@ -4,10 +4,8 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
-use core::ptr::NonNull;
 use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
@@ -21,9 +19,10 @@ use crate::endpoint::{
 use crate::eq::{EndpointId, Eq, EqEvent, Failure, Moment};
 use crate::error::{CqError, OpenError, Rejected};
 use crate::storage::block_slice::{BlockSlice, Part};
-use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
 /// The event that reports the failure, if any.
@@ -158,7 +157,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         async move {
             // Events from before a connect belong to an earlier endpoint with this address.
             driver.turn(driver.body.room());
-            driver.body.leave_to_others(endpoint.fid(), |_| true);
+            driver.body.leave_to_others(endpoint.id().fid, |_| true);
             // Connects in the poll that begins to wait: `next_event` takes events without a waiting
             // future.
             let connecting = endpoint.connect(&to, &data?);
@@ -282,10 +281,10 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
-        EqEvent::Connected(event) => Some(event.endpoint()),
-        EqEvent::Shutdown(event) => Some(event.endpoint()),
-        EqEvent::Failed(failure) => Some(failure.object()),
-        EqEvent::Joined(event) => Some(event.group()),
+        EqEvent::Connected(event) => Some(event.endpoint),
+        EqEvent::Shutdown(event) => Some(event.endpoint),
+        EqEvent::Failed(failure) => Some(failure.fault.object),
+        EqEvent::Joined(event) => Some(event.group),
         _ => None,
     }
 }
@@ -324,7 +323,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
-        kept.about.is_some_and(|object| self.about.has(object.addr()))
+        kept.about.is_some_and(|object| self.about.has(object.0))
     }
 
     fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
@@ -377,8 +376,8 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
                     let about = object_of(&event);
                     place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
-                    match about.filter(|object| inner.about.has(object.addr())) {
-                        Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
+                    match about.filter(|object| inner.about.has(object.0)) {
+                        Some(object) => inner.about.tell_where(|goal| goal == object.0),
                         None => inner.others.tell_one(),
                     }
                 }
@@ -422,7 +421,7 @@ impl<'m, T: Connected> Future for About<'m, T> {
             }
             if !waits {
                 // SAFETY: the future's handle keeps the driver's block with the list.
-                unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
+                unsafe { waiter.wait_in(&inner.about, this.object.0, cx.waker()) };
             }
         }
         Poll::Pending
@@ -499,17 +498,8 @@ impl<T: Connected> Drop for NextEqEvent<'_, T> {
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Connected> Object for EqDriverInner<'_, T> {
+impl<T: Connected> Object for EqDriverInner<'_, T> {
     const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
-
-    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        Ended::Free
-    }
 }
 
 impl<T: Connected> Clone for EqDriver<'_, T> {
@@ -518,15 +508,6 @@ impl<T: Connected> Clone for EqDriver<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for EqDriver<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = &*self.body;
-        f.debug_struct("EqDriver").field("events", &inner.len.get()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] EqDriver['_, T], |it| events: it.body.len.get());
 
-impl<T: Connected> fmt::Debug for NextEqEvent<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NextEqEvent").field("driver", &self.driver).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] NextEqEvent['_, T], |it| driver: it.driver);

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "projects pins")]
 
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -13,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::cq::{Completion, CqError};
 use crate::engine::op_table::Done;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 struct Place<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
@@ -195,14 +195,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> fmt::Debug for NextEvent<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NextEvent").field("place", &self.0.waiter).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] NextEvent['_, T, B], |it| place: it.0.waiter);
 
-impl<T: Transport, B: Buffer> fmt::Debug for NextUnclaimed<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NextUnclaimed").field("place", &self.0.waiter).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] NextUnclaimed['_, T, B], |it| place: it.0.waiter);

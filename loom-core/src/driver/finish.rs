@@ -1,6 +1,5 @@
 //! [`Finish`], [`FinishValue`] and [`FinishPeek`]: futures of one operation.
 
-use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -12,6 +11,7 @@ use crate::cq::CqError;
 use crate::endpoint::Endpoint;
 use crate::engine::op_table::{Done, Fetched, OpKey, Peek};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::Errno;
 
 struct Waiting<'m, T: Transport, B: Buffer> {
@@ -110,7 +110,7 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// continues, and its result is dropped.
 ///
 /// ```
-/// use loom_core::{Access, Caps, Cq, Mr, atomic::FetchOp};
+/// use loom_core::{Access, Caps, Mr, atomic::FetchOp};
 ///
 /// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob; Caps::MSG | Caps::RMA | Caps::ATOMIC);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
@@ -224,14 +224,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     }
 }
 
-macro_rules! debug_futures {
-    ($($name:ident)*) => {$(
-        impl<T: Transport, B: Buffer> fmt::Debug for $name<'_, T, B> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).field("wait", &self.0.wait).finish_non_exhaustive()
-            }
-        }
-    )*};
-}
-
-debug_futures! { Finish FinishValue FinishPeek }
+debug_struct!([T: Transport, B: Buffer] Finish['_, T, B], |it| wait: it.0.wait);
+debug_struct!([T: Transport, B: Buffer] FinishValue['_, T, B], |it| wait: it.0.wait);
+debug_struct!([T: Transport, B: Buffer] FinishPeek['_, T, B], |it| wait: it.0.wait);

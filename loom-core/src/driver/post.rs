@@ -16,6 +16,7 @@ use crate::cq::CqError;
 use crate::engine::op_table::{Done, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
     driver: CqDriver<'m, T, B>,
@@ -407,20 +408,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer, P> fmt::Debug for Post<'_, T, B, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Post").field("place", &self.place.waiter).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer, P] Post['_, T, B, P], |it| place: it.place.waiter);
 
-impl<T: Transport, B: Buffer, P> fmt::Debug for Retry<'_, T, B, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retry").field("place", &self.place.waiter).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer, P] Retry['_, T, B, P], |it| place: it.place.waiter);
 
-impl<T: Transport, B: Buffer, P> fmt::Debug for Run<'_, T, B, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("key", &self.key()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer, P] Run['_, T, B, P], |it| key: it.key());

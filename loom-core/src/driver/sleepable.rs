@@ -27,6 +27,7 @@ use crate::transport::{Connected, Transport};
 /// ```
 /// use core::{ffi::c_int, task::Waker};
 /// use loom_core::{CqError, driver::Sleepable};
+///
 /// /// Sleeps if no task is ready. `poll` returns once a descriptor is readable or `waker` is woken.
 /// fn idle(driver: &impl Sleepable, waker: &Waker, poll: impl FnOnce(&[c_int])) -> Result<(), CqError> {
 ///     let mut fds = Vec::new();

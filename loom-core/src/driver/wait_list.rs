@@ -4,12 +4,12 @@
 #![allow(unsafe_code, reason = "a list through pinned places")]
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::NonNull;
 use core::task::Waker;
 
+use crate::util::debug::debug_struct;
 use heapless::Vec;
 
 const WAKERS_PER_BATCH: usize = 16;
@@ -194,11 +194,7 @@ impl Drop for WaitList {
     }
 }
 
-impl fmt::Debug for WaitList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitList").field("len", &self.iter().count()).finish_non_exhaustive()
-    }
-}
+debug_struct!(WaitList, |it| len: it.iter().count());
 
 impl Waiter {
     #[inline(always)]
@@ -275,11 +271,7 @@ impl Drop for Waiter {
     }
 }
 
-impl fmt::Debug for Waiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiter").field("told", &self.told.get()).finish_non_exhaustive()
-    }
-}
+debug_struct!(Waiter, |it| told: it.told.get());
 
 /// Stores a waker. Runs user code, which may wake the stored waker: check the condition after this.
 /// A waker that user code stores meanwhile stays, because the caller's wait has then ended.

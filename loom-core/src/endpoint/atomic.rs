@@ -521,8 +521,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let (atomic, limits) = (op.op().atomic(), self.limits());
         let flags = match atomic.form {
-            Form::Base => limits.with_default(options.flags),
-            Form::Fetch | Form::Compare => options.flags | limits.tx_flags.intersection(OpFlags::FENCE),
+            Form::Base => limits.with_default(options.flags()),
+            Form::Fetch | Form::Compare => options.flags() | limits.tx_flags.intersection(OpFlags::FENCE),
         };
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;

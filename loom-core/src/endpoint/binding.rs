@@ -32,7 +32,8 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 #[derive(Debug)]
 pub struct Binding<'b, 'm, T: Transport, W> {
     pub(super) to: &'b W,
-    pub(super) info: Option<&'b Info<T>>,
+    /// Info of the endpoint instead of the domain's.
+    pub info: Option<&'b Info<T>>,
     pub(super) counters: BoundCounters<'b, 'm, T>,
     pub(super) selective: bool,
     pub(super) receives: ReceiveMode,
@@ -133,12 +134,6 @@ impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
     pub const fn info(mut self, info: &'b Info<T>) -> Self {
         self.info = Some(info);
         self
-    }
-
-    /// The endpoint's [own info](Self::info), if it has one.
-    #[must_use]
-    pub const fn own_info(&self) -> Option<&'b Info<T>> {
-        self.info
     }
 }
 

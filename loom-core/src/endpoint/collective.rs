@@ -63,7 +63,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
         let av = self.av();
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;
-        let joined = av.with_addrs(set.members(), |members| {
+        let joined = av.with_addrs(set, |members| {
             // SAFETY: the endpoint is open (H1), on this thread (T1). The members are addresses of
             // its vector (O1) and stay there during the call. A set yields each once, and the same
             // each time.

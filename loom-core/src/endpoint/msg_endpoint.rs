@@ -16,7 +16,7 @@ use crate::cq::ReceiveMode;
 use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, check_data};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::info::Info;
-use crate::transport::connected::{Fid, MsgBindings};
+use crate::transport::connected::MsgBindings;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 
@@ -219,15 +219,13 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         Ok(Endpoint { opened: held, kind })
     }
 
+    pub(crate) const fn cm_data_size(&self) -> Result<usize, Errno> {
+        self.kind.cm_data_size
+    }
+
     fn into_state<N>(self) -> MsgEndpoint<'m, T, B, N> {
         let Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: _ } } = self;
         Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: PhantomData } }
-    }
-
-    /// Identifier of this endpoint in events while it is open.
-    #[must_use]
-    pub fn fid(&self) -> Fid {
-        self.kind.id.fid()
     }
 
     /// Identifier to compare events with, without the endpoint itself
@@ -235,16 +233,6 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     #[must_use]
     pub fn id(&self) -> EndpointId {
         self.kind.id
-    }
-
-    /// Maximum bytes of data in [`connect`](MsgEndpoint::connect) and
-    /// [`accept`](MsgEndpoint::accept).
-    ///
-    /// # Errors
-    /// Those of the provider.
-    #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
-    pub fn cm_data_size(&self) -> Result<usize, Errno> {
-        self.kind.cm_data_size
     }
 }
 
@@ -339,7 +327,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
     ///
     /// # Errors
     /// The unchanged endpoint, for an event of another, for example an earlier one with the same
-    /// [`fid`](Self::fid).
+    /// [`id`](Self::id).
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
         if event.is_of(&self) { Ok(self.into_state()) } else { Err(self) }

@@ -31,8 +31,8 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// group reach every member. Receives are posted on the endpoint itself.
 ///
 /// ```
-/// use loom_core::{EndpointAddr, Error, Source, transport::Multicast};
-/// use loom_core::endpoint::{Joining, MulticastEndpoint, MulticastGroup};
+/// use loom_core::{EndpointAddr, Error, Source};
+/// use loom_core::{endpoint::{Joining, MulticastEndpoint, MulticastGroup}, transport::Multicast};
 ///
 /// /// Joins a group, whose messages arrive at the endpoint.
 /// fn join<'m, T: Multicast>(
@@ -282,7 +282,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
     /// The unchanged group, for an event of another.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
     pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
-        if event.context() != self.member.context || event.group() != self.fid() {
+        if event.context != self.member.context || event.group != self.fid() {
             return Err(self);
         }
         Ok(MulticastGroup { member: self.member, state: PhantomData })
@@ -315,7 +315,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     {
         let Membership { endpoint, raw, .. } = &self.member;
         let (limits, data) = (endpoint.limits(), options.data);
-        let flags = limits.with_default(options.flags | OpFlags::MULTICAST);
+        let flags = limits.with_default(options.flags() | OpFlags::MULTICAST);
         let op = endpoint.opened.reserve_pieces(Op::Multicast { data }, flags, buf)?;
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).

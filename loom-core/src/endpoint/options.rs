@@ -10,7 +10,7 @@ use crate::vocabulary::{ImmediateData, OpFlags};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The send is over when the message is in the peer's buffer, and not before.
-/// let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+/// let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
@@ -54,7 +54,7 @@ impl CompletionLevel {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The message carries immediate data. The send completes when the message has arrived.
-/// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
+/// let options = SendOptions { data: Some(ImmediateData(7)), level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
@@ -63,55 +63,48 @@ impl CompletionLevel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct SendOptions {
-    pub(crate) data: Option<ImmediateData>,
-    pub(crate) flags: OpFlags,
-}
-
-impl SendOptions {
-    /// Default options of the endpoint.
-    pub const fn new() -> Self {
-        SendOptions { data: None, flags: OpFlags::empty() }
-    }
-
-    /// Adds immediate data.
+    /// Immediate data.
     ///
     /// ```
     /// use loom_core::{Forever, ImmediateData, SendOptions, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
-    /// let numbered = SendOptions::new().data(ImmediateData(7));
+    /// let numbered = SendOptions { data: Some(ImmediateData(7)), ..SendOptions::new() };
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
-    pub const fn data(mut self, data: ImmediateData) -> Self {
-        self.data = Some(data);
-        self
-    }
-
+    pub data: Option<ImmediateData>,
     /// Announces that more operations follow immediately. The provider may delay this one until the
     /// next is posted.
     #[doc(alias = "FI_MORE")]
-    pub const fn more(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::MORE);
-        self
-    }
-
+    pub more: bool,
     /// Begins after all operations to the same peer that were posted before, where the provider
     /// grants [`Caps::FENCE`](crate::vocabulary::Caps::FENCE).
     #[doc(alias = "FI_FENCE")]
-    pub const fn fence(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::FENCE);
-        self
+    pub fence: bool,
+    /// Completion level, by default that of the endpoint.
+    pub level: Option<CompletionLevel>,
+}
+
+impl SendOptions {
+    /// Default options of the endpoint.
+    pub const fn new() -> Self {
+        SendOptions { data: None, more: false, fence: false, level: None }
     }
 
-    /// Sets the completion level.
-    pub const fn level(mut self, level: CompletionLevel) -> Self {
-        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
-        self
+    pub(crate) fn flags(self) -> OpFlags {
+        flags(self.more, self.fence, self.level)
     }
+}
+
+fn flags(more: bool, fence: bool, level: Option<CompletionLevel>) -> OpFlags {
+    let mut flags = level.map_or(OpFlags::empty(), CompletionLevel::flag);
+    flags.set(OpFlags::MORE, more);
+    flags.set(OpFlags::FENCE, fence);
+    flags
 }
 
 /// Options of an RMA read.
@@ -124,7 +117,7 @@ impl SendOptions {
 /// // The first read takes two parts of the peer's memory. A second read follows at once.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
 /// let parts = [part(0), part(32)];
-/// let more = ReadOptions::new().more();
+/// let more = ReadOptions { more: true, ..ReadOptions::new() };
 /// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
 /// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
 /// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
@@ -134,27 +127,22 @@ impl SendOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ReadOptions {
-    pub(crate) flags: OpFlags,
+    /// [`SendOptions::more`] for a read.
+    #[doc(alias = "FI_MORE")]
+    pub more: bool,
+    /// [`SendOptions::fence`] for a read.
+    #[doc(alias = "FI_FENCE")]
+    pub fence: bool,
 }
 
 impl ReadOptions {
     /// Default options of the endpoint.
     pub const fn new() -> Self {
-        ReadOptions { flags: OpFlags::empty() }
+        ReadOptions { more: false, fence: false }
     }
 
-    /// [`SendOptions::more`] for a read.
-    #[doc(alias = "FI_MORE")]
-    pub const fn more(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::MORE);
-        self
-    }
-
-    /// [`SendOptions::fence`] for a read.
-    #[doc(alias = "FI_FENCE")]
-    pub const fn fence(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::FENCE);
-        self
+    pub(crate) fn flags(self) -> OpFlags {
+        flags(self.more, self.fence, None)
     }
 }
 
@@ -167,7 +155,7 @@ impl ReadOptions {
 /// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// let (add, part) = (domain.query_atomic(BaseOp::<u8>::SUM)?, memory.remote().part(0, 4).expect("it has 4 bytes"));
 /// // The operation completes when the peer's memory has changed.
-/// let options = AtomicOptions::new().level(CompletionLevel::Delivery);
+/// let options = AtomicOptions { level: Some(CompletionLevel::Delivery), ..AtomicOptions::new() };
 /// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
 /// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
 /// cq.finish(added, Forever)?.result()?;
@@ -179,34 +167,25 @@ impl ReadOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct AtomicOptions {
-    pub(crate) flags: OpFlags,
+    /// [`SendOptions::more`] for an atomic operation.
+    #[doc(alias = "FI_MORE")]
+    pub more: bool,
+    /// [`SendOptions::fence`] for an atomic operation.
+    #[doc(alias = "FI_FENCE")]
+    pub fence: bool,
+    /// Completion level of a non-fetching operation. A fetching operation completes with its
+    /// results.
+    pub level: Option<CompletionLevel>,
 }
 
 impl AtomicOptions {
     /// Default options of the endpoint.
     pub const fn new() -> Self {
-        AtomicOptions { flags: OpFlags::empty() }
+        AtomicOptions { more: false, fence: false, level: None }
     }
 
-    /// [`SendOptions::more`] for an atomic operation.
-    #[doc(alias = "FI_MORE")]
-    pub const fn more(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::MORE);
-        self
-    }
-
-    /// [`SendOptions::fence`] for an atomic operation.
-    #[doc(alias = "FI_FENCE")]
-    pub const fn fence(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::FENCE);
-        self
-    }
-
-    /// Sets the completion level of a non-fetching operation. A fetching operation completes with
-    /// its results.
-    pub const fn level(mut self, level: CompletionLevel) -> Self {
-        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
-        self
+    pub(crate) fn flags(self) -> OpFlags {
+        flags(self.more, self.fence, self.level)
     }
 }
 
@@ -217,7 +196,7 @@ impl AtomicOptions {
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The provider may wait until the last of three receives is posted.
-/// let more = RecvOptions::new().more();
+/// let more = RecvOptions { more: true };
 /// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
 /// bob.recv_with(Source::Any, more, vec![0; 5])?;
 /// bob.recv(Source::Any, vec![0; 5])?;
@@ -228,19 +207,18 @@ impl AtomicOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct RecvOptions {
-    pub(crate) flags: OpFlags,
+    /// Announces that more receives follow immediately, for which the provider may wait.
+    #[doc(alias = "FI_MORE")]
+    pub more: bool,
 }
 
 impl RecvOptions {
     /// Default options of the endpoint.
     pub const fn new() -> Self {
-        RecvOptions { flags: OpFlags::empty() }
+        RecvOptions { more: false }
     }
 
-    /// Announces that more receives follow immediately, for which the provider may wait.
-    #[doc(alias = "FI_MORE")]
-    pub const fn more(mut self) -> Self {
-        self.flags = self.flags.union(OpFlags::MORE);
-        self
+    pub(crate) fn flags(self) -> OpFlags {
+        flags(self.more, false, None)
     }
 }

@@ -52,8 +52,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
     /// ```
-    /// use loom_core::error::Rejected;
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::Rejected;
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;

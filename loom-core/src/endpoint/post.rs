@@ -269,9 +269,9 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         let (mut parts, mut left) = (Parts::new(), total);
         for region in remote {
             granted_by(region, needed)?;
-            let len = usize::try_from(region.len()).map_err(|_| PostError::OutOfBounds)?;
+            let len = usize::try_from(region.len).map_err(|_| PostError::OutOfBounds)?;
             left = left.checked_sub(len).ok_or(PostError::OutOfBounds)?;
-            let part = RemotePart { addr: region.base(), len, key: region.key() };
+            let part = RemotePart { addr: region.base, len, key: region.key };
             parts.push(part).map_err(|_| too_many)?;
         }
         if left == 0 { Ok(parts) } else { Err(PostError::OutOfBounds) }
@@ -324,11 +324,11 @@ pub(super) fn rma_target(
 ) -> Result<RmaTarget, PostError> {
     granted_by(region, needed)?;
     let addr = region.range(offset, len as u64).ok_or_else(|| PostError::OutOfBounds.cold())?;
-    Ok(RmaTarget { to, addr, key: region.key() })
+    Ok(RmaTarget { to, addr, key: region.key })
 }
 
 #[inline]
 fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
-    let missing = needed.difference(region.access());
+    let missing = needed.difference(region.access);
     if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
 }

@@ -249,10 +249,10 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags, buf)?;
+        let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags(), buf)?;
         let op = op.validate_pieces(self.permitted(from, tag), self.limits().rx_iov_limit)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-        let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags), tag) };
+        let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags()), tag) };
         self.opened.submitted(op, submitted)
     }
 
@@ -309,7 +309,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Errors
     /// Those of [`tagged_peek`](Self::tagged_peek). `EOPNOTSUPP` also for a queue opened without
-    /// [claims](crate::cq::CqAttr::with_claims), if the provider keeps them in contexts, and over
+    /// [claims](crate::cq::CqAttr::claims), if the provider keeps them in contexts, and over
     /// `ofi_rxd` and libfabric 2's `ofi_rxm`, where claims are unreliable.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {

@@ -74,7 +74,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
-        let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
+        let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
         let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ) {
@@ -181,7 +181,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: SourceBuffer,
     {
         let (peer, limits, data) = (peer.into(), self.limits(), options.data);
-        let flags = limits.with_default(options.flags);
+        let flags = limits.with_default(options.flags());
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
         let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE) {

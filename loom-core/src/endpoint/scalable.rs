@@ -22,7 +22,7 @@ use crate::domain::DomainInner;
 use crate::engine::peer_table::RxPeer;
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
-use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
@@ -43,8 +43,8 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// and close them together.
 ///
 /// ```
-/// use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
-/// use loom_core::{Av, Cq, Domain, Error, transport::Scalable};
+/// use loom_core::{Av, Cq, Domain, Error};
+/// use loom_core::{endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext}, transport::Scalable};
 ///
 /// /// Opens an endpoint with two contexts of each kind, and the first ones of them.
 /// fn open<'m, T: Scalable>(
@@ -201,13 +201,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
 
 impl<T: Scalable> CrossesThreads for ScalableInner<T> where Self: Send + Sync {}
 
-// SAFETY: a `HandleBlock` begins with its head.
-unsafe impl<T: Scalable> Object for ScalableInner<T> {
+impl<T: Scalable> Object for ScalableInner<T> {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         self.domain.is_here()

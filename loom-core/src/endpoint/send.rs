@@ -227,7 +227,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 
     fn post_send_msg(&self, to: K::To, tag: Option<Tag>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>> {
         let (limits, data) = (self.limits(), options.data);
-        let flags = limits.with_default(options.flags);
+        let flags = limits.with_default(options.flags());
         let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(to), limits.tx_iov_limit)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.

@@ -44,7 +44,7 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 /// Endpoint kind of [`SharedRx`].
 ///
 /// ```
-/// use loom_core::{Completion, Error, endpoint::{AnyConnection, Endpoint, Srx}, transport::Connected};
+/// use loom_core::{Completion, Endpoint, Error, endpoint::{AnyConnection, Srx}, transport::Connected};
 ///
 /// /// Posts the buffer of each message again that has come over any of the connections.
 /// fn serve<T: Connected>(shared: &Endpoint<'_, T, Vec<u8>, Srx>) -> Result<(), Error> {

@@ -41,6 +41,7 @@ use allocator_api2::alloc::Global;
 
 use crate::error::{CqError, OpenError};
 use crate::storage::Array;
+use crate::util::debug::debug_struct;
 
 const NONE: u32 = u32::MAX;
 
@@ -348,11 +349,7 @@ impl<A: Allocator> Arrivals<A> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for Arrivals<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrivals").field("values", &self.values.len()).finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] Arrivals[A], |it| values: it.values.len());
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,8 @@ use super::{ConnectionRequest, EqEntry, Fid, Moment};
 use crate::error::{OpenError, Rejected};
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
-use crate::vocabulary::{CmData, Errno, EventKind};
+use crate::util::debug::debug_struct;
+use crate::vocabulary::{CmData, EventKind};
 
 /// An event.
 ///
@@ -78,17 +79,12 @@ pub enum EqEvent<'m, T: Connected> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
-    pub(crate) fid: Fid,
+    /// Identifier of the endpoint in events while it is open.
+    pub fid: Fid,
     pub(crate) opened: Moment,
 }
 
 impl EndpointId {
-    /// Identifier of the endpoint in events while it is open.
-    #[must_use]
-    pub const fn fid(&self) -> Fid {
-        self.fid
-    }
-
     fn has(self, object: Fid, seen: Moment) -> bool {
         self.fid == object && seen.is_since(self.opened)
     }
@@ -111,18 +107,13 @@ impl EndpointId {
 /// ```
 #[derive(Clone, Copy)]
 pub struct ConnectedEvent {
-    pub(super) endpoint: Fid,
+    /// The endpoint.
+    pub endpoint: Fid,
     pub(super) seen: Moment,
     pub(super) data: CmData,
 }
 
 impl ConnectedEvent {
-    /// The endpoint.
-    #[must_use]
-    pub const fn endpoint(&self) -> Fid {
-        self.endpoint
-    }
-
     /// Returns `true` if the event concerns this endpoint (`&endpoint` or its
     /// [`id`](crate::endpoint::MsgEndpoint::id)).
     #[must_use]
@@ -135,11 +126,7 @@ impl ConnectedEvent {
     }
 }
 
-impl fmt::Debug for ConnectedEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectedEvent").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
-}
+debug_struct!(ConnectedEvent, |it| endpoint: it.endpoint);
 
 /// Reports that an endpoint is disconnected, or could not be connected.
 ///
@@ -153,17 +140,12 @@ impl fmt::Debug for ConnectedEvent {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ShutdownEvent {
-    pub(super) endpoint: Fid,
+    /// The endpoint, or an earlier one with the same address.
+    pub endpoint: Fid,
     pub(super) seen: Moment,
 }
 
 impl ShutdownEvent {
-    /// The endpoint, or an earlier one with the same address.
-    #[must_use]
-    pub const fn endpoint(&self) -> Fid {
-        self.endpoint
-    }
-
     /// Returns `true` if the event concerns this endpoint, like [`ConnectedEvent::is_of`].
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
@@ -180,26 +162,15 @@ impl ShutdownEvent {
 /// fn joined<'m, T: Multicast>(
 ///     joining: &mut Vec<MulticastGroup<'m, T, Vec<u8>, Joining>>, event: &JoinedEvent,
 /// ) -> Option<MulticastGroup<'m, T, Vec<u8>>> {
-///     let index = joining.iter().position(|group| group.fid() == event.group())?;
+///     let index = joining.iter().position(|group| group.fid() == event.group)?;
 ///     joining.swap_remove(index).joined(event).ok()
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedEvent {
-    pub(super) group: Fid,
-    pub(super) context: u64,
-}
-
-impl JoinedEvent {
     /// The group.
-    #[must_use]
-    pub const fn group(&self) -> Fid {
-        self.group
-    }
-
-    pub(crate) const fn context(&self) -> u64 {
-        self.context
-    }
+    pub group: Fid,
+    pub(crate) context: u64,
 }
 
 /// A failed operation.
@@ -209,49 +180,28 @@ impl JoinedEvent {
 ///
 /// /// What a client reports when it could not connect: a server that rejects may have given a reason as data.
 /// fn report<T: Connected>(eq: &Eq<'_, T>, failure: &Failure) -> String {
-///     match failure.errno() {
-///         Errno::ECONNREFUSED if failure.data().is_empty() => "no server listens there".into(),
-///         Errno::ECONNREFUSED => format!("rejected: {}", String::from_utf8_lossy(failure.data())),
+///     match failure.fault.errno {
+///         Errno::ECONNREFUSED if failure.data.is_empty() => "no server listens there".into(),
+///         Errno::ECONNREFUSED => format!("rejected: {}", String::from_utf8_lossy(&failure.data)),
 ///         _ => format!("{failure} ({})", eq.error_text(failure)),
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    pub(super) fault: Fault,
+    /// The provider's entry, with the object of the operation, or an earlier one with the same
+    /// address. The error is `ECONNREFUSED` if the peer has rejected, or does not listen there.
+    pub fault: Fault,
     pub(super) seen: Moment,
-    pub(super) data: CmData,
+    /// Data of the peer's rejection, from the provider.
+    pub data: CmData,
 }
 
 impl Failure {
-    /// The object of the operation, or an earlier one with the same address.
-    #[must_use]
-    pub const fn object(&self) -> Fid {
-        self.fault.object
-    }
-
     /// Returns `true` if the failure concerns this endpoint, like [`ConnectedEvent::is_of`].
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.fault.object, self.seen)
-    }
-
-    /// The error: `ECONNREFUSED` if the peer has rejected, or does not listen there.
-    #[must_use]
-    pub const fn errno(&self) -> Errno {
-        self.fault.errno
-    }
-
-    /// Data of the peer's rejection, from the provider.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        &self.data
-    }
-
-    /// The provider's whole entry.
-    #[must_use]
-    pub const fn fault(&self) -> &Fault {
-        &self.fault
     }
 }
 
@@ -263,7 +213,7 @@ impl fmt::Display for Failure {
 
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
-        OpenError::Unconnected(failure.errno())
+        OpenError::Unconnected(failure.fault.errno)
     }
 }
 

@@ -11,7 +11,6 @@ mod passive;
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +26,11 @@ pub(crate) use self::passive::check_data;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::{CqError, OpenError};
-use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
 use crate::transport::connected::{EqEntry, Fault, Fid, Notice};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
 /// Maximum number of passive endpoints of an event queue.
@@ -49,7 +49,7 @@ const UNREAD: u32 = 1 << 16;
 /// fn turn<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
 ///     match eq.poll()? {
 ///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
-///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint()),
+///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint),
 ///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),
 ///         _ => {}
 ///     }
@@ -347,13 +347,8 @@ impl<T: Connected> EqInner<T> {
     }
 }
 
-// SAFETY: a `HandleBlock` begins with its head.
-unsafe impl<T: Connected> Object for EqInner<T> {
+impl<T: Connected> Object for EqInner<T> {
     const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         self.domain.is_here()
@@ -394,8 +389,4 @@ impl<T: Connected> Clone for Eq<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for Eq<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Eq").field("attr", &self.body.attr).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] Eq['_, T], |it| attr: it.body.attr);

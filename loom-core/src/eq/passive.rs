@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
-use core::fmt;
-
 use super::{Eq, Fid};
 use crate::error::{OpenError, Rejected};
 use crate::info::Info;
 use crate::transport::Connected;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
 /// A passive endpoint, which listens until its event queue is closed, and keeps it open.
@@ -19,7 +18,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///
 /// /// Returns `true` if a peer requests a connection with this listener.
 /// fn is_request<T: Connected>(event: &EqEvent<'_, T>, listener: &PassiveEndpoint<'_, T>) -> bool {
-///     matches!(event, EqEvent::Request(request) if request.listener() == listener.fid())
+///     matches!(event, EqEvent::Request(request) if request.listener() == listener.fid)
 /// }
 /// ```
 ///
@@ -29,7 +28,8 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 pub struct PassiveEndpoint<'m, T: Connected> {
     eq: Eq<'m, T>,
     index: usize,
-    fid: Fid,
+    /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
+    pub fid: Fid,
 }
 
 impl<'m, T: Connected> Eq<'m, T> {
@@ -80,19 +80,9 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
             unsafe { T::passive_address(passive) }
         })
     }
-
-    /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
-    #[must_use]
-    pub const fn fid(&self) -> Fid {
-        self.fid
-    }
 }
 
-impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PassiveEndpoint").field("fid", &self.fid).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 
 /// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
 ///
@@ -139,12 +129,6 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         &self.info
     }
 
-    /// The peer's address, if the provider reports it.
-    #[must_use]
-    pub fn peer_address(&self) -> Option<EndpointAddr> {
-        self.info.destination_address()
-    }
-
     /// Passive endpoint of the request.
     #[must_use]
     pub const fn listener(&self) -> Fid {
@@ -189,15 +173,10 @@ impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for ConnectionRequest<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionRequest")
-            .field("listener", &self.listener.1)
-            .field("peer_address", &self.peer_address())
-            .field("data", &self.data)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!(
+    [T: Connected] ConnectionRequest['_, T],
+    |it| listener: it.listener.1, peer_address: it.info.destination_address(), data: it.data
+);
 
 /// Checks the length of the data of a connection.
 pub(crate) fn check_data(data: &[u8], limit: Result<usize, Errno>) -> Result<(), OpenError> {

@@ -47,7 +47,7 @@ pub enum CqError {
     /// [`Cq::finish`](crate::Cq::finish) and its variants.
     TimedOut,
     /// The queue or counter has no wait object or descriptor
-    /// ([`CqAttr::with_fd`](crate::CqAttr::with_fd)), has two provider queues, or was not opened for
+    /// ([`CqAttr::wait`](crate::CqAttr::wait)), has two provider queues, or was not opened for
     /// writing ([`EqAttr::write`](crate::EqAttr::write)).
     NotOpenedFor,
     /// A [driver](crate::driver) polls the queue for its futures.

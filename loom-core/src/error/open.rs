@@ -14,7 +14,7 @@ use crate::vocabulary::{Caps, EndpointType, Errno, Mode, MrMode, OTHER_PROCESS, 
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
-/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16).endpoints(1))?;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(16) })?;
 /// let _alice = cq.endpoint(&av)?;
 /// match cq.endpoint(&av) {
 ///     Err(OpenError::TooManyEndpoints) => {} // The program opens another queue.

@@ -22,11 +22,11 @@
 
 mod element;
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use crate::util::debug::debug_struct;
 use crate::vocabulary::RangeError;
 
 pub use self::element::ExposedElement;
@@ -304,11 +304,7 @@ impl<'m> From<&'m [AtomicU64]> for Window<'m> {
     }
 }
 
-impl fmt::Debug for Window<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Window").field("ptr", &self.ptr).field("len", &self.len).finish_non_exhaustive()
-    }
-}
+debug_struct!(Window['_], |it| ptr: it.ptr, len: it.len);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]

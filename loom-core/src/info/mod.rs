@@ -9,6 +9,7 @@ pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
 use crate::transport::{Name, Transport};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::immediate::Layout;
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode, RangeError};
 
@@ -254,16 +255,10 @@ fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
     attributes
 }
 
-impl<T: Transport> fmt::Debug for Info<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Info")
-            .field("provider", &self.provider())
-            .field("fabric", &self.fabric())
-            .field("domain", &self.domain())
-            .field("attributes", &self.attributes)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!(
+    [T: Transport] Info[T],
+    |it| provider: it.provider(), fabric: it.fabric(), domain: it.domain(), attributes: it.attributes
+);
 
 /// Formats one line: provider, fabric, domain, kind of endpoint and capabilities.
 impl<T: Transport> fmt::Display for Info<T> {

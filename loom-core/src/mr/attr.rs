@@ -1,10 +1,10 @@
 //! [`MrAttr`]: attributes of a region.
 
 use core::ffi::c_int;
-use core::fmt;
 
 use crate::counter::Counter;
 use crate::transport::{DmaBuf, Transport};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, MemoryKey};
 
 /// Access and other attributes of a region. An [`Access`] converts into one.
@@ -99,8 +99,4 @@ impl<T: Transport> Clone for MrAttr<'_, '_, T> {
 
 impl<T: Transport> Copy for MrAttr<'_, '_, T> {}
 
-impl<T: Transport> fmt::Debug for MrAttr<'_, '_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MrAttr").field("access", &self.access).field("key", &self.key).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] MrAttr['_, '_, T], |it| access: it.access, key: it.key);

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "registers memory, and closes the region")]
 
-use core::fmt;
 use core::mem::ManuallyDrop;
 
 use super::attr::MrAttr;
@@ -12,6 +11,7 @@ use crate::domain::{Domain, DomainInner};
 use crate::error::OpenError;
 use crate::storage::handle::Handle;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 
 /// A region for local use: posts carry its descriptor ([`Lent::with_descriptor`]), and peers cannot
@@ -26,9 +26,10 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///
 /// ```
 /// # #![allow(unsafe_code)]
+/// use loom_core::{Buffer, buffer::{Descriptor, Lent}, mr::LocalMr};
 /// # use core::ptr::NonNull;
-/// # use loom_core::{Domain, Forever, Source, SourceBuffer, TargetBuffer, soft::{Network, NetworkAttr, RequiredModes}};
-/// use loom_core::{buffer::{Buffer, Descriptor, Lent}, mr::LocalMr};
+/// # use loom_core::{Domain, Forever, Source, SourceBuffer, TargetBuffer};
+/// # use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 ///
 /// /// Bytes with the descriptor of the region that contains them.
 /// struct Known(&'static mut [u8], Descriptor);
@@ -40,7 +41,7 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// # impl TargetBuffer for Known {}
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # // As over hardware: buffers without a descriptor are refused.
-/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
 /// # let memory = vec![7_u8; 128].leak();
 /// # let lent = Lent::both(NonNull::from_mut(memory).cast(), memory.len());
 /// // SAFETY: the memory stays for good, and the region is open until every post has completed.
@@ -135,8 +136,4 @@ impl<T: Transport> Drop for LocalMr<'_, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for LocalMr<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalMr").field("descriptor", &self.descriptor).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport] LocalMr['_, T], |it| descriptor: it.descriptor);

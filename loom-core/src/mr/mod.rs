@@ -8,7 +8,6 @@ mod region;
 mod register;
 
 use core::alloc::Layout;
-use core::fmt;
 use core::mem::{ManuallyDrop, offset_of};
 use core::ptr::NonNull;
 
@@ -26,6 +25,7 @@ use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::storage::handle::{Handle, Object as _, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::util::log::note;
 pub use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
@@ -151,7 +151,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// # use loom_core::{Cq, Domain, soft::{Network, NetworkAttr, RequiredModes}};
     ///
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions()))?;
+    /// # let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS))?;
     /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
     /// # let _: &Cq<'_, _, Vec<u8>> = &cq;
     /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
@@ -298,7 +298,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let (start, len) = self.region.range;
         let mode = self.region.domain.attributes().domain.mr_mode;
         let base = if mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC) { start } else { 0 };
-        RemoteRegion::new(RemoteAddr(base), len, self.key(), self.region.access & REMOTE)
+        RemoteRegion { base: RemoteAddr(base), len, key: self.key(), access: self.region.access & REMOTE }
     }
 
     /// Raw handle, for calls that loom does not wrap.
@@ -316,8 +316,8 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
     /// // A peer gets these, and makes the region that it reads from of them.
     /// let remote = region.remote();
-    /// let (RemoteAddr(base), len, key, access) = (remote.base(), remote.len(), region.key(), remote.access());
-    /// assert_eq!(RemoteRegion::new(RemoteAddr(base), len, key, access), remote);
+    /// let RemoteRegion { base: RemoteAddr(base), len, key, access } = remote;
+    /// assert_eq!(RemoteRegion { base: RemoteAddr(base), len, key, access }, remote);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_mr_key")]
@@ -403,8 +403,4 @@ const fn is_remote(access: Access) -> bool {
     access.intersects(REMOTE)
 }
 
-impl<T: Transport, M: Buffer + Send, H> fmt::Debug for Mr<'_, T, M, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mr").field("len", &self.region.range.1).field("key", &self.key()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, M: Buffer + Send, H] Mr['_, T, M, H], |it| len: it.region.range.1, key: it.key());

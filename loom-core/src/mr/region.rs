@@ -14,7 +14,7 @@ use crate::domain::reclaim::{Link, Standstill};
 use crate::domain::scope_registry::{Closing, Node, Rank, ScopeRef};
 use crate::error::Rejected;
 use crate::exposed::Window;
-use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
+use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Object};
 use crate::transport::Transport;
 use crate::util::log::note;
 use crate::vocabulary::{Access, Errno, MrMode};
@@ -194,13 +194,8 @@ impl<T: Transport, M> Region<T, M> {
     }
 }
 
-// SAFETY: a `HandleBlock` begins with its head.
-unsafe impl<T: Transport, M> Object for Region<T, M> {
+impl<T: Transport, M> Object for Region<T, M> {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
 
     fn is_here(&self) -> bool {
         self.domain.is_here()

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::collective::membership::leave_all;
-use super::faults::Plan;
+use super::faults::Rules;
 use super::faults::required_modes::RequiredModes;
 use super::handles::SoftEndpoint;
 use super::network::Net;
@@ -31,7 +31,7 @@ use crate::vocabulary::{CompletionFlags, Counted, EndpointAddr, EndpointOption, 
 /// earlier if the queues are not used any more.
 unsafe fn open<'n>(
     net: &'n Net,
-    (domain, modes, plan): (u32, RequiredModes, Plan),
+    (domain, modes, rules): (u32, RequiredModes, Rules),
     tx: NonNull<Queue>,
     rx: NonNull<Queue>,
     counters: &[(Counted, &SoftCounter)],
@@ -48,8 +48,8 @@ unsafe fn open<'n>(
     own.taken.set(true);
     own.counters.bind(counters);
     own.modes.set(modes);
-    own.attended.set(modes.any() || own.counters.any() || plan.strikes());
-    own.routes.begin(!modes.any() && !plan.strikes());
+    own.attended.set(!modes.is_empty() || own.counters.any() || rules.strikes());
+    own.routes.begin(modes.is_empty() && !rules.strikes());
     own.min_left.set(MIN_LEFT);
     let sleepers = [own.rx().sleeper(), own.tx().sleeper().filter(|_| tx != rx)];
     // SAFETY: queues are closed after their endpoints (H2), and `end` closes the watch.
@@ -60,7 +60,7 @@ unsafe fn open<'n>(
     }
     let generation = port.wire.open();
     own.addr.set(fabric_addr(index, generation));
-    own.faults().begin(plan, own.addr.get());
+    own.faults().begin(rules, own.addr.get());
     // SAFETY: counters stay until the endpoint is closed or left (N1), which closes
     // `peer_counters`.
     if unsafe { port.peer_counters.open(generation, counted_by_peers(counters)) } {
@@ -220,16 +220,16 @@ unsafe impl<'n> Endpoints for Soft<'n> {
         if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL.into());
         }
-        if bind.selective && info.plan.strict.is_some() {
+        if bind.selective && info.rules.strict.is_some() {
             // Refused by the provider `net`.
             return Err(Errno::EOPNOTSUPP.into());
         }
         // SAFETY: queues are closed after their endpoints (H2), counters stay in place (N1), and
         // this thread uses all of them (T1).
         let opened = unsafe {
-            open(&net, (domain.number, domain.modes, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
+            open(&net, (domain.number, domain.modes, info.rules), bind.tx.queue, bind.rx.queue, bind.counters)
         };
-        let extra_checks = domain.modes.any() || info.plan.strikes();
+        let extra_checks = !domain.modes.is_empty() || info.rules.strikes();
         let endpoint = SoftEndpoint {
             net,
             port: opened?.into(),

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code, reason = "implements unsafe traits")]
 
-use super::faults::Plan;
 use super::faults::required_modes::RequiredModes;
 use super::faults::strict::{QUIRKS, Strict};
+use super::faults::{Plan, Rules};
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
 use super::network::attributes::{PROVIDER, attributes};
@@ -27,7 +27,7 @@ impl<'n> Network<'n> {
     /// hardware.
     #[must_use]
     pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
-        self.info_with_faults(Plan::new(0).require(modes))
+        self.info_with_faults(Plan { required: modes, ..Plan::new(0) })
     }
 
     /// Returns an info for endpoints with faults, to try out a program's reaction. An endpoint uses
@@ -39,8 +39,8 @@ impl<'n> Network<'n> {
     }
 
     fn granting(&self, hints: &Hints<'_>, plan: Plan) -> Info<Soft<'n>> {
-        let plan = if self.net.attr.strict { plan.with_strict(Strict::of(hints)) } else { plan };
-        Info::from_raw(SoftInfo::new(self.net.clone(), plan))
+        let strict = self.net.attr.strict.then(|| Strict::of(hints));
+        Info::from_raw(SoftInfo::new(self.net.clone(), Rules { plan, strict }))
     }
 
     /// Returns the network's info if it satisfies the hints.
@@ -80,20 +80,20 @@ unsafe impl<'n> Fabrics for Soft<'n> {
     }
 
     fn attributes(info: &Self::Info) -> Attributes {
-        let (mut attributes, modes) = (attributes(&info.net.attr), info.plan.modes());
-        attributes.domain.mr_mode |= modes.mr_mode;
+        let (mut attributes, modes) = (attributes(&info.net.attr), info.rules.plan.required);
+        attributes.domain.mr_mode |= modes.mr_mode();
         attributes.endpoint.msg_prefix_size = modes.prefix();
-        attributes.mode |= modes.mode;
-        attributes.tx.mode |= modes.mode;
-        attributes.rx.mode |= modes.mode;
-        info.plan.take_from(&mut attributes);
+        attributes.mode |= modes.mode();
+        attributes.tx.mode |= modes.mode();
+        attributes.rx.mode |= modes.mode();
+        info.rules.take_from(&mut attributes);
         attributes
     }
 
     fn name(info: &Self::Info, name: Name) -> Option<&str> {
         Some(match name {
             Name::Provider | Name::Fabric => PROVIDER,
-            Name::Domain if info.plan.strict.is_some() => "strict",
+            Name::Domain if info.rules.strict.is_some() => "strict",
             Name::Domain => "memory",
         })
     }
@@ -115,7 +115,7 @@ unsafe impl<'n> Fabrics for Soft<'n> {
     }
 
     fn quirks(info: &Self::Info) -> ProviderQuirks {
-        if info.plan.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
+        if info.rules.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
     }
 
     fn exhausted(refused: Errno) -> Option<&'static str> {
@@ -141,7 +141,7 @@ unsafe impl<'n> Fabrics for Soft<'n> {
             return Err(Errno::EINVAL);
         }
         let number = net.opening.lock().domain()?;
-        Ok(SoftDomain { net, number, modes: info.plan.modes() })
+        Ok(SoftDomain { net, number, modes: info.rules.plan.required })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {

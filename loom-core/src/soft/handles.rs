@@ -3,12 +3,11 @@
 #![allow(unsafe_code, reason = "refers to a network that is kept elsewhere")]
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::faults::Plan;
+use super::faults::Rules;
 use super::faults::required_modes::RequiredModes;
 use super::network::Net;
 use super::network::endpoint_state::{EndpointState, Report};
@@ -16,6 +15,7 @@ use super::shared::queue::Queue;
 
 use crate::storage::handle::Handle;
 use crate::transport::Msg;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{MemoryKey, OpFlags};
 
 /// Raw handles do not outlive the info from which they were opened.
@@ -51,12 +51,12 @@ impl Deref for NetRef<'_> {
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     pub(super) net: Handle<'n, Net>,
-    pub(super) plan: Plan,
+    pub(super) rules: Rules,
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: Handle<'n, Net>, plan: Plan) -> Self {
-        SoftInfo { net, plan }
+    pub(super) fn new(net: Handle<'n, Net>, rules: Rules) -> Self {
+        SoftInfo { net, rules }
     }
 
     pub(super) fn network(&self) -> NetRef<'n> {
@@ -126,12 +126,6 @@ impl SoftEndpoint<'_> {
 }
 
 macro_rules! opaque_debug {
-    ($($name:ident),*) => {$(
-        impl fmt::Debug for $name<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).field("network", &self.net.identity).finish_non_exhaustive()
-            }
-        }
-    )*};
+    ($($name:ident),*) => {$(debug_struct!($name['_], |it| network: it.net.identity);)*};
 }
 opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);

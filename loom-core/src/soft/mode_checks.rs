@@ -6,12 +6,13 @@
 use heapless::Vec;
 
 use super::endpoint::end;
+use super::faults::required_modes::RequiredModes;
 use super::faults::strikes;
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
 use crate::buffer::{IoVecs, Lent};
 use crate::transport::{Context, Msg, Refusal};
-use crate::vocabulary::{Access, Errno, MemoryKey, Mode, MrMode};
+use crate::vocabulary::{Access, Errno, MemoryKey};
 
 impl SoftEndpoint<'_> {
     pub(super) fn gate(&self) -> Result<(), Refusal> {
@@ -82,7 +83,7 @@ impl SoftEndpoint<'_> {
             self.meets(msg.address)?;
         }
         self.gate()?;
-        if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
+        if msg.pieces.len() > 1 && self.port().own().modes.get().contains(RequiredModes::ASYNC_IOV) {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
@@ -98,7 +99,7 @@ impl SoftEndpoint<'_> {
     }
 
     pub(super) fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 || !self.port().own().modes.get().mr_mode.contains(MrMode::LOCAL) {
+        if lent.len() == 0 || !self.port().own().modes.get().contains(RequiredModes::LOCAL_REGISTRATION) {
             return Ok(());
         }
         let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);

@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 
+use super::faults::required_modes::RequiredModes;
 use super::handles::SoftMr;
 use super::network::Net;
 use super::network::counter::SoftCounter;
@@ -13,7 +14,7 @@ use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
 use crate::util::sync::Ordering;
-use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey, MrMode};
+use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey};
 
 #[derive(Clone, Copy)]
 pub(super) struct Counts {
@@ -102,7 +103,7 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
             return Err(Errno::EOPNOTSUPP);
         }
         let (net, access) = (domain.net, attr.access);
-        let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
+        let of_endpoint = domain.modes.contains(RequiredModes::ENDPOINT_REGIONS);
         let reached = if of_endpoint { Reached::by_none() } else { Reached::through(domain.number) };
         let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
         let mut numbers = net.opening.lock();

@@ -5,22 +5,16 @@ use crate::error::OpenError;
 use crate::info::{Hints, Info};
 use crate::vocabulary::{
     AddressFormat, AvType, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
-    RxAttributes, TxAttributes, WaitObj,
 };
 
-impl Info<Soft<'_>> {
-    /// Returns `true` if a queue opened with this object
-    /// ([`CqAttr::wait`](crate::cq::CqAttr::wait)) can be slept on.
-    ///
-    /// With the feature `std` on a Unix system, [`WaitObj::FD`] is supported, and
-    /// [`WaitObj::UNSPEC`], which has no descriptor. A [strict](crate::soft::NetworkAttr::strict)
-    /// network supports neither. Counters cannot be slept on.
-    #[must_use]
-    pub fn can_sleep_on(&self, wait: WaitObj) -> bool {
-        self.raw().net.can_sleep(wait)
-    }
+/// Compares fields of the same name: granted flags contain the requested ones, and sizes are at
+/// least as large.
+macro_rules! compared {
+    ($attr:literal, $granted:ident, $asked:expr, flags: $($flag:ident)*, sizes: $($size:ident)*) => {[
+        $((concat!($attr, ".", stringify!($flag)), $granted.$flag.contains($asked.$flag)),)*
+        $((concat!($attr, ".", stringify!($size)), $asked.$size <= $granted.$size),)*
+    ]};
 }
-
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), OpenError> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;
@@ -42,8 +36,17 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), 
         ("api_version", hints.api_version.is_none()),
     ])?;
     endpoint(&granted.endpoint, &hints.endpoint_attr)?;
-    tx(&granted.tx, &hints.tx_attr)?;
-    rx(&granted.rx, &hints.rx_attr)?;
+    let (tx, rx) = (&granted.tx, &granted.rx);
+    first_unmet(&compared! {
+        "tx_attr", tx, hints.tx_attr,
+        flags: caps op_flags msg_order comp_order,
+        sizes: inject_size size iov_limit rma_iov_limit
+    })?;
+    first_unmet(&compared! {
+        "rx_attr", rx, hints.rx_attr,
+        flags: caps op_flags msg_order comp_order,
+        sizes: total_buffered_recv size iov_limit
+    })?;
     domain(&granted.domain, &hints.domain_attr)
 }
 
@@ -55,131 +58,28 @@ fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<
     first_unmet(&[
         ("endpoint_attr.kind", asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind),
         ("endpoint_attr.protocol", asked.protocol == Protocol::UNSPEC),
-        ("endpoint_attr.protocol_version", asked.protocol_version <= granted.protocol_version),
-        ("endpoint_attr.msg_prefix_size", asked.msg_prefix_size <= granted.msg_prefix_size),
-        ("endpoint_attr.max_msg_size", asked.max_msg_size <= granted.max_msg_size),
-        ("endpoint_attr.max_order_raw_size", asked.max_order_raw_size <= granted.max_order_raw_size),
-        ("endpoint_attr.max_order_war_size", asked.max_order_war_size <= granted.max_order_war_size),
-        ("endpoint_attr.max_order_waw_size", asked.max_order_waw_size <= granted.max_order_waw_size),
-        ("endpoint_attr.tx_ctx_cnt", asked.tx_ctx_cnt <= granted.tx_ctx_cnt),
-        ("endpoint_attr.rx_ctx_cnt", asked.rx_ctx_cnt <= granted.rx_ctx_cnt),
-    ])
-}
-
-fn tx(granted: &TxAttributes, asked: &TxAttributes) -> Result<(), OpenError> {
-    first_unmet(&[
-        ("tx_attr.caps", granted.caps.contains(asked.caps)),
-        ("tx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
-        ("tx_attr.msg_order", granted.msg_order.contains(asked.msg_order)),
-        ("tx_attr.comp_order", granted.comp_order.contains(asked.comp_order)),
-        ("tx_attr.inject_size", asked.inject_size <= granted.inject_size),
-        ("tx_attr.size", asked.size <= granted.size),
-        ("tx_attr.iov_limit", asked.iov_limit <= granted.iov_limit),
-        ("tx_attr.rma_iov_limit", asked.rma_iov_limit <= granted.rma_iov_limit),
-    ])
-}
-
-fn rx(granted: &RxAttributes, asked: &RxAttributes) -> Result<(), OpenError> {
-    first_unmet(&[
-        ("rx_attr.caps", granted.caps.contains(asked.caps)),
-        ("rx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
-        ("rx_attr.msg_order", granted.msg_order.contains(asked.msg_order)),
-        ("rx_attr.comp_order", granted.comp_order.contains(asked.comp_order)),
-        ("rx_attr.total_buffered_recv", asked.total_buffered_recv <= granted.total_buffered_recv),
-        ("rx_attr.size", asked.size <= granted.size),
-        ("rx_attr.iov_limit", asked.iov_limit <= granted.iov_limit),
-    ])
+    ])?;
+    first_unmet(&compared! {
+        "endpoint_attr", granted, asked,
+        flags: ,
+        sizes: protocol_version msg_prefix_size max_msg_size max_order_raw_size max_order_war_size
+            max_order_waw_size tx_ctx_cnt rx_ctx_cnt
+    })
 }
 
 fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), OpenError> {
     let progress = |asked: Progress| asked == Progress::UNSPEC || asked == Progress::MANUAL;
+    let resource_mgmt = asked.resource_mgmt == ResourceMgmt::UNSPEC || asked.resource_mgmt == granted.resource_mgmt;
     first_unmet(&[
         ("domain_attr.control_progress", progress(asked.control_progress)),
         ("domain_attr.data_progress", progress(asked.data_progress)),
-        (
-            "domain_attr.resource_mgmt",
-            asked.resource_mgmt == ResourceMgmt::UNSPEC || asked.resource_mgmt == granted.resource_mgmt,
-        ),
+        ("domain_attr.resource_mgmt", resource_mgmt),
         ("domain_attr.av_type", asked.av_type == AvType::UNSPEC || asked.av_type == granted.av_type),
-        ("domain_attr.caps", granted.caps.contains(asked.caps)),
-        ("domain_attr.mr_key_size", asked.mr_key_size <= granted.mr_key_size),
-        ("domain_attr.cq_data_size", asked.cq_data_size <= granted.cq_data_size),
-        ("domain_attr.ep_cnt", asked.ep_cnt <= granted.ep_cnt),
-        ("domain_attr.cq_cnt", asked.cq_cnt <= granted.cq_cnt),
-        ("domain_attr.cntr_cnt", asked.cntr_cnt <= granted.cntr_cnt),
-        ("domain_attr.tx_ctx_cnt", asked.tx_ctx_cnt <= granted.tx_ctx_cnt),
-        ("domain_attr.rx_ctx_cnt", asked.rx_ctx_cnt <= granted.rx_ctx_cnt),
-        ("domain_attr.max_ep_tx_ctx", asked.max_ep_tx_ctx <= granted.max_ep_tx_ctx),
-        ("domain_attr.max_ep_rx_ctx", asked.max_ep_rx_ctx <= granted.max_ep_rx_ctx),
-        ("domain_attr.max_ep_stx_ctx", asked.max_ep_stx_ctx <= granted.max_ep_stx_ctx),
-        ("domain_attr.max_ep_srx_ctx", asked.max_ep_srx_ctx <= granted.max_ep_srx_ctx),
-        ("domain_attr.mr_iov_limit", asked.mr_iov_limit <= granted.mr_iov_limit),
-        ("domain_attr.max_err_data", asked.max_err_data <= granted.max_err_data),
-        ("domain_attr.mr_cnt", asked.mr_cnt <= granted.mr_cnt),
-        ("domain_attr.max_ep_auth_key", asked.max_ep_auth_key <= granted.max_ep_auth_key),
-        ("domain_attr.max_group_id", asked.max_group_id <= granted.max_group_id),
-    ])
-}
-
-#[cfg(all(test, feature = "std"))]
-mod tests {
-    use crate::error::OpenError;
-    use crate::info::Hints;
-    use crate::soft::{Network, NetworkAttr};
-    use crate::vocabulary::{
-        Attributes, AvType, Caps, CompOrder, EndpointType, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Version,
-    };
-
-    type Change = fn(&mut Hints<'_>);
-
-    #[test]
-    fn a_network_grants_what_it_says_and_nothing_beyond() {
-        let Ok(network) = Network::new(NetworkAttr::DEFAULT) else { panic!("the sizes are small") };
-        let granted: Attributes = *network.info().attributes();
-        let all = Hints {
-            caps: granted.caps,
-            addr_format: granted.addr_format,
-            endpoint_attr: granted.endpoint,
-            tx_attr: granted.tx,
-            rx_attr: granted.rx,
-            domain_attr: granted.domain,
-            provider: Some("SOFT"),
-            ..Hints::default()
-        };
-        assert!(network.query(&all).is_ok(), "what was granted can be asked for");
-        let beyond: [(&str, Change); 25] = [
-            ("domain_attr.cntr_cnt", |hints| hints.domain_attr.cntr_cnt = 1),
-            ("domain_attr.tx_ctx_cnt", |hints| hints.domain_attr.tx_ctx_cnt += 1),
-            ("endpoint_attr.msg_prefix_size", |hints| hints.endpoint_attr.msg_prefix_size = 64),
-            ("caps", |hints| hints.caps |= Caps::MULTICAST),
-            ("provider", |hints| hints.provider = Some("shm")),
-            ("fabric", |hints| hints.fabric = Some("elsewhere")),
-            ("domain", |hints| hints.domain = Some("elsewhere")),
-            ("endpoint_attr.kind", |hints| hints.endpoint_attr.kind = EndpointType::MSG),
-            ("endpoint_attr.protocol", |hints| hints.endpoint_attr.protocol = Protocol::SHM),
-            ("endpoint_attr.max_msg_size", |hints| hints.endpoint_attr.max_msg_size += 1),
-            ("endpoint_attr.tx_ctx_cnt", |hints| hints.endpoint_attr.tx_ctx_cnt = 2),
-            ("tx_attr.msg_order", |hints| hints.tx_attr.msg_order |= MsgOrder::RAS),
-            ("tx_attr.comp_order", |hints| hints.tx_attr.comp_order |= CompOrder::STRICT),
-            ("tx_attr.inject_size", |hints| hints.tx_attr.inject_size += 1),
-            ("tx_attr.size", |hints| hints.tx_attr.size += 1),
-            ("tx_attr.op_flags", |hints| hints.tx_attr.op_flags |= OpFlags::DELIVERY_COMPLETE),
-            ("rx_attr.iov_limit", |hints| hints.rx_attr.iov_limit += 1),
-            ("rx_attr.total_buffered_recv", |hints| hints.rx_attr.total_buffered_recv += 1),
-            ("domain_attr.control_progress", |hints| hints.domain_attr.control_progress = Progress::AUTO),
-            ("domain_attr.resource_mgmt", |hints| hints.domain_attr.resource_mgmt = ResourceMgmt::DISABLED),
-            ("domain_attr.av_type", |hints| hints.domain_attr.av_type = AvType::MAP),
-            ("domain_attr.mr_cnt", |hints| hints.domain_attr.mr_cnt += 1),
-            ("node", |hints| hints.node = Some("localhost")),
-            ("endpoint_auth_key", |hints| hints.endpoint_auth_key = Some(b"key")),
-            ("api_version", |hints| hints.api_version = Some(Version::new(1, 9))),
-        ];
-        for (field, change) in beyond {
-            let mut hints = all.clone();
-            change(&mut hints);
-            let wanted =
-                if field == "caps" { OpenError::NotGranted(Caps::MULTICAST) } else { OpenError::NotOffered(field) };
-            assert_eq!(network.query(&hints).map(drop), Err(wanted));
-        }
-    }
+    ])?;
+    first_unmet(&compared! {
+        "domain_attr", granted, asked,
+        flags: caps,
+        sizes: mr_key_size cq_data_size ep_cnt cq_cnt cntr_cnt tx_ctx_cnt rx_ctx_cnt max_ep_tx_ctx max_ep_rx_ctx
+            max_ep_stx_ctx max_ep_srx_ctx mr_iov_limit max_err_data mr_cnt max_ep_auth_key max_group_id
+    })
 }

@@ -88,12 +88,21 @@ pub(crate) enum Ended {
 
 /// # Safety
 /// `place` returns the place that the head begins.
-pub(crate) unsafe trait Object {
-    const ONE_THREAD: bool;
-
+pub(crate) unsafe trait Placed {
     /// # Safety
     /// The head is that of an object of this type.
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>>;
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<V> Placed for V {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+}
+
+pub(crate) trait Object: Placed {
+    const ONE_THREAD: bool;
 
     /// Rule 6: `false` in a forked child of the process that opened the object.
     fn is_here(&self) -> bool {
@@ -105,7 +114,9 @@ pub(crate) unsafe trait Object {
     ///
     /// # Safety
     /// Called once, after the last handle is dropped. The object is only dropped after this.
-    unsafe fn end(this: NonNull<Self>, left: bool) -> Ended;
+    unsafe fn end(_this: NonNull<Self>, _left: bool) -> Ended {
+        Ended::Free
+    }
 }
 
 pub(crate) struct Handle<'m, V: Object + ?Sized> {

@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
+use crate::util::debug::debug_struct;
 
 pub(crate) struct Block<A: Allocator> {
     ptr: NonNull<u8>,
@@ -37,11 +38,7 @@ impl<A: Allocator> Block<A> {
     }
 }
 
-impl<A: Allocator> core::fmt::Debug for Block<A> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Block").field("layout", &self.layout).finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] Block[A], |it| layout: it.layout);
 
 impl<A: Allocator> Drop for Block<A> {
     fn drop(&mut self) {

@@ -14,28 +14,14 @@ use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionV
 /// /// Removes the connection that an event says is over. Connections are found by their endpoint's `fid`.
 /// fn ended<T: Connected, C>(connections: &mut HashMap<Fid, C>, event: &EqEvent<'_, T>) -> Option<C> {
 ///     match event {
-///         EqEvent::Shutdown(event) => connections.remove(&event.endpoint()),
+///         EqEvent::Shutdown(event) => connections.remove(&event.endpoint),
 ///         _ => None,
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "fid_t")]
-pub struct Fid(u64);
-
-impl Fid {
-    /// Identity with this address, which is only compared.
-    #[must_use]
-    pub const fn from_addr(addr: u64) -> Self {
-        Fid(addr)
-    }
-
-    /// Address of the object.
-    #[must_use]
-    pub const fn addr(self) -> u64 {
-        self.0
-    }
-}
+pub struct Fid(pub u64);
 
 /// Attributes of an event queue.
 ///
@@ -101,7 +87,7 @@ pub enum Notice<T: Connected> {
 ///     (entry.kind == EventKind::NOTIFY).then_some(entry.context)
 /// }
 ///
-/// let entry = EqEntry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context: 7, data: 0 };
+/// let entry = EqEntry { kind: EventKind::NOTIFY, object: Fid(0), context: 7, data: 0 };
 /// assert_eq!(notified(&entry), Some(7));
 /// assert_eq!(notified(&EqEntry { kind: EventKind::AV_COMPLETE, ..entry }), None);
 /// ```

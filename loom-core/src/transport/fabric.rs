@@ -40,8 +40,8 @@ pub enum Name {
 ///     }
 /// }
 ///
-/// assert_eq!(quirks("first").denied().count(), 2);
-/// assert_eq!(quirks("second").denied().count(), 0);
+/// assert!(!quirks("first").mr_close);
+/// assert_eq!(quirks("second"), ProviderQuirks::GOOD);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderQuirks {
@@ -98,15 +98,8 @@ impl ProviderQuirks {
     };
 
     /// Operations that loom does not request of the provider, and their replacements, each in a few
-    /// words for logs and reports.
-    ///
-    /// ```
-    /// use loom_core::transport::ProviderQuirks;
-    ///
-    /// let quirks = ProviderQuirks { peek: false, ..ProviderQuirks::GOOD };
-    /// assert_eq!(quirks.denied().collect::<Vec<_>>(), ["peeks are refused"]);
-    /// ```
-    pub fn denied(self) -> impl Iterator<Item = &'static str> {
+    /// words for logs.
+    pub(crate) fn denied(self) -> impl Iterator<Item = &'static str> {
         [
             (self.multi_recv, "multi-receives are refused, but for the unsafe form"),
             (self.tagged_multi_recv, "multi-receives of tagged messages are refused, but for the unsafe form"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod abort;
 pub(crate) mod count;
+pub(crate) mod debug;
 #[cfg(test)]
 pub(crate) mod handed_over;
 pub(crate) mod log;

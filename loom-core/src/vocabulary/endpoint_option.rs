@@ -197,17 +197,3 @@ options! {
         SHARED_MEMORY_PERMITTED = 11,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_has_the_type_of_its_option() {
-        assert_eq!(OptionValue::from(5_usize), OptionValue::Size(5));
-        assert_eq!(usize::of(OptionValue::Size(5)), Some(5));
-        assert_eq!(usize::of(OptionValue::Int(5)), None);
-        assert_eq!(bool::of(true.into()), Some(true));
-        assert_eq!(EndpointOption::MIN_MULTI_RECV.as_raw(), 0);
-    }
-}

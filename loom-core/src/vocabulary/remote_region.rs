@@ -19,63 +19,35 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 /// ```
 /// use loom_core::{Access, RemoteRegion, vocabulary::{MemoryKey, RemoteAddr}};
 ///
-/// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ);
+/// let (base, key) = (RemoteAddr(0), MemoryKey(7));
+/// let region = RemoteRegion { base, len: 4096, key, access: Access::REMOTE_READ };
 /// // To the peer, by any way: 32 bytes.
 /// let told = region.to_bytes();
 /// assert_eq!(RemoteRegion::from_bytes(&told), region);
-/// assert!(region.part(4000, 96).is_some_and(|part| part.base() == RemoteAddr(4000)));
+/// assert!(region.part(4000, 96).is_some_and(|part| part.base == RemoteAddr(4000)));
 /// assert!(region.part(4000, 97).is_none(), "that is behind its end");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(remote = "Self", deny_unknown_fields)
+)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RemoteRegion {
-    base: RemoteAddr,
-    len: u64,
-    key: MemoryKey,
-    access: Access,
+    /// Address of the region's first byte in the peer's domain.
+    pub base: RemoteAddr,
+    /// Length in bytes.
+    pub len: u64,
+    /// Key of the region.
+    pub key: MemoryKey,
+    /// Access that the region grants to peers.
+    pub access: Access,
 }
 
 impl RemoteRegion {
     /// Length of the array that [`to_bytes`](Self::to_bytes) returns.
     pub const WIRE_LEN: usize = 32;
-
-    /// Creates a region from its owner's data.
-    #[must_use]
-    pub const fn new(base: RemoteAddr, len: u64, key: MemoryKey, access: Access) -> Self {
-        RemoteRegion { base, len, key, access }
-    }
-
-    /// Address of the region's first byte in the peer's domain.
-    #[must_use]
-    pub const fn base(&self) -> RemoteAddr {
-        self.base
-    }
-
-    /// Length in bytes.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
-    pub const fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Key of the region.
-    #[must_use]
-    pub const fn key(&self) -> MemoryKey {
-        self.key
-    }
-
-    /// Access that the region grants to peers.
-    ///
-    /// ```
-    /// use loom_core::{Access, RemoteRegion, vocabulary::{MemoryKey, RemoteAddr}};
-    ///
-    /// let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(7), Access::REMOTE_READ);
-    /// assert_eq!(region.access(), Access::REMOTE_READ);
-    /// ```
-    #[must_use]
-    pub const fn access(&self) -> Access {
-        self.access
-    }
 
     #[inline]
     pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
@@ -115,26 +87,15 @@ impl RemoteRegion {
             *word = u64::from_le_bytes(le);
         }
         let [base, len, key, access] = words;
-        RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+        RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key), access: Access::from_bits_retain(access) }
     }
-}
-
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(rename = "RemoteRegion", deny_unknown_fields)]
-struct Parts {
-    base: RemoteAddr,
-    len: u64,
-    key: MemoryKey,
-    access: Access,
 }
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for RemoteRegion {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            let RemoteRegion { base, len, key, access } = *self;
-            Parts { base, len, key, access }.serialize(serializer)
+            RemoteRegion::serialize(self, serializer)
         } else {
             serializer.serialize_bytes(&self.to_bytes())
         }
@@ -145,8 +106,7 @@ impl serde::Serialize for RemoteRegion {
 impl<'de> serde::Deserialize<'de> for RemoteRegion {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            let Parts { base, len, key, access } = Parts::deserialize(deserializer)?;
-            return Ok(RemoteRegion { base, len, key, access });
+            return RemoteRegion::deserialize(deserializer);
         }
         let expected = "the 32 bytes of a region";
         let (bytes, len) = crate::util::serial::bytes::<{ Self::WIRE_LEN }, D>(deserializer, expected)?;

@@ -16,3 +16,4 @@ mod objects;
 mod refusals;
 mod scripted;
 mod soft;
+mod vocabulary;

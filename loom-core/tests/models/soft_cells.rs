@@ -231,7 +231,7 @@ fn news_of_writes_keep_their_order_among_messages() {
                 let (data, message) = match other.poll().unwrap() {
                     Some(Completion::Op(op)) => (op.result().unwrap().data(), true),
                     Some(Completion::Remote(event)) => {
-                        assert_eq!(event.len(), 9);
+                        assert_eq!(event.len, 9);
                         (event.data(), false)
                     }
                     nothing => panic!("{nothing:?}"),

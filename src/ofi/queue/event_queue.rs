@@ -51,7 +51,7 @@ impl<L> Eq<L> {
 }
 
 pub(crate) fn named(fid: *const sys::fid) -> Fid {
-    Fid::from_addr(fid.addr() as u64)
+    Fid(fid.addr() as u64)
 }
 
 pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
@@ -270,19 +270,19 @@ mod tests {
         for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE] {
             // SAFETY: the bytes are such an entry.
             let (read, data) = unsafe { decode(kind, bytes_of(&entry)) };
-            let expected = EqEntry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
+            let expected = EqEntry { kind, object: Fid(64), context: 5, data: 6 };
             assert!(matches!(read, Read::Entry(entry) if entry == expected), "{read:?}");
             assert!(data.is_empty());
         }
         // SAFETY: the bytes are such an entry.
         let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
-        assert!(matches!(read, Read::Joined { group, context: 5 } if group == Fid::from_addr(64)), "{read:?}");
+        assert!(matches!(read, Read::Joined { group, context: 5 } if group == Fid(64)), "{read:?}");
         let mut connection = [0; CM_ENTRY + 5];
         connection[..8].copy_from_slice(&64_u64.to_ne_bytes());
         connection[CM_ENTRY..].copy_from_slice(b"hello");
         // SAFETY: the bytes are such an entry, without an info.
         let (read, data) = unsafe { decode(EventKind::CONNECTED, &connection) };
-        assert!(matches!(read, Read::Connected(object) if object == Fid::from_addr(64)), "{read:?}");
+        assert!(matches!(read, Read::Connected(object) if object == Fid(64)), "{read:?}");
         assert_eq!(&*data, b"hello");
     }
 
@@ -292,8 +292,7 @@ mod tests {
         let entry = sys::fi_eq_err_entry { fid, context, err: -19, prov_errno: 7, ..Default::default() };
         // SAFETY: the bytes are an error entry like `udp`'s, with a negative number.
         let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
-        let expected =
-            Fault { object: Fid::from_addr(64), context: 5, data: 0, errno: Errno::ENODEV, provider_errno: 7 };
+        let expected = Fault { object: Fid(64), context: 5, data: 0, errno: Errno::ENODEV, provider_errno: 7 };
         assert!(matches!(read, Read::Failed(fault) if fault == expected), "{read:?}");
     }
 

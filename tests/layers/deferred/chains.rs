@@ -91,7 +91,7 @@ fn chain_of_a_thousand_steps_runs_in_order() {
 #[test]
 fn chain_runs_in_order_where_posts_are_refused_and_messages_are_late() {
     for seed in 0..20 {
-        let told = chain(Plan::new(seed).refuse(Every::About(3)).delay(7));
+        let told = chain(Plan { refuse: Every::About(3), delay: 7, ..Plan::new(seed) });
         assert!(told.arrived.iter().copied().eq(0..STEPS), "seed {seed}");
         assert_eq!((told.ended, told.returned), (2 * STEPS, 0));
         assert!(told.injected > 0);
@@ -102,7 +102,7 @@ fn chain_runs_in_order_where_posts_are_refused_and_messages_are_late() {
 fn chain_goes_on_where_operations_fail() {
     for seed in 0..20 {
         // Reported as failed, and done.
-        let told = chain(Plan::new(seed).fail(Every::About(9)));
+        let told = chain(Plan { fail: Every::About(9), ..Plan::new(seed) });
         assert_eq!((told.ended, told.returned), (2 * STEPS, 0), "seed {seed}");
         assert!(told.arrived.len() < STEPS && told.arrived.is_sorted() && told.injected > 0);
     }
@@ -113,10 +113,14 @@ fn buffers_come_back_once_under_every_other_plan() {
     for seed in 0..20 {
         let plan = Plan::new(seed);
         let every = Every::About(100);
-        for plan in
-            [plan.lose(every), plan.kill(every), plan.overrun(every), plan.reorder(5), plan.one_range().narrow_data()]
-        {
-            let told = chain(plan.refuse(Every::About(5)).delay(3));
+        for plan in [
+            Plan { lose: every, ..plan },
+            Plan { kill: every, ..plan },
+            Plan { overrun: every, ..plan },
+            Plan { reorder: 5, ..plan },
+            Plan { one_range: true, narrow_data: true, ..plan },
+        ] {
+            let told = chain(Plan { refuse: Every::About(5), delay: 3, ..plan });
             assert!(told.injected > 0);
             assert!(told.arrived.is_sorted());
             assert!(told.ended + told.returned <= 2 * STEPS);

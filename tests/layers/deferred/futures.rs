@@ -219,7 +219,7 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
     let (mut sent, mut cancelled) = (0, 0);
     for refused in [false, true] {
         for seed in 0..20 {
-            let plan = Plan::new(seed).refuse(Every::About(2));
+            let plan = Plan { refuse: Every::About(2), ..Plan::new(seed) };
             let pair = Pair::<Dropping>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
             let Pair { driver, alice, bob, to_alice, cq, av, domain, .. } = &pair;
             let counter = Counter::open(domain, CounterAttr::default()).unwrap();

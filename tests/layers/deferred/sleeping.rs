@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use loom_core::driver::{Sleepable, Unclaimed};
-use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Source};
+use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Source, WaitObj};
 use loom_deferred::{Deferred, DeferredDriver, Work};
 
 use super::executor::{Flag, Task, turns, woken};
 use super::pair::{ATTR, Pair};
 
 fn fd_pair() -> Pair<Vec<u8>> {
-    Pair::with(ATTR, CqAttr::new(16).with_fd(), Unclaimed::Drop, None)
+    Pair::with(ATTR, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Unclaimed::Drop, None)
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn deferred_work_wakes_who_drives() {
 
 #[test]
 fn dropped_future_of_completed_work_wakes_the_executor() {
-    let pair = Pair::with(ATTR, CqAttr::new(16).with_fd(), Unclaimed::Keep, None);
+    let pair = Pair::with(ATTR, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Unclaimed::Keep, None);
     let Pair { driver, alice, bob, to_bob, cq, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
@@ -74,7 +74,7 @@ impl Wake for Calls {
 
 #[test]
 fn waker_that_uses_deferred_work_may_be_woken_by_its_cancelling() {
-    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(4).with_fd(), Unclaimed::Drop, None);
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr { wait: WaitObj::FD, ..CqAttr::new(4) }, Unclaimed::Drop, None);
     let Pair { driver, bob, cq, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
     let deferred = Rc::new(Deferred::open(cq, 4).unwrap());

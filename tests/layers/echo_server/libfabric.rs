@@ -149,7 +149,8 @@ struct Side {
 impl Side {
     fn open(info: &Info<Tcp>, peers: u16) -> Result<Self, Failure> {
         let domain = Domain::open(info)?;
-        let cq = Cq::open(&domain, CqAttr::new(connection::depth(peers)).endpoints(peers).with_fd())?;
+        let cq =
+            Cq::open(&domain, CqAttr { endpoints: peers, wait: WaitObj::FD, ..CqAttr::new(connection::depth(peers)) })?;
         let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?;
         Ok(Side { cq: CqDriver::open(&cq, Unclaimed::Drop)?, eq: EqDriver::open(&eq, EVENTS)?, ends: Ends::default() })
     }
@@ -224,14 +225,14 @@ impl Ends {
     /// What ends when the peer of an endpoint is gone.
     fn of(&self, endpoint: EndpointId) -> (oneshot::Receiver<()>, Told) {
         let (tell, gone) = oneshot::channel();
-        self.0.borrow_mut().insert(endpoint.fid(), (endpoint, tell));
-        (gone, Told { ends: self.clone(), endpoint: endpoint.fid() })
+        self.0.borrow_mut().insert(endpoint.fid, (endpoint, tell));
+        (gone, Told { ends: self.clone(), endpoint: endpoint.fid })
     }
 
     fn tell(&self, event: &EqEvent<'_, Tcp>) {
         let named = match event {
-            EqEvent::Shutdown(event) => event.endpoint(),
-            EqEvent::Failed(failure) => failure.object(),
+            EqEvent::Shutdown(event) => event.endpoint,
+            EqEvent::Failed(failure) => failure.fault.object,
             _ => return,
         };
         let is_of = |endpoint: EndpointId| match event {

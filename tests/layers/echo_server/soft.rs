@@ -125,8 +125,9 @@ struct Side {
 impl Side {
     fn open(info: &Info<Soft>, peers: u16) -> Result<Self, loom_core::Error> {
         let domain = Domain::open(info)?;
-        let attr = CqAttr::new(connection::depth(peers)).endpoints(peers);
-        let cq = Cq::open_waitable(&domain, attr)?;
+        let depth = connection::depth(peers);
+        let attr = CqAttr { endpoints: peers, wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(depth) };
+        let cq = Cq::open(&domain, attr)?;
         // A strict network (`LOOM_STRICT`) has nothing to sleep on.
         let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)?, mode })

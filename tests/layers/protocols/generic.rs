@@ -173,7 +173,7 @@ pub(crate) fn remote_memory<P: RmaRead<Buf = Bytes> + RmaWrite<Buf = Bytes>, O: 
     other: &mut O,
     region: &RemoteRegion,
 ) {
-    let len = usize::try_from(region.len()).unwrap() - 8;
+    let len = usize::try_from(region.len).unwrap() - 8;
     let bytes = pattern(len, 3);
     let key = post((side, other), bytes.clone(), |side, buf| side.write(peer, region, 8, buf));
     sent(side, other, key, &bytes);

@@ -65,13 +65,16 @@ macro_rules! over {
 
 #[test]
 fn packets_are_what_the_transport_asks_for() {
-    let nothing = RequiredModes::none();
+    let nothing = RequiredModes::empty();
     over!(nothing, Vec<u8>, |_domain, bytes| bytes);
-    over!(nothing.large_contexts(), Vec<u8>, |_domain, bytes| bytes);
-    over!(nothing.local_registration(), Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
+    over!(RequiredModes::LARGE_CONTEXTS, Vec<u8>, |_domain, bytes| bytes);
+    over!(RequiredModes::LOCAL_REGISTRATION, Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
         Registered::new(domain, bytes).map_err(|refused| refused.error).unwrap()
     });
-    over!(nothing.prefixes(), Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new([vec![0; 64], bytes].concat(), 64));
+    over!(RequiredModes::PREFIXES, Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new(
+        [vec![0; 64], bytes].concat(),
+        64
+    ));
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn sizes() -> impl Iterator<Item = TaggedAttr> {
 fn packets_that_are_refused_for_the_moment_and_come_late_are_all_there() {
     for attr in sizes() {
         for seed in 0..6 {
-            let plan = Plan::new(seed).refuse(Every::About(3)).delay(5);
+            let plan = Plan { refuse: Every::About(3), delay: 5, ..Plan::new(seed) };
             assert_eq!(story(plan, attr, seed), (2 * MESSAGES, false), "with seed {seed}, {attr:?}");
         }
     }
@@ -232,10 +232,10 @@ fn everything_ends_where_packets_are_lost_or_an_endpoint_is() {
         for seed in 0..4 {
             let plan = Plan::new(seed);
             let plans = [
-                plan.fail(Every::About(40)),
-                plan.lose(Every::About(40)),
-                plan.kill(Every::About(60)),
-                plan.refuse(Every::About(4)).delay(3).fail(Every::About(90)),
+                Plan { fail: Every::About(40), ..plan },
+                Plan { lose: Every::About(40), ..plan },
+                Plan { kill: Every::About(60), ..plan },
+                Plan { refuse: Every::About(4), delay: 3, fail: Every::About(90), ..plan },
             ];
             failed += plans.into_iter().filter(|plan| story(*plan, attr, seed).1).count();
         }

@@ -158,7 +158,7 @@ fn sleeps(info: &Info<T>) -> bool {
     use loom_core::{cq::Cq, cq::CqAttr, domain::Domain};
 
     let domain = Domain::open(info).unwrap();
-    Cq::<T, ()>::open(&domain, CqAttr::new(4).with_fd()).is_ok()
+    Cq::<T, ()>::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(4) }).is_ok()
 }
 
 #[test]

@@ -540,7 +540,12 @@ fn operations_that_were_not_asked_for_are_refused() {
     let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(4)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let itself = av.insert(&endpoint.address().unwrap()).unwrap();
-    let region = RemoteRegion::new(RemoteAddr(0), 8, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let region = RemoteRegion {
+        base: RemoteAddr(0),
+        len: 8,
+        key: MemoryKey(1),
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+    };
     let refused = |caps| PostError::NotGranted(caps);
     let write = endpoint.write(itself, &region, 0, vec![0; 8].into()).unwrap_err();
     assert_eq!((write.error, write.value.len()), (refused(Caps::WRITE), 8));

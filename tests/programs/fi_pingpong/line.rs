@@ -66,7 +66,7 @@ fn event<T: Connected, V>(
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         match eq.poll()? {
-            Some(EqEvent::Failed(failure)) => return Err(format!("{what}: {}", failure.errno()).into()),
+            Some(EqEvent::Failed(failure)) => return Err(format!("{what}: {}", failure.fault.errno).into()),
             Some(EqEvent::Shutdown(_)) => return Err(format!("{what}: the provider has shut the endpoint down").into()),
             Some(event) => {
                 if let Some(value) = wanted(event) {

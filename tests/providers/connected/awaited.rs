@@ -99,7 +99,7 @@ fn an_awaited_connection_that_is_rejected_fails(info: &Info<T>) {
             panic!("rejected, not {:?}", asked.map(drop))
         };
         assert_eq!(error, OpenError::Unconnected(Errno::ECONNREFUSED));
-        assert_eq!(failure.errno(), Errno::ECONNREFUSED);
+        assert_eq!(failure.fault.errno, Errno::ECONNREFUSED);
     });
 }
 

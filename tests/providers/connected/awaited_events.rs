@@ -9,6 +9,7 @@ use loom_core::OpenError;
 use loom_core::driver::{Drive, EqDriver};
 use loom_core::eq::EqEvent;
 use loom_core::info::Info;
+use loom_core::vocabulary::EndpointOption;
 
 use super::Case;
 use super::sides::{Endpoint, LIMIT, Sides, T, with_sides};
@@ -69,7 +70,7 @@ fn a_future_takes_a_copy_of_its_data(info: &Info<T>) {
         let [_, client] = &drivers(sides);
         for more in [1, 10_000] {
             let idle = sides.idle();
-            let limit = idle.cm_data_size().expect("the provider tells");
+            let limit = idle.option(EndpointOption::CM_DATA_SIZE).expect("the provider tells");
             let refused = drive(sides, &[client], client.connect(idle, &sides.address, &vec![0; limit + more]));
             let refused = refused.expect_err("more than goes along");
             assert_eq!(refused.error, OpenError::DataTooLong { limit });

@@ -6,7 +6,7 @@ use loom_core::domain::Domain;
 use loom_core::eq::{Eq, EqAttr, EqEvent, LISTENERS};
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
-use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno};
+use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointOption, EndpointType, Errno};
 
 use super::Case;
 use super::sides::{Bytes, Sides, T, client_info, with_sides};
@@ -32,13 +32,13 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 fn data_goes_along_both_ways(info: &Info<T>) {
     with_sides(info, |sides| {
         let idle = sides.idle();
-        let limit = idle.cm_data_size().expect("the provider tells");
+        let limit = idle.option(EndpointOption::CM_DATA_SIZE).expect("the provider tells");
         for len in [0, 1, 5, limit] {
             let (there, back) = (super::sides::pattern(len, 1), super::sides::pattern(len, 2));
             let connecting = sides.connect(&there);
             let request = sides.request();
             assert_eq!(request.data(), &*there);
-            assert_eq!(request.listener(), sides.listener.fid());
+            assert_eq!(request.listener(), sides.listener.fid);
             let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint");
             let accepting = accepting.accept(&back).expect("accepts");
             let server = sides.established(sides.server, accepting);
@@ -46,7 +46,7 @@ fn data_goes_along_both_ways(info: &Info<T>) {
                 EqEvent::Connected(event) => {
                     assert_eq!(connecting.answer(&event), &*back);
                     let client = connecting.established(&event).expect("about this one");
-                    assert_ne!(client.fid(), server.fid());
+                    assert_ne!(client.id().fid, server.id().fid);
                 }
                 other => panic!("connected, not {other:?}"),
             }
@@ -61,22 +61,22 @@ fn an_earlier_endpoints_event_is_not_the_next_ones(info: &Info<T>) {
         let accepting = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint").accept(b"answer");
         let server = sides.established(sides.server, accepting.expect("accepts"));
         let EqEvent::Connected(kept) = sides.event(sides.client, false) else { panic!("not connected") };
-        let early = connecting.fid();
+        let early = connecting.id().fid;
         drop(connecting.established(&kept).expect("it is about this one"));
         let ended = sides.ended(sides.server);
         assert!(ended.is_of(&server));
-        let early_server = server.fid();
+        let early_server = server.id().fid;
         drop(server);
         let mut others = Vec::new();
         let (mut met, mut met_server) = (0, 0);
         for _ in 0..12 {
             let idle = sides.idle();
-            met += usize::from(idle.fid() == early);
+            met += usize::from(idle.id().fid == early);
             let connecting = idle.connect(&sides.address, &[]).expect("asks");
             assert_eq!(connecting.answer(&kept), b"");
             let accepting = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint");
             assert!(!ended.is_of(&accepting), "an event of another endpoint");
-            met_server += usize::from(accepting.fid() == early_server);
+            met_server += usize::from(accepting.id().fid == early_server);
             others.push((connecting.established(&kept).expect_err("an event of another endpoint"), accepting));
             if met > 0 && met_server > 0 {
                 break;
@@ -121,9 +121,9 @@ fn a_rejected_request_fails_at_the_client(info: &Info<T>) {
         assert_eq!(request.data(), b"please");
         request.reject(b"no").expect("rejects");
         let failure = sides.failure(sides.client);
-        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
-        println!("data of the rejection: {:?}; {}", failure.data(), sides.client.error_text(&failure));
-        assert!(failure.data().is_empty() || failure.data().starts_with(b"no"), "{:?}", failure.data());
+        assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));
+        println!("data of the rejection: {:?}; {}", failure.data, sides.client.error_text(&failure));
+        assert!(failure.data.is_empty() || failure.data.starts_with(b"no"), "{:?}", failure.data);
         drop(connecting);
         // The listener is as good as before.
         sides.pair();
@@ -135,7 +135,7 @@ fn a_dropped_request_is_rejected(info: &Info<T>) {
         let connecting = sides.connect(&[]);
         drop(sides.request());
         let failure = sides.failure(sides.client);
-        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+        assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));
         sides.pair();
     });
 }
@@ -149,7 +149,7 @@ fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
             Err(refused) => assert_eq!(refused.error, OpenError::Errno(Errno::ECONNREFUSED)),
             Ok(connecting) => {
                 let failure = sides.failure(sides.client);
-                assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+                assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));
             }
         }
         sides.pair();
@@ -159,7 +159,7 @@ fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
 fn data_that_is_too_long_is_refused(info: &Info<T>) {
     with_sides(info, |sides| {
         let idle = sides.idle();
-        let limit = idle.cm_data_size().expect("the provider tells");
+        let limit = idle.option(EndpointOption::CM_DATA_SIZE).expect("the provider tells");
         let long = vec![1; limit + 1];
         let too_long = OpenError::DataTooLong { limit };
         let refused = idle.connect(&sides.address, &long).expect_err("more than is carried");
@@ -190,7 +190,7 @@ fn an_endpoint_that_does_not_accept_fails_the_client(info: &Info<T>) {
         let connecting = sides.connect(&[]);
         drop(sides.request().endpoint(sides.cq, sides.server).expect("an endpoint"));
         let failure = sides.failure(sides.client);
-        assert_eq!(failure.object(), connecting.fid());
+        assert_eq!(failure.fault.object, connecting.id().fid);
         sides.pair();
     });
 }
@@ -226,8 +226,8 @@ fn a_queue_takes_as_many_listeners_as_it_was_opened_for(info: &Info<T>) {
     with_sides(info, |sides| {
         let more: Vec<_> = (1..LISTENERS).map(|_| sides.server.listen(info).expect("listens")).collect();
         assert_eq!(sides.server.listen(info).unwrap_err(), OpenError::TooManyEndpoints);
-        let mut fids: Vec<_> = more.iter().map(|listener| listener.fid()).collect();
-        fids.push(sides.listener.fid());
+        let mut fids: Vec<_> = more.iter().map(|listener| listener.fid).collect();
+        fids.push(sides.listener.fid);
         fids.sort();
         fids.dedup();
         assert_eq!(fids.len(), LISTENERS);
@@ -241,7 +241,7 @@ fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
         let address = second.address().expect("its address");
         let connecting = sides.idle().connect(&address, b"second").expect("asks");
         let request = sides.request();
-        assert_eq!((request.listener(), request.data()), (second.fid(), &b"second"[..]));
+        assert_eq!((request.listener(), request.data()), (second.fid, &b"second"[..]));
         let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint").accept(&[]).expect("accepts");
         sides.established(sides.server, accepting);
         sides.established(sides.client, connecting);

@@ -50,7 +50,7 @@ fn ones_own_events_come_back(info: &Info<T>) {
         eq.notify(context, data).expect("writes");
     }
     for (context, data) in [(1, 2), (3, u64::MAX)] {
-        let expected = EqEntry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context, data };
+        let expected = EqEntry { kind: EventKind::NOTIFY, object: Fid(0), context, data };
         match eq.poll_for(LIMIT).expect("works") {
             Some(EqEvent::Entry(entry)) => assert_eq!(entry, expected),
             other => panic!("what was written, not {other:?}"),
@@ -109,7 +109,7 @@ fn a_descriptor_tells_of_a_request(info: &Info<T>) {
                 loop {
                     assert!(Instant::now() < deadline, "no answer within {LIMIT:?}");
                     match eq.poll_for(LIMIT).expect("works") {
-                        Some(EqEvent::Failed(failure)) => break failure.errno(),
+                        Some(EqEvent::Failed(failure)) => break failure.fault.errno,
                         Some(other) => panic!("rejected, not {other:?}"),
                         None => {}
                     }
@@ -180,7 +180,7 @@ fn a_sleeper_is_woken_by_a_request(info: &Info<T>) {
 
 fn a_queue_of_connections_sleeps(info: &Info<T>) {
     with_sides(info, |sides| {
-        let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr::new(16).with_fd()) {
+        let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }) {
             Ok(cq) => cq,
             Err(error) => {
                 assert!(matches!(error, OpenError::Errno(_)), "{error:#}");
@@ -217,7 +217,7 @@ fn closed_connections_leave_their_queues(info: &Info<T>) {
         let domain = Domain::open(info).expect("domain");
         let attr = EqAttr { wait: WaitObj::FD, ..EqAttr::default() };
         let eq = Eq::open(&domain, attr).expect("event queue");
-        let sleepy = Cq::<T, Bytes>::open(&domain, CqAttr::new(16).with_fd());
+        let sleepy = Cq::<T, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let cq = sleepy.unwrap_or_else(|_| Cq::open(&domain, CqAttr::new(16)).expect("queue"));
         let call = || {
             eq.wait_fd().expect("a descriptor");

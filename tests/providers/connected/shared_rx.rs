@@ -322,7 +322,8 @@ fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
 
 fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
     with_sides(info, |sides| {
-        let cq = Cq::<T, Bytes>::open(sides.domain, CqAttr::new(16).separate()).expect("two provider queues");
+        let cq = Cq::<T, Bytes>::open(sides.domain, CqAttr { separate: true, ..CqAttr::new(16) })
+            .expect("two provider queues");
         if shared(sides, info).is_none() {
             return;
         }

@@ -69,7 +69,7 @@ pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_,
 fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     let server = Eq::open(domain, EqAttr::default()).expect("the server's event queue");
     let client = Eq::open(domain, EqAttr::default()).expect("the client's event queue");
-    let cq = Cq::<T, Bytes>::open(domain, CqAttr::new(256).endpoints(32)).expect("completion queue");
+    let cq = Cq::<T, Bytes>::open(domain, CqAttr { endpoints: 32, ..CqAttr::new(256) }).expect("completion queue");
     let listener = server.listen(info).expect("listens");
     let address = listener.address().expect("the listener's address");
     let info = client_info(info, &address);
@@ -93,7 +93,7 @@ pub(crate) fn meet<'d>(
                 accepting = Some(open(request).expect("an endpoint").accept(&[]).expect("accepts"));
             }
             Some(EqEvent::Connected(event))
-                if connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
+                if connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint) =>
             {
                 client = connecting.take().and_then(|client| client.established(&event).ok());
             }

@@ -111,7 +111,7 @@ impl<'d> Place<'_, 'd> {
 }
 
 fn queue<'d>(domain: &Domain<'d, T>) -> Cq<'d, T, Packet<Bytes>> {
-    Cq::<T, Packet<Bytes>>::open(domain, CqAttr::new(64).endpoints(4)).expect("queue")
+    Cq::<T, Packet<Bytes>>::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(64) }).expect("queue")
 }
 
 /// Waits for an operation of the first, while the others go on.

@@ -97,7 +97,9 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         let (lent, data) = (source(bytes), ImmediateData(7));
         let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
         // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
-        retry(&cq, || unsafe { client.send_unsignaled(ThePeer, SendOptions::new().data(data), &lent) });
+        retry(&cq, || unsafe {
+            client.send_unsignaled(ThePeer, SendOptions { data: Some(data), ..SendOptions::new() }, &lent)
+        });
         assert_eq!(finish(&cq, received), (bytes.clone(), Some(data)));
         reaches(1);
 

@@ -77,7 +77,7 @@ pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, pla
     let eq = (way == Way::Connection).then(|| Eq::open(&domain, EqAttr::default()).expect("event queue"));
     let av = (way == Way::Peers).then(|| Av::open(&domain, 8).expect("address vector"));
     let region = Mr::open(&domain, vec![0; LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
-    let cq = Cq::open(&domain, CqAttr::new(64).with_claims()).expect("queue");
+    let cq = Cq::open(&domain, CqAttr { claims: true, ..CqAttr::new(64) }).expect("queue");
     let link = match (&av, &eq) {
         (Some(av), _) => knowing(av, &cq, domain.info(), &counters, &mut line),
         (_, Some(eq)) => connected(eq, &cq, domain.info(), &counters, server.as_ref(), &mut line),

@@ -152,7 +152,7 @@ fn play<R, const N: usize>(
     test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> R,
 ) -> R {
     let av = Av::open(domain, 32).expect("address vector");
-    let cq = Cq::open(domain, CqAttr::new(256).endpoints(32)).expect("queue");
+    let cq = Cq::open(domain, CqAttr { endpoints: 32, ..CqAttr::new(256) }).expect("queue");
     let mut bind = Binding::to(&av);
     if info.raw().is_tested() {
         bind = bind.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));

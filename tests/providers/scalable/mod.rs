@@ -146,7 +146,9 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
         tx.tagged_inject(target, tag, &pattern(24, 2)).unwrap();
         assert_eq!(finish(cq, received).0[..24], pattern(24, 2));
         let received = post(cq, vec![0; 64], |buf| there.recv(Source::Any, buf));
-        let sent = post(cq, pattern(64, 3), |buf| tx.send_with(target, SendOptions::new().data(ImmediateData(5)), buf));
+        let sent = post(cq, pattern(64, 3), |buf| {
+            tx.send_with(target, SendOptions { data: Some(ImmediateData(5)), ..SendOptions::new() }, buf)
+        });
         let (bytes, transfer) = finish(cq, received);
         assert_eq!((bytes, transfer.data()), (pattern(64, 3), Some(ImmediateData(5))));
         finish(cq, sent);
@@ -165,7 +167,8 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     // Receives and transmits of one queue may be in two of the provider's.
-    let queues = [CqAttr::new(16), CqAttr::new(16).separate()].map(|attr| Queue::open(&domain, attr).unwrap());
+    let queues =
+        [CqAttr::new(16), CqAttr { separate: true, ..CqAttr::new(16) }].map(|attr| Queue::open(&domain, attr).unwrap());
     let tx = [0, 1].map(|index| queues[usize::from(index)].tx_context(&a, index).unwrap());
     let rx = [0, 1].map(|index| queues[usize::from(index)].rx_context(&b, index).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
@@ -325,7 +328,7 @@ fn what_cannot_be_is_refused() {
     let itself = av.insert(&a.address().unwrap()).unwrap();
     let other_domain = Domain::open(&info).unwrap();
     let foreign = Queue::open(&other_domain, CqAttr::new(4)).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(4).endpoints(4)).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr { endpoints: 4, ..CqAttr::new(4) }).unwrap();
     let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&a, 1).unwrap());
     for index in [2, 63, 64, u16::MAX] {
         assert_eq!(cq.tx_context(&a, index).unwrap_err(), OpenError::Errno(Errno::EINVAL));

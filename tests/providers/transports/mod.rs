@@ -132,7 +132,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
         let asking = Trial::test(format!("{SECTION}::soft-asking::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
-            needs::run(all()[number], &network.info_requiring(RequiredModes::none().large_contexts()));
+            needs::run(all()[number], &network.info_requiring(RequiredModes::LARGE_CONTEXTS));
             Ok(())
         });
         trials.push(asking.with_ignored_flag(NOT_WITH_POINTERS.contains(&name)));

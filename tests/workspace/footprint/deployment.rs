@@ -50,7 +50,7 @@ impl Part {
 }
 
 fn attr() -> CqAttr {
-    CqAttr::new(DEPTH).endpoints(ENDPOINTS)
+    CqAttr { endpoints: ENDPOINTS, ..CqAttr::new(DEPTH) }
 }
 
 /// What each object says, in the order in which they are opened. A set is one of the vector's, when that is open.

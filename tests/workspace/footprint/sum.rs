@@ -21,7 +21,7 @@ type Buf = Box<[u8]>;
 fn rows<T: Transport + 'static>(info: &Info<T>) -> Vec<(String, &'static str, usize)> {
     let domain = Domain::open(info).expect("it opens");
     let size = |layout: Result<Layout, OpenError>| layout.expect("the sizes are small").size();
-    let queue = size(CqAttr::new(DEPTH).endpoints(1).layout::<T, Buf, Global>());
+    let queue = size(CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) }.layout::<T, Buf, Global>());
     let vector = size(AvAttr::new(PEERS).layout::<T, Global>(&domain));
     vec![
         ("domain".into(), "allocator", size(Domain::<T>::layout::<Global>())),

@@ -45,9 +45,13 @@ impl Opened {
     fn open(endpoints: u16, one_queue: bool, drawn: u32) -> Result<Self, Failure> {
         let domain = network(endpoints)?;
         let av = Av::open(&domain, usize::from(endpoints))?;
-        let shared = Cq::open(&domain, CqAttr::new(DEPTH + usize::from(endpoints)).endpoints(endpoints))?;
+        let shared = Cq::open(&domain, CqAttr { endpoints, ..CqAttr::new(DEPTH + usize::from(endpoints)) })?;
         let open = |_| -> Result<_, Failure> {
-            let cq = if one_queue { shared.clone() } else { Cq::open(&domain, CqAttr::new(DEPTH).endpoints(1))? };
+            let cq = if one_queue {
+                shared.clone()
+            } else {
+                Cq::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) })?
+            };
             let endpoint = cq.endpoint(&av)?;
             let peer = av.insert(&endpoint.address()?)?;
             Ok((cq, endpoint, peer))
@@ -120,7 +124,8 @@ impl Senders {
     fn open(senders: u16) -> Result<Self, Failure> {
         let domain = network(senders + 1)?;
         let av = Av::open(&domain, 1)?;
-        let (cq, idle) = (Cq::open(&domain, DEPTH)?, Cq::open(&domain, CqAttr::new(DEPTH).endpoints(senders))?);
+        let (cq, idle) =
+            (Cq::open(&domain, DEPTH)?, Cq::open(&domain, CqAttr { endpoints: senders, ..CqAttr::new(DEPTH) })?);
         let to = cq.endpoint(&av)?;
         let peer = av.insert(&to.address()?)?;
         let from = (0..senders).map(|_| idle.endpoint(&av)).collect::<Result<_, _>>()?;

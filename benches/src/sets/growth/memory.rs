@@ -40,7 +40,8 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
         let network = Network::new(with(peers, small))?;
         Ok(AvAttr::new(peers as usize).layout::<Soft<'_>, Global>(&Domain::open(&network.info())?)?)
     };
-    let operation = |depth| Ok(CqAttr::new(depth as usize).endpoints(1).layout::<Soft<'_>, Buffer, Global>()?);
+    let operation =
+        |depth| Ok(CqAttr { endpoints: 1, ..CqAttr::new(depth as usize) }.layout::<Soft<'_>, Buffer, Global>()?);
     let receive = |receives| Ok(TagMatcherAttr { receives, messages: 1, ..TagMatcherAttr::DEFAULT }.layout()?);
     let curves = vec![
         curve("endpoint of a default network", &ENDPOINTS, on_default)?,

@@ -8,11 +8,11 @@
 //!
 //! use loom_async::tokio::{Mode, run};
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+//! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source, WaitObj};
 //! # fixture::domain!(network, domain);
 //!
 //! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) })?);
 //! # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 //! # let to_bob = av.insert(&bob.address()?)?;
 //! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
@@ -32,7 +32,7 @@
 //! | [`Mode::Sleep`] | the thread sleeps, at no cost | after the system has woken it up |
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
-//! Sleep requires queues with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)), which
+//! Sleep requires queues with a descriptor ([`CqAttr::wait`](loom_core::CqAttr::wait)), which
 //! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`](loom_core::CqError::NotOpenedFor),
 //! or the provider's error on opening).
 
@@ -105,9 +105,9 @@ pub enum Mode {
 /// use loom_async::tokio::{Mode, drive};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Error, Source};
-/// # use loom_core::{Av, Cq, CqAttr, Domain};
+/// # use loom_core::{Av, Cq, CqAttr, Domain, WaitObj};
 /// # fixture::domain!(network, domain);
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) })?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
@@ -176,10 +176,10 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<DriveTask<D>, Error> 
 ///
 /// use loom_async::tokio::{Mode, run};
 /// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// use loom_core::{Av, Cq, CqAttr, Domain, Source, WaitObj};
 /// # fixture::domain!(network, domain);
 ///
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) })?);
 /// # let bob = cq.endpoint(&av)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

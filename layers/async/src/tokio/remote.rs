@@ -13,7 +13,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
 /// # use loom_core::driver::{CqDriver, Unclaimed};
-/// # use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// # use loom_core::{Av, Cq, CqAttr, Domain, Source, WaitObj};
 /// use loom_core::Error;
 ///
 /// let (remote, mut requests) = remote::<Vec<u8>, usize>(8);
@@ -21,7 +21,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///     // The objects of the fabric are opened here, and stay on this thread.
 /// #     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
 /// #     fixture::domain!(network, domain);
-/// #     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// #     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) })?);
 /// #     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// #     let to_bob = av.insert(&bob.address()?)?;
 /// #     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use loom_core::driver::{CqDriver, Drive, Sleepable, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::{Av, Cq, CqAttr, CqError, Domain, Endpoint, EndpointAddr, Source};
+use loom_core::{Av, Cq, CqAttr, CqError, Domain, Endpoint, EndpointAddr, Source, WaitObj};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -43,7 +43,7 @@ fn side(domain: &Domain<'static, S>) -> Side {
 }
 
 fn driver(domain: &Domain<'static, S>) -> Driver {
-    CqDriver::open(&Cq::open(domain, CqAttr::new(8).with_fd()).unwrap(), Unclaimed::Drop).unwrap()
+    CqDriver::open(&Cq::open(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) }).unwrap(), Unclaimed::Drop).unwrap()
 }
 
 async fn plays(side: &Side, peer: &EndpointAddr, begins: bool) {

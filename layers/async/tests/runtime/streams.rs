@@ -69,7 +69,8 @@ fn operations_that_were_given_up_come_as_a_stream_with_their_buffers() {
 
 #[test]
 fn error_of_the_queue_is_the_last_item() {
-    let Pair { alice, bob, to_bob, driver, .. } = &Pair::with(8, Unclaimed::Keep, Plan::new(1).overrun(Every::Nth(2)));
+    let Pair { alice, bob, to_bob, driver, .. } =
+        &Pair::with(8, Unclaimed::Keep, Plan { overrun: Every::Nth(2), ..Plan::new(1) });
     let executor = LocalExecutor::<Boxed<'_>>::new(1).unwrap();
     executor
         .spawn(Box::pin(async {

@@ -59,7 +59,7 @@ fn transferred<const N: usize>(plan: Plan, depth: usize, parts: usize) -> (Outco
 #[test]
 fn every_part_arrives_and_no_more_than_the_window_is_in_flight() {
     for seed in 0..10 {
-        let plan = Plan::new(seed).reorder(9);
+        let plan = Plan { reorder: 9, ..Plan::new(seed) };
         let (outcome, posted, most, arrived, back) = transferred::<4>(plan, 16, 100);
         assert_eq!(outcome, Outcome { parts: 100, bytes: 100 * PART as u64, failed: None });
         assert_eq!((posted, arrived, back), (100, 100, 100));
@@ -70,7 +70,7 @@ fn every_part_arrives_and_no_more_than_the_window_is_in_flight() {
 #[test]
 fn parts_that_are_refused_for_the_moment_wait_and_a_queue_may_be_smaller_than_the_window() {
     for seed in 0..10 {
-        let plan = Plan::new(seed).refuse(Every::About(2)).reorder(5);
+        let plan = Plan { refuse: Every::About(2), reorder: 5, ..Plan::new(seed) };
         let (outcome, posted, most, arrived, back) = transferred::<8>(plan, 3, 50);
         assert_eq!(outcome.result(), Ok(50 * PART as u64));
         assert_eq!((posted, arrived, back), (50, 50, 50));
@@ -88,7 +88,7 @@ fn transfer_of_no_parts_is_over_at_once() {
 #[test]
 fn nothing_is_posted_after_an_error_and_all_that_was_posted_is_waited_for() {
     for seed in 0..50 {
-        let plan = Plan::new(seed).lose(Every::About(20)).reorder(9).refuse(Every::About(5));
+        let plan = Plan { lose: Every::About(20), reorder: 9, refuse: Every::About(5), ..Plan::new(seed) };
         let (outcome, posted, most, arrived, back) = transferred::<6>(plan, 16, 1000);
         let Failed { part, error, key: None } = outcome.failed.unwrap() else { panic!("{outcome:?}") };
         assert!(matches!(error, Error::Operation(error) if error.errno == Errno::ECONNABORTED));
@@ -102,7 +102,7 @@ fn nothing_is_posted_after_an_error_and_all_that_was_posted_is_waited_for() {
 
 #[test]
 fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
-    let pair = Pair::with(16, Unclaimed::Drop, Plan::new(1).reorder(9));
+    let pair = Pair::with(16, Unclaimed::Drop, Plan { reorder: 9, ..Plan::new(1) });
     let region = region(&pair, 8);
     let at = region.remote();
     let mut parts = 0..20;
@@ -122,7 +122,7 @@ fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
 #[test]
 fn queue_that_fails_ends_the_transfer() {
     for seed in 0..20 {
-        let plan = Plan::new(seed).overrun(Every::About(10)).reorder(3);
+        let plan = Plan { overrun: Every::About(10), reorder: 3, ..Plan::new(seed) };
         let (outcome, posted, ..) = transferred::<4>(plan, 16, 1000);
         let failed = outcome.failed.unwrap();
         match (failed.error, failed.key) {
@@ -135,7 +135,7 @@ fn queue_that_fails_ends_the_transfer() {
 
 #[test]
 fn transfer_that_is_dropped_gives_its_operations_up() {
-    let pair = Pair::with(16, Unclaimed::Keep, Plan::new(3).reorder(9));
+    let pair = Pair::with(16, Unclaimed::Keep, Plan { reorder: 9, ..Plan::new(3) });
     let region = region(&pair, 10);
     let at = region.remote();
     let dropped = RefCell::new(Vec::new());
@@ -163,7 +163,7 @@ fn transfer_that_is_dropped_gives_its_operations_up() {
 
 #[test]
 fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
-    let pair = Pair::with(32, Unclaimed::Drop, Plan::new(1).reorder(9));
+    let pair = Pair::with(32, Unclaimed::Drop, Plan { reorder: 9, ..Plan::new(1) });
     let region = region(&pair, 1);
     let at = region.remote();
     let post = |_, buf| pair.alice.write_data(pair.to_bob, &at, 0, ImmediateData(7), buf);

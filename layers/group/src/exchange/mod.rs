@@ -10,7 +10,7 @@
 //! use loom_group::exchange::Record;
 //!
 //! let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").unwrap();
-//! let regions = [RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ)];
+//! let regions = [RemoteRegion { base: RemoteAddr(0), len: 4096, key: MemoryKey(7), access: Access::REMOTE_READ }];
 //! let record = Record::new(address, 4, 0x5eed, &regions);
 //!
 //! let mut bytes = [0; Record::max_len(1)];

@@ -35,7 +35,7 @@ const HEADER_LEN: usize = 27;
 /// use loom_group::exchange::Record;
 ///
 /// let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").expect("it is short");
-/// let regions = [7, 9].map(|key| RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(key), Access::REMOTE_READ));
+/// let regions = [7, 9].map(|key| RemoteRegion { base: RemoteAddr(0), len: 4096, key: MemoryKey(key), access: Access::REMOTE_READ });
 /// let record = Record::new(address, 4, 0x5eed, &regions);
 /// let mut bytes = vec![0; record.encoded_len()];
 /// record.encode(&mut bytes)?;
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_encoded_form_is_fixed() {
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"a\0").expect("it is short");
-        let regions = [RemoteRegion::new(RemoteAddr(1), 2, MemoryKey(3), Access::REMOTE_WRITE)];
+        let regions = [RemoteRegion { base: RemoteAddr(1), len: 2, key: MemoryKey(3), access: Access::REMOTE_WRITE }];
         let record = Record::new(address, 4, 5, &regions);
         let mut bytes = [0xff; 62];
         assert_eq!(record.encode(&mut bytes), Ok(61));

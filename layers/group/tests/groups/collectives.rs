@@ -231,7 +231,7 @@ fn operands_keep_the_order_of_ranks() {
 fn refusals_and_delays_change_nothing() {
     let table = Table { all_reduce: Switch::ALWAYS, broadcast: Switch::ALWAYS, ..Table::DEFAULT };
     for seed in 0..10 {
-        let faults = Faults::new(seed).refuse(Every::About(2)).delay(5).reorder(5);
+        let faults = Faults { refuse: Every::About(2), delay: 5, reorder: 5, ..Faults::new(seed) };
         with_faults(faults, 4, attr(table), 16, all);
     }
 }
@@ -239,7 +239,7 @@ fn refusals_and_delays_change_nothing() {
 #[test]
 fn collectives_of_threads_that_are_under_way_together_do_not_mix() {
     for n in [2, 3, 4] {
-        groups(Faults::new(7).refuse(Every::About(3)).delay(3).reorder(3), n, |group, rank| {
+        groups(Faults { refuse: Every::About(3), delay: 3, reorder: 3, ..Faults::new(7) }, n, |group, rank| {
             let whole = team(group, attr(Table::DEFAULT).with_at_once(3), 16, rank, 0..n);
             let backwards = TeamAttr { number: 4, ..attr(Table::DEFAULT) };
             let backwards = team(group, backwards, 16, n - 1 - rank, (0..n).rev());
@@ -288,7 +288,7 @@ fn collective_that_stays_behind_holds_up_the_63rd_after_it() {
 
 #[test]
 fn failure_of_an_operation_ends_the_team() {
-    let ends = with_faults(Faults::new(1).fail(Every::Nth(9)), 3, attr(Table::DEFAULT), 64, |team| {
+    let ends = with_faults(Faults { fail: Every::Nth(9), ..Faults::new(1) }, 3, attr(Table::DEFAULT), 64, |team| {
         let soon = Instant::now() + Duration::from_millis(200);
         let end = (0..100).find_map(|_| team.barrier().and_then(|mut barrier| barrier.wait(soon)).err());
         (end, team.barrier().map(|_| ()), team.is_over())

@@ -20,13 +20,16 @@ fn sample(regions: &[RemoteRegion]) -> Record<'_> {
 }
 
 const REGIONS: [RemoteRegion; 2] = [
-    RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ),
-    RemoteRegion::new(RemoteAddr(1 << 40), 4096, MemoryKey(2), Access::REMOTE_WRITE),
+    RemoteRegion { base: RemoteAddr(0), len: 64, key: MemoryKey(1), access: Access::REMOTE_READ },
+    RemoteRegion { base: RemoteAddr(1 << 40), len: 4096, key: MemoryKey(2), access: Access::REMOTE_WRITE },
 ];
 
 fn region() -> impl Strategy<Value = RemoteRegion> {
-    any::<[u64; 4]>().prop_map(|[base, len, key, access]| {
-        RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+    any::<[u64; 4]>().prop_map(|[base, len, key, access]| RemoteRegion {
+        base: RemoteAddr(base),
+        len,
+        key: MemoryKey(key),
+        access: Access::from_bits_retain(access),
     })
 }
 

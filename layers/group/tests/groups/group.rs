@@ -189,7 +189,7 @@ fn a_group_that_does_not_connect_is_given_back_and_names_the_peer() {
 #[test]
 fn requests_that_find_no_room_are_posted_later_in_their_order() {
     // At most eight messages are in flight, and every third post is refused.
-    let World { hub, peers, .. } = world_with(2, 64, 8, Plan::new(1).refuse(Every::Nth(3)));
+    let World { hub, peers, .. } = world_with(2, 64, 8, Plan { refuse: Every::Nth(3), ..Plan::new(1) });
     let mut places = places(40);
     let summary = hub.scope(&mut places, |scope| {
         for seed in 0..20 {

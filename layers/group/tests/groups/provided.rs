@@ -495,7 +495,11 @@ fn tasks_await_the_providers_collectives_also_before_all_have_joined() {
 fn refusals_and_delays_change_no_result() {
     for seed in 0..12 {
         let plan = Plan::new(seed);
-        let plan = if seed % 2 == 0 { plan.refuse(Every::About(2)) } else { plan.delay(7).reorder(7) };
+        let plan = if seed % 2 == 0 {
+            Plan { refuse: Every::About(2), ..plan }
+        } else {
+            Plan { delay: 7, reorder: 7, ..plan }
+        };
         let network = network(3);
         let groups = connected(3, |_| Domain::open(&network.info_with_faults(plan)).unwrap());
         let mut joined: Vec<_> = groups.iter().map(join).collect();

@@ -90,13 +90,13 @@ fn plan() -> impl Strategy<Value = Option<Plan>> {
     let of = |seed| Plan::new(seed);
     prop_oneof![
         2 => Just(None),
-        2 => any::<u64>().prop_map(move |seed| Some(of(seed).refuse(Every::About(3)))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).delay(40))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).fail(Every::About(4)))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).lose(Every::About(6)))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).kill(Every::About(30)))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).reorder(20).refuse(Every::About(4)).delay(10))),
-        1 => any::<u64>().prop_map(move |seed| Some(of(seed).fail(Every::About(5)).refuse(Every::About(3)).delay(9))),
+        2 => any::<u64>().prop_map(move |seed| Some(Plan { refuse: Every::About(3), ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { delay: 40, ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { fail: Every::About(4), ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { lose: Every::About(6), ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { kill: Every::About(30), ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { reorder: 20, refuse: Every::About(4), delay: 10, ..of(seed) })),
+        1 => any::<u64>().prop_map(move |seed| Some(Plan { fail: Every::About(5), refuse: Every::About(3), delay: 9, ..of(seed) })),
     ]
 }
 

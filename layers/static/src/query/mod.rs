@@ -195,7 +195,7 @@ pub trait Query: Sealed + Sized {
     {
         let bind = bind.into();
         // Before opening: over `shm` a closed endpoint may keep its memory.
-        Self::check(bind.own_info().unwrap_or_else(|| cq.info()))?;
+        Self::check(bind.info.unwrap_or_else(|| cq.info()))?;
         Self::only(&cq.endpoint(bind)?)
     }
 
@@ -209,7 +209,7 @@ pub trait Query: Sealed + Sized {
     ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // As over a provider that has no atomic operations.
-    /// let domain = Domain::open(&network.info_with_faults(Plan::new(0).without(Caps::ATOMIC)))?;
+    /// let domain = Domain::open(&network.info_with_faults(Plan { without: Caps::ATOMIC, ..Plan::new(0) }))?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// let endpoint = cq.endpoint(&av)?;
     /// let messages = Messages::only(&endpoint)?;

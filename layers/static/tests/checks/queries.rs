@@ -134,7 +134,7 @@ fn a_check_says_what_is_missing() {
 #[test]
 fn an_endpoint_is_opened_only_if_everything_is_granted() {
     let network = network();
-    let plan = Plan::new(1).without(Caps::TAGGED);
+    let plan = Plan { without: Caps::TAGGED, ..Plan::new(1) };
     let info = network.info_with_faults(plan);
     let domain = Domain::open(&info).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
@@ -164,7 +164,7 @@ fn an_endpoint_is_opened_only_if_everything_is_granted() {
 #[test]
 fn refused_query_opens_no_endpoint() {
     let network = Network::new(NetworkAttr { endpoints: 1, ..NetworkAttr::DEFAULT }).unwrap();
-    let domain = Domain::open(&network.info_with_faults(Plan::new(1).without(Caps::TAGGED))).unwrap();
+    let domain = Domain::open(&network.info_with_faults(Plan { without: Caps::TAGGED, ..Plan::new(1) })).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let _only_endpoint = Messages::endpoint(&cq, &av).unwrap();
     assert_eq!(Tagged::endpoint(&cq, &av).map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));

@@ -65,7 +65,7 @@ fn an_invalidated_region_with_users_is_not_found() {
 #[test]
 fn regions_have_keys_of_their_own() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     // SAFETY: nothing is unmapped.
     let monitor = unsafe { Notified::new() };
     let caches = [(); 2].map(|()| MrCache::open_in(&domain, MrCacheAttr::new(4), &monitor, Global).unwrap());

@@ -26,7 +26,7 @@ fn with(attr: MrCacheAttr, test: impl FnOnce(&Cache<'_, '_>, &mut Memory)) {
 /// The same, where the provider has so many regions.
 fn with_regions(attr: MrCacheAttr, regions: u16, test: impl FnOnce(&Cache<'_, '_>, &mut Memory)) {
     let network = Network::new(NetworkAttr { regions, ..NetworkAttr::DEFAULT }).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let mut memory = Memory::new(16);
     {
         // SAFETY: the memory is mapped until the end.
@@ -113,12 +113,12 @@ impl TargetBuffer for Named {}
 #[test]
 fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let mut memory = Memory::new(3);
     // SAFETY: the memory is mapped until the end.
     let cache = MrCache::open_in(&domain, MrCacheAttr::new(3), unsafe { Notified::new() }, Global).unwrap();
-    let cq = Cq::<_, Named>::open(&domain, CqAttr::new(4).endpoints(1)).unwrap();
+    let cq = Cq::<_, Named>::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(4) }).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     for (page, (use_, sends, receives)) in

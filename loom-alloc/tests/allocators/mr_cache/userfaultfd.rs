@@ -44,7 +44,7 @@ fn open() -> Option<Userfaultfd> {
 fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
     let Some(monitor) = open() else { return };
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|threads| {
         threads.spawn(|| {

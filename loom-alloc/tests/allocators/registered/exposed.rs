@@ -34,8 +34,8 @@ fn peers_reach_each_buffer_and_part_at_its_own_place() {
             let tell = |region: RemoteRegion| RemoteRegion::from_bytes(&region.to_bytes());
             let mut parts = vec![];
             for lease in std::iter::from_fn(|| slab.lease()) {
-                assert_eq!((lease.capacity(), lease.window().len(), lease.remote().len()), (50, 50, 50));
-                assert_eq!(lease.key(), lease.remote().key());
+                assert_eq!((lease.capacity(), lease.window().len(), lease.remote().len), (50, 50, 50));
+                assert_eq!(lease.key(), lease.remote().key);
                 let (first, rest) = lease.split(20).unwrap();
                 parts.extend([first, rest]);
             }
@@ -123,7 +123,7 @@ fn exposed_neighbours_are_joined() {
 fn regions_opened_in_another_way_are_cut_up_too() {
     let network = network();
     // Where regions belong to endpoints.
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let attr = SlabAttr::new(2, 50).align(1);
     let refused = ExposedSlab::open_in(&domain, attr, BOTH, Global).unwrap_err();
     assert_eq!(refused, OpenError::NeedsEndpoint);
@@ -133,7 +133,7 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let short = Mr::open_for(&domain, &b, vec![0; 99], BOTH).unwrap();
     let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
-    assert_eq!((refused.error, refused.value.remote().len()), (OpenError::Size, 99));
+    assert_eq!((refused.error, refused.value.remote().len), (OpenError::Size, 99));
     let region = Mr::open_for(&domain, &b, vec![0; 100], BOTH).unwrap();
     let slab = ExposedSlab::over(region, attr, Global).unwrap();
     let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());

@@ -18,6 +18,6 @@ fn network() -> Network<'static> {
 
 /// A domain that takes any buffer, and one that takes registered ones only.
 fn domains(network: &Network<'static>) -> [Domain<'static, Soft<'static>>; 2] {
-    let local = network.info_requiring(RequiredModes::none().local_registration());
+    let local = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     [network.info(), local].map(|info| Domain::open(&info).unwrap())
 }

@@ -146,7 +146,7 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
 #[test]
 fn leases_have_room_for_providers_in_front() {
     let network = network();
-    let asks = RequiredModes::none().prefixes().local_registration();
+    let asks = RequiredModes::PREFIXES | RequiredModes::LOCAL_REGISTRATION;
     let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let room = domain.attributes().endpoint.msg_prefix_size;
     assert!(room > 0);
@@ -163,7 +163,7 @@ fn leases_have_room_for_providers_in_front() {
         let sent = endpoint.send(me, Prefixed::new(outbox, room)).map_err(PostError::from).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let (buf, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-        let mut inbox = buf.into_inner();
+        let mut inbox = buf.buf;
         inbox.commit(room + result.unwrap().len()).unwrap();
         inbox.consume(room).unwrap();
         assert_eq!(&inbox[..], b"hello");

@@ -76,7 +76,7 @@ const NIL: u32 = u32::MAX;
 /// table.insert_all(addresses, |inserted| peers.extend(inserted));
 /// // The third address is that of the first peer.
 /// assert_eq!(peers[2], Inserted::Known(peers[0].peer()));
-/// assert_eq!(peers.iter().filter(|inserted| inserted.is_new()).count(), 2);
+/// assert_eq!(peers.iter().filter(|inserted| matches!(inserted, Inserted::New(_))).count(), 2);
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +94,5 @@ impl Inserted {
         match self {
             Inserted::New(peer) | Inserted::Known(peer) => peer,
         }
-    }
-
-    /// Returns `true` if the peer is new.
-    #[must_use]
-    pub const fn is_new(self) -> bool {
-        matches!(self, Inserted::New(_))
     }
 }

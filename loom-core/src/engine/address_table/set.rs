@@ -3,9 +3,8 @@
 #![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
 
 use core::alloc::Layout;
-use core::fmt;
 use core::num::NonZeroU32;
-use core::ops::RangeInclusive;
+use core::ops::{Deref, RangeInclusive};
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -14,6 +13,7 @@ use super::NIL;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::AddressError;
 
 /// Distinct peers of an address vector, with ranks 0, 1, 2 and so on in order of insertion.
@@ -42,7 +42,7 @@ use crate::vocabulary::AddressError;
 /// assert!(!set.insert(peers[0])?, "it is a member");
 /// // The members behind a peer that is removed move up.
 /// set.remove(peers[2]);
-/// assert_eq!(set.members(), [peers[0], peers[1]]);
+/// assert_eq!(*set, [peers[0], peers[1]]);
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 ///
@@ -63,6 +63,16 @@ pub struct AddressSet<A: Allocator> {
 unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
 // SAFETY: the arrays are reached only through the set, and change only by `&mut`.
 unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
+
+/// Members by rank.
+impl<A: Allocator> Deref for AddressSet<A> {
+    type Target = [Peer];
+
+    fn deref(&self) -> &[Peer] {
+        // SAFETY: `len` members are written, and change only by `&mut`.
+        unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
+    }
+}
 
 impl<A: Allocator> AddressSet<A> {
     /// Creates an empty set of up to `count` peers of a vector with `places` slots, in memory of
@@ -101,13 +111,6 @@ impl<A: Allocator> AddressSet<A> {
         Ok((capacity, layout, ranks_at))
     }
 
-    /// Returns the members by rank.
-    #[must_use]
-    pub fn members(&self) -> &[Peer] {
-        // SAFETY: `len` members are written, and change only by `&mut`.
-        unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
-    }
-
     fn ranks(&self) -> &[u32] {
         // SAFETY: `new_in` has written `places` ranks, which change only by `&mut`.
         unsafe { core::slice::from_raw_parts(self.ranks.as_ptr(), self.places) }
@@ -130,18 +133,6 @@ impl<A: Allocator> AddressSet<A> {
         self.set_rank(peer, rank);
     }
 
-    /// Returns the number of members.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Returns `true` if the set has no members.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Returns the rank of a member.
     #[must_use]
     pub fn rank(&self, peer: Peer) -> Option<usize> {
@@ -150,7 +141,7 @@ impl<A: Allocator> AddressSet<A> {
 
     fn in_place_of(&self, peer: Peer) -> Option<(usize, Peer)> {
         let rank = *self.ranks().get(peer.index())? as usize;
-        Some((rank, *self.members().get(rank)?))
+        Some((rank, *self.get(rank)?))
     }
 
     /// Returns `true` if a peer is a member.
@@ -205,7 +196,7 @@ impl<A: Allocator> AddressSet<A> {
     fn retain(&mut self, keep: impl Fn(Peer) -> bool) {
         let mut kept = 0;
         for rank in 0..self.len as usize {
-            let Some(member) = self.members().get(rank).copied() else { break };
+            let Some(member) = self.get(rank).copied() else { break };
             if !keep(member) {
                 self.set_rank(member, NIL);
                 continue;
@@ -222,7 +213,7 @@ impl<A: Allocator> AddressSet<A> {
     /// [`AddressError::Full`] if not all fit. The set is unchanged then.
     #[doc(alias = "fi_av_set_union")]
     pub fn union<B: Allocator>(&mut self, other: &AddressSet<B>) -> Result<(), AddressError> {
-        self.extend(|| other.members().iter().copied())
+        self.extend(|| other.iter().copied())
     }
 
     /// Appends the peers of a table in these slots, in steps of `stride`. `0..=u32::MAX` by 1 has
@@ -291,14 +282,7 @@ impl AddressSet<allocator_api2::alloc::Global> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for AddressSet<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressSet")
-            .field("members", &self.members())
-            .field("block", &self.block)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!([A: Allocator] AddressSet[A], |it| members: &**it, block: it.block);
 
 #[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -322,8 +306,8 @@ mod tests {
             peers[..2 * looks.get()].iter().copied()
         };
         assert_eq!(set.extend(grows), Ok(()));
-        assert_eq!(set.members(), [peers[1], peers[0]]);
+        assert_eq!(*set, [peers[1], peers[0]]);
         assert_eq!(set.extend(|| peers.iter().copied()), Err(AddressError::Full));
-        assert_eq!(set.members(), [peers[1], peers[0]]);
+        assert_eq!(*set, [peers[1], peers[0]]);
     }
 }

@@ -312,8 +312,8 @@ impl<'a> Done<UninitBehindRoom<'a>> {
         let (buf, result) = self.into_parts();
         match result {
             Ok(transfer) => {
-                let room = buf.room();
-                Ok(received(buf.into_inner().get_mut(room..).unwrap_or(&mut []), transfer))
+                let room = buf.room;
+                Ok(received(buf.buf.get_mut(room..).unwrap_or(&mut []), transfer))
             }
             Err(error) => Err((buf, error)),
         }

@@ -108,8 +108,8 @@ enum Uncommon<'t, B> {
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # use loom_core::{transport::{Context, Event}, vocabulary::CompletionFlags};
 /// use loom_core::engine::op_table::{ContextKind, Kind, OpTable, Resolution, Slot};
+/// # use loom_core::{transport::{Context, Event}, vocabulary::CompletionFlags};
 ///
 /// let mut table = Box::<OpTable<Vec<u8>, [Slot<_>; 4]>>::new_uninit();
 /// // SAFETY: the box has room for the table.

@@ -4,7 +4,6 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -16,6 +15,7 @@ use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 use super::{Envelope, Want};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
+use crate::util::debug::debug_struct;
 
 /// Size of a matcher, which allocates all of its memory when it is made.
 ///
@@ -397,16 +397,10 @@ impl TagMatcher<allocator_api2::alloc::Global> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for TagMatcher<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TagMatcher")
-            .field("attr", &self.attr)
-            .field("posted", &self.posted())
-            .field("waiting", &self.waiting())
-            .field("block", &self.block)
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!(
+    [A: Allocator] TagMatcher[A],
+    |it| attr: it.attr, posted: it.posted(), waiting: it.waiting(), block: it.block
+);
 
 /// Iterator over the waiting messages, oldest first: [`TagMatcher::messages`].
 ///

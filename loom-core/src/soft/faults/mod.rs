@@ -8,6 +8,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::plan::MOST_LOOKS;
+pub(super) use self::plan::Rules;
 pub use self::plan::{Every, Plan};
 use self::strict::Strict;
 use super::shared::list::NIL;
@@ -18,7 +19,7 @@ use crate::vocabulary::{Errno, FabricAddr};
 
 #[derive(Debug)]
 pub(super) struct Faults {
-    pub(super) plan: Cell<Plan>,
+    pub(super) rules: Cell<Rules>,
     random: Cell<Random>,
     pub(super) refuse: Cell<u32>,
     fail: Cell<u32>,
@@ -42,7 +43,7 @@ impl Faults {
     pub(super) fn none() -> Self {
         let zero = || Cell::new(0);
         Faults {
-            plan: Cell::new(Plan::new(0)),
+            rules: Cell::new(Rules { plan: Plan::new(0), strict: None }),
             random: Cell::new(Random::new(0)),
             refuse: zero(),
             fail: zero(),
@@ -57,7 +58,8 @@ impl Faults {
         }
     }
 
-    pub(super) fn begin(&self, plan: Plan, addr: u64) {
+    pub(super) fn begin(&self, rules: Rules, addr: u64) {
+        let plan = rules.plan;
         let mut random = Random::new(plan.seed ^ Random::new(addr).next());
         self.refuse.set(plan.refuse.draw(&mut random));
         self.fail.set(plan.fail.draw(&mut random));
@@ -65,7 +67,7 @@ impl Faults {
         self.overrun.set(plan.overrun.draw(&mut random));
         self.kill.set(plan.kill.draw(&mut random));
         self.random.set(random);
-        self.plan.set(plan);
+        self.rules.set(rules);
         self.dead.set(false);
     }
 
@@ -77,7 +79,7 @@ impl Faults {
     }
 
     pub(super) fn delay(&self) -> Option<u32> {
-        let most = self.plan.get().delay;
+        let most = self.rules.get().plan.delay;
         (most > 0).then(|| self.draw(|random| random.up_to(most)))
     }
 
@@ -92,13 +94,13 @@ impl Faults {
     pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
         let now = strikes(left);
         if now {
-            left.set(self.draw(|random| every(&self.plan.get()).draw(random)));
+            left.set(self.draw(|random| every(&self.rules.get().plan).draw(random)));
         }
         now
     }
 
     pub(super) fn strict(&self) -> Option<Strict> {
-        self.plan.get().strict
+        self.rules.get().strict
     }
 
     /// Replaces the error of a forbidden write by a success in a strict network, as over `shm`,
@@ -111,7 +113,7 @@ impl Faults {
     }
 
     fn hide_source(&self, event: &mut Event) {
-        if self.plan.get().hides_sources() {
+        if self.rules.get().hides_sources() {
             event.source = FabricAddr::UNSPEC;
         }
     }
@@ -151,7 +153,7 @@ impl Faults {
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // Each second operation is done, and reported as failed.
-/// let domain = Domain::open(&network.info_with_faults(Plan::new(0).fail(Every::Nth(2))))?;
+/// let domain = Domain::open(&network.info_with_faults(Plan { fail: Every::Nth(2), ..Plan::new(0) }))?;
 /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 /// let keys = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
 /// for _ in keys {

@@ -13,7 +13,7 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // Two posts of three are taken, and the third is refused.
-/// let info = network.info_with_faults(Plan::new(1).refuse(Every::Nth(3)));
+/// let info = network.info_with_faults(Plan { refuse: Every::Nth(3), ..Plan::new(1) });
 /// # let domain = Domain::open(&info)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let endpoint = cq.endpoint(&av)?;
@@ -47,31 +47,57 @@ pub enum Every {
 /// }
 /// # let network = || Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT });
 /// for seed in 0..50 {
-///     let plan = Plan::new(seed).refuse(Every::About(2)).delay(5);
+///     let plan = Plan { refuse: Every::About(2), delay: 5, ..Plan::new(seed) };
 ///     assert_eq!(greet(&network()?.info_with_faults(plan))?, b"hello", "with seed {seed}");
 /// }
-/// assert!(greet(&network()?.info_with_faults(Plan::new(1).kill(Every::Nth(1)))).is_err(), "a peer dies");
+/// assert!(greet(&network()?.info_with_faults(Plan { kill: Every::Nth(1), ..Plan::new(1) })).is_err());
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an endpoint is opened with it"]
 pub struct Plan {
-    pub(super) seed: u64,
-    pub(in crate::soft) refuse: Every,
-    pub(super) fail: Every,
-    pub(in crate::soft) lose: Every,
-    pub(super) overrun: Every,
-    pub(super) kill: Every,
-    pub(super) delay: u32,
-    pub(in crate::soft) reorder: u32,
-    without: Caps,
-    ordered: bool,
-    narrow_data: bool,
-    one_range: bool,
-    modes: RequiredModes,
-    pub(in crate::soft) strict: Option<Strict>,
+    /// Seed of all random choices.
+    pub seed: u64,
+    /// Refuses posts with [`PostError::Again`](crate::error::PostError::Again), like a full queue
+    /// of a network card.
+    pub refuse: Every,
+    /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO), like a
+    /// lost acknowledgement: receives, and sends, writes and reads that report success.
+    pub fail: Every,
+    /// Drops sends, writes and reads that report success, unseen by the peer, and reports
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED).
+    pub lose: Every,
+    /// Overruns the endpoint's queue, once, at this number of its completed operations. After the
+    /// earlier events, the queue fails with [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its
+    /// endpoints make no progress, and posts on them return "try again".
+    pub overrun: Every,
+    /// Kills the endpoint at the selected post, once, as if its process had died. Its unreceived
+    /// messages and writes, and those in flight to it, end with the errors of a closed endpoint.
+    pub kill: Every,
+    /// Delays sent messages by further polls of the receiver without other events, at most this
+    /// number. Messages and news of writes of one sender keep their order.
+    pub delay: u32,
+    /// Delays and reorders writes and reads of one range. They are done before they are reported,
+    /// within further polls of the endpoint without other events, at most this number (and
+    /// 2^31 - 1). The buffer is lent until then. Injected bytes are lost if the endpoint is closed
+    /// earlier.
+    ///
+    /// The info grants only the order of messages ([`MsgOrder::SAS`]), unless this is zero.
+    pub reorder: u32,
+    /// Capabilities that are removed from the info, [`Caps::RMA`] with its parts.
+    pub without: Caps,
+    /// Removes the order of writes and reads, and of messages behind them (`FI_ORDER_WAW` and
+    /// others).
+    pub unordered: bool,
+    /// Limits immediate data to four bytes (`cq_data_size`), as over InfiniBand.
+    pub narrow_data: bool,
+    /// Limits operations to one range on either side (`iov_limit`, `rma_iov_limit`).
+    pub one_range: bool,
+    /// Modes that the domain requires.
+    pub required: RequiredModes,
 }
 
+/// Largest number of polls by which an operation is delayed.
 pub(in crate::soft) const MOST_LOOKS: u32 = u32::MAX / 2;
 
 const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
@@ -79,150 +105,70 @@ const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
 impl Plan {
     /// Creates a plan without faults.
     pub const fn new(seed: u64) -> Self {
+        const NEVER: Every = Every::Nth(0);
         Plan {
             seed,
-            refuse: Every::Nth(0),
-            fail: Every::Nth(0),
-            lose: Every::Nth(0),
-            overrun: Every::Nth(0),
-            kill: Every::Nth(0),
+            refuse: NEVER,
+            fail: NEVER,
+            lose: NEVER,
+            overrun: NEVER,
+            kill: NEVER,
             delay: 0,
             reorder: 0,
             without: Caps::empty(),
-            ordered: true,
+            unordered: false,
             narrow_data: false,
             one_range: false,
-            modes: RequiredModes::none(),
-            strict: None,
+            required: RequiredModes::empty(),
         }
     }
 
-    /// Refuses posts with [`PostError::Again`](crate::error::PostError::Again), like a full queue
-    /// of a network card.
-    pub const fn refuse(mut self, every: Every) -> Self {
-        self.refuse = every;
-        self
+    pub(in crate::soft) fn most_looks(&self) -> u32 {
+        self.reorder.min(MOST_LOOKS)
     }
+}
 
-    /// Delays sent messages by further polls of the receiver without other events, `polls` at most.
-    /// Messages and news of writes of one sender keep their order.
-    pub const fn delay(mut self, polls: u32) -> Self {
-        self.delay = polls;
-        self
-    }
+/// Plan of an info, and the rules of its network if that is strict.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::soft) struct Rules {
+    pub(in crate::soft) plan: Plan,
+    pub(in crate::soft) strict: Option<Strict>,
+}
 
-    /// Delays and reorders writes and reads of one range. They are done before they are reported,
-    /// within further polls of the endpoint without other events, `polls` at most (and 2^31 - 1).
-    /// The buffer is lent until then. Injected bytes are lost if the endpoint is closed earlier.
-    ///
-    /// The info grants only the order of messages ([`MsgOrder::SAS`]).
-    pub const fn reorder(mut self, polls: u32) -> Self {
-        self.reorder = if polls < MOST_LOOKS { polls } else { MOST_LOOKS };
-        self.unordered()
-    }
-
-    /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO), like a
-    /// lost acknowledgement: receives, and sends, writes and reads that report success.
-    pub const fn fail(mut self, every: Every) -> Self {
-        self.fail = every;
-        self
-    }
-
-    /// Drops sends, writes and reads that report success, unseen by the peer, and reports
-    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED).
-    pub const fn lose(mut self, every: Every) -> Self {
-        self.lose = every;
-        self
-    }
-
-    /// Overruns the endpoint's queue, once, at this number of its completed operations. After the
-    /// earlier events, the queue fails with [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its
-    /// endpoints make no progress, and posts on them return "try again".
-    pub const fn overrun(mut self, every: Every) -> Self {
-        self.overrun = every;
-        self
-    }
-
-    /// Kills the endpoint at the selected post, once, as if its process had died. Its unreceived
-    /// messages and writes, and those in flight to it, end with the errors of a closed endpoint.
-    pub const fn kill(mut self, every: Every) -> Self {
-        self.kill = every;
-        self
-    }
-
-    /// Removes capabilities from the info.
-    pub const fn without(mut self, caps: Caps) -> Self {
-        self.without = self.without.union(caps);
-        if caps.contains(Caps::RMA) {
-            let parts = Caps::READ.union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
-            self.without = self.without.union(parts);
-        }
-        self
-    }
-
-    /// Removes the order of writes and reads, and of messages behind them (`FI_ORDER_WAW` and
-    /// others).
-    pub const fn unordered(mut self) -> Self {
-        self.ordered = false;
-        self
-    }
-
-    /// Limits immediate data to four bytes (`cq_data_size`), as over InfiniBand.
-    pub const fn narrow_data(mut self) -> Self {
-        self.narrow_data = true;
-        self
-    }
-
-    /// Limits operations to one range on either side (`iov_limit`, `rma_iov_limit`).
-    pub const fn one_range(mut self) -> Self {
-        self.one_range = true;
-        self
-    }
-
-    /// Sets the modes that the domain requires.
-    pub const fn require(mut self, modes: RequiredModes) -> Self {
-        self.modes = modes;
-        self
-    }
-
-    pub(in crate::soft) const fn with_strict(mut self, strict: Strict) -> Self {
-        self.strict = Some(strict);
-        self
-    }
-
-    pub(in crate::soft) const fn modes(&self) -> RequiredModes {
-        self.modes
-    }
-
+impl Rules {
     pub(in crate::soft) fn strikes(&self) -> bool {
-        let none = Plan::new(self.seed);
-        let of = |plan: &Plan| (plan.refuse, plan.fail, plan.lose, plan.overrun, plan.kill, plan.delay, plan.reorder);
-        of(self) != of(&none) || self.hides_sources() || self.strict.is_some()
+        let Plan { refuse, fail, lose, overrun, kill, delay, reorder, .. } = self.plan;
+        [refuse, fail, lose, overrun, kill].iter().any(|every| *every != Every::Nth(0))
+            || (delay, reorder) != (0, 0)
+            || self.hides_sources()
+            || self.strict.is_some()
     }
 
     pub(super) fn hides_sources(&self) -> bool {
-        self.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
+        self.plan.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
     }
 
     pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {
         if let Some(strict) = self.strict {
             strict.take_from(granted);
         }
+        let Plan { without, unordered, reorder, narrow_data, one_range, .. } = self.plan;
         let Attributes { caps, endpoint, tx, rx, domain, .. } = granted;
+        let parts = Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
         for caps in [caps, &mut tx.caps, &mut rx.caps] {
-            caps.remove(self.without);
+            caps.remove(if without.contains(Caps::RMA) { without | parts } else { without });
         }
-        if !self.ordered {
+        if unordered || reorder > 0 {
             tx.msg_order.remove(RMA_ORDER);
             rx.msg_order.remove(RMA_ORDER);
             endpoint.max_order_raw_size = 0;
             endpoint.max_order_war_size = 0;
             endpoint.max_order_waw_size = 0;
         }
-        if self.narrow_data {
+        if narrow_data {
             domain.cq_data_size = size_of::<u32>();
         }
-        if self.one_range {
+        if one_range {
             (tx.iov_limit, tx.rma_iov_limit, rx.iov_limit) = (1, 1, 1);
         }
     }
@@ -251,7 +197,7 @@ mod tests {
             drawn.iter().filter(|drawn| **drawn > 1 << 31).count()
         });
         assert!(halves.iter().all(|half| (400..600).contains(half)), "{halves:?}");
-        assert_eq!(Plan::new(0).reorder(u32::MAX).reorder, MOST_LOOKS);
-        assert_eq!(Plan::new(0).reorder(9).reorder, 9);
+        assert_eq!(Plan { reorder: u32::MAX, ..Plan::new(0) }.most_looks(), MOST_LOOKS);
+        assert_eq!(Plan { reorder: 9, ..Plan::new(0) }.most_looks(), 9);
     }
 }

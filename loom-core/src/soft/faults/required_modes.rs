@@ -1,95 +1,68 @@
 //! [`RequiredModes`]: requirements of hardware that a network's domains can simulate.
 
+use bitflags::bitflags;
+
 use crate::vocabulary::{Mode, MrMode};
 
 const PREFIX: usize = 40;
 
-/// Requirements of hardware that domains check although memory does not need them
-/// ([`Network::info_requiring`](crate::soft::Network::info_requiring)).
-///
-/// ```
-/// use loom_core::soft::RequiredModes;
-///
-/// let modes = RequiredModes::none().local_registration().contexts();
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequiredModes {
-    pub(crate) mode: Mode,
-    pub(crate) mr_mode: MrMode,
+bitflags! {
+    /// Requirements of hardware that domains check although memory does not need them
+    /// ([`Network::info_requiring`](crate::soft::Network::info_requiring)).
+    ///
+    /// ```
+    /// use loom_core::soft::RequiredModes;
+    ///
+    /// let modes = RequiredModes::LOCAL_REGISTRATION | RequiredModes::CONTEXTS;
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RequiredModes: u8 {
+        /// Refuses posts of buffers that are not [`Registered`](crate::registered::Registered)
+        /// (`FI_MR_LOCAL`).
+        const LOCAL_REGISTRATION = 1;
+        /// Binds regions for peers to an endpoint, which is their only path (`FI_MR_ENDPOINT`). The
+        /// endpoint is closed after them.
+        const ENDPOINT_REGIONS = 1 << 1;
+        /// Requires contexts that point to memory for the transport (`FI_CONTEXT`: 32 bytes). The
+        /// transport writes to it, and reports the operation as failed if the memory is changed in
+        /// the meantime.
+        const CONTEXTS = 1 << 2;
+        /// Like [`CONTEXTS`](Self::CONTEXTS), with twice as much memory (`FI_CONTEXT2`: 64 bytes).
+        const LARGE_CONTEXTS = 1 << 3;
+        /// Requires buffers of messages to have room in front
+        /// ([`Prefixed`](crate::buffer::Prefixed), `FI_MSG_PREFIX`), which the transport writes to.
+        const PREFIXES = 1 << 4;
+        /// Requires arrays of ranges to stay in place until the operation completes
+        /// (`FI_ASYNC_IOV`). loom permits only operations of one buffer then, and refuses others.
+        const ASYNC_IOV = 1 << 5;
+        /// Lets a peer's write with immediate data consume the oldest receive of messages without
+        /// tag, as over InfiniBand (`FI_RX_CQ_DATA`).
+        const RX_CQ_DATA = 1 << 6;
+    }
 }
 
 impl RequiredModes {
-    /// No requirements, like [`Network::info`](crate::soft::Network::info).
-    #[must_use]
-    pub const fn none() -> Self {
-        RequiredModes { mode: Mode::empty(), mr_mode: MrMode::empty() }
+    pub(crate) fn mode(self) -> Mode {
+        let modes = [
+            (Self::CONTEXTS, Mode::CONTEXT),
+            (Self::LARGE_CONTEXTS, Mode::CONTEXT2),
+            (Self::PREFIXES, Mode::MSG_PREFIX),
+            (Self::ASYNC_IOV, Mode::ASYNC_IOV),
+            (Self::RX_CQ_DATA, Mode::RX_CQ_DATA),
+        ];
+        modes.into_iter().filter(|(required, _)| self.contains(*required)).map(|(_, mode)| mode).collect()
     }
 
-    /// Refuses posts of buffers that are not [`Registered`](crate::registered::Registered)
-    /// (`FI_MR_LOCAL`).
-    #[must_use]
-    pub const fn local_registration(mut self) -> Self {
-        self.mr_mode = self.mr_mode.union(MrMode::LOCAL);
-        self
-    }
-
-    /// Binds regions for peers to an endpoint, which is their only path (`FI_MR_ENDPOINT`). The
-    /// endpoint is closed after them.
-    #[must_use]
-    pub const fn endpoint_regions(mut self) -> Self {
-        self.mr_mode = self.mr_mode.union(MrMode::ENDPOINT);
-        self
-    }
-
-    /// Requires contexts that point to memory for the transport (`FI_CONTEXT`: 32 bytes). The
-    /// transport writes to it, and reports the operation as failed if the memory is changed in the
-    /// meantime.
-    #[must_use]
-    pub const fn contexts(mut self) -> Self {
-        self.mode = self.mode.union(Mode::CONTEXT);
-        self
-    }
-
-    /// Like [`contexts`](Self::contexts), with twice as much memory (`FI_CONTEXT2`: 64 bytes).
-    #[must_use]
-    pub const fn large_contexts(mut self) -> Self {
-        self.mode = self.mode.union(Mode::CONTEXT2);
-        self
-    }
-
-    /// Requires buffers of messages to have room in front ([`Prefixed`](crate::buffer::Prefixed),
-    /// `FI_MSG_PREFIX`), which the transport writes to.
-    #[must_use]
-    pub const fn prefixes(mut self) -> Self {
-        self.mode = self.mode.union(Mode::MSG_PREFIX);
-        self
-    }
-
-    /// Requires arrays of ranges to stay in place until the operation completes (`FI_ASYNC_IOV`).
-    /// loom permits only operations of one buffer then, and refuses others.
-    #[must_use]
-    pub const fn async_iov(mut self) -> Self {
-        self.mode = self.mode.union(Mode::ASYNC_IOV);
-        self
-    }
-
-    /// Lets a peer's write with immediate data consume the oldest receive of messages without tag,
-    /// as over InfiniBand (`FI_RX_CQ_DATA`).
-    #[must_use]
-    pub const fn rx_cq_data(mut self) -> Self {
-        self.mode = self.mode.union(Mode::RX_CQ_DATA);
-        self
+    pub(crate) fn mr_mode(self) -> MrMode {
+        let modes = [(Self::LOCAL_REGISTRATION, MrMode::LOCAL), (Self::ENDPOINT_REGIONS, MrMode::ENDPOINT)];
+        modes.into_iter().filter(|(required, _)| self.contains(*required)).map(|(_, mode)| mode).collect()
     }
 
     pub(crate) const fn consumes_receives(self) -> bool {
-        self.mode.contains(Mode::RX_CQ_DATA)
+        self.contains(Self::RX_CQ_DATA)
     }
 
     pub(crate) const fn prefix(self) -> usize {
-        if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }
-    }
-
-    pub(crate) const fn any(self) -> bool {
-        !self.mode.is_empty() || !self.mr_mode.is_empty()
+        if self.contains(Self::PREFIXES) { PREFIX } else { 0 }
     }
 }

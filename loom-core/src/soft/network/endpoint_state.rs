@@ -20,7 +20,7 @@ use crate::soft::shared::peer_counts::PeerCounters;
 use crate::soft::shared::queue::Queue;
 use crate::soft::shared::sleeper::Watch;
 use crate::transport::{Context, Event};
-use crate::vocabulary::{CompletionFlags, Errno, Mode};
+use crate::vocabulary::{CompletionFlags, Errno};
 
 pub(crate) const MIN_LEFT: usize = 64;
 
@@ -100,7 +100,7 @@ impl EndpointState {
                 rx: Cell::new(None),
                 counters: BoundCounters::none(),
                 regions: Cell::new(0),
-                modes: Cell::new(RequiredModes::none()),
+                modes: Cell::new(RequiredModes::empty()),
                 attended: Cell::new(false),
                 may_sleep: Cell::new(false),
                 faults,
@@ -347,9 +347,9 @@ pub(crate) enum Report {
 }
 
 const fn context_words(modes: RequiredModes) -> usize {
-    if modes.mode.contains(Mode::CONTEXT2) {
+    if modes.contains(RequiredModes::LARGE_CONTEXTS) {
         8
-    } else if modes.mode.contains(Mode::CONTEXT) {
+    } else if modes.contains(RequiredModes::CONTEXTS) {
         4
     } else {
         0

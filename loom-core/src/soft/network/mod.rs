@@ -16,7 +16,6 @@ pub(crate) mod attributes;
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -35,8 +34,9 @@ use super::shared::list::NIL;
 use super::shared::waker;
 use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
-use crate::storage::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{CrossesThreads, Handle, Object, Plan, Unfilled};
 use crate::storage::{array, extend};
+use crate::util::debug::debug_struct;
 use crate::util::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
@@ -457,17 +457,8 @@ impl Net {
 
 impl CrossesThreads for Net {}
 
-// SAFETY: a place begins with its head.
-unsafe impl Object for Net {
+impl Object for Net {
     const ONE_THREAD: bool = false;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
-    }
-
-    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        Ended::Free
-    }
 }
 
 /// Software network of endpoints that reach each other through memory.
@@ -619,8 +610,4 @@ impl<'n> Network<'n> {
     }
 }
 
-impl fmt::Debug for Network<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Network").field("attr", self.attr()).finish_non_exhaustive()
-    }
-}
+debug_struct!(Network['_], |it| attr: it.attr());

@@ -62,8 +62,8 @@ pub(crate) unsafe fn do_later(
         return Some(lost);
     }
     let faults = port.own().faults();
-    let plan = faults.plan.get();
-    let until = match (plan.strict, plan.reorder) {
+    let rules = faults.rules.get();
+    let until = match (rules.strict, rules.plan.most_looks()) {
         (Some(strict), _) if strict.holds_rma() => Until::PeerLooks,
         (Some(_), _) | (None, 0) => return None,
         (None, most) => match faults.draw(|random| random.up_to(most)) {
@@ -71,7 +71,7 @@ pub(crate) unsafe fn do_later(
             looks => Until::Looks(looks),
         },
     };
-    if rma.context.is_none() && plan.strict.is_none() {
+    if rma.context.is_none() && rules.strict.is_none() {
         let target = &rma.target;
         if let Err(errno) = open_range(net, target, rma.len, Access::REMOTE_WRITE) {
             return Some(Err(Refusal::Errno(errno)));

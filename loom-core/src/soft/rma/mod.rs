@@ -138,7 +138,7 @@ unsafe fn rma_amid_faults(
     access: Access,
     report: Report,
 ) -> Option<Result<(), Refusal>> {
-    if !port.own().faults().plan.get().strikes() {
+    if !port.own().faults().rules.get().strikes() {
         return None;
     }
     let (reads, context) = (access == Access::REMOTE_READ, Some(msg.context.addr()));

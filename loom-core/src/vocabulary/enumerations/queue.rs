@@ -4,16 +4,13 @@ enumeration! {
     /// Object to sleep on until a queue has an entry.
     ///
     /// ```
-    /// use loom_core::{Cq, CqAttr, Domain, WaitObj};
-    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Cq, CqAttr, WaitObj};
     ///
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// let info = network.info();
-    /// # let domain = Domain::open(&info)?;
+    /// # fixture::domain!(network, domain);
     /// // The program sleeps where it can, and polls elsewhere.
-    /// let wait = if info.can_sleep_on(WaitObj::FD) { WaitObj::FD } else { WaitObj::NONE };
-    /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { wait, ..CqAttr::new(16) })?;
-    /// assert_eq!(cq.wait_fd().is_ok(), wait == WaitObj::FD);
+    /// let attr = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(16) };
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, attr)?;
+    /// assert_eq!(cq.wait_fd().is_ok(), cq.wait_obj() == WaitObj::FD);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

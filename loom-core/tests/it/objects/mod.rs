@@ -3,6 +3,7 @@
 mod answers;
 mod collectives;
 mod completions;
+mod errors;
 mod futures;
 mod handles;
 mod handles_held;

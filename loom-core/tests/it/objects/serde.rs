@@ -103,8 +103,12 @@ fn what_is_no_address_is_refused() {
 
 #[test]
 fn regions_have_names_for_people_and_32_bytes_for_machines() {
-    let region =
-        RemoteRegion::new(RemoteAddr(16), 4096, MemoryKey(u64::MAX), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let region = RemoteRegion {
+        base: RemoteAddr(16),
+        len: 4096,
+        key: MemoryKey(u64::MAX),
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+    };
     let bytes = [&[32], &region.to_bytes()[..]].concat();
     is_written(
         region,
@@ -210,7 +214,7 @@ fn configurations_name_what_differs_from_the_default() {
     let network = read::<NetworkAttr>(r#"{"endpoints":2,"seed":"0xfedcba9876543210"}"#);
     assert_eq!(network, NetworkAttr { endpoints: 2, seed: 0xfedc_ba98_7654_3210, ..NetworkAttr::DEFAULT });
     assert_eq!(read::<CqAttr>(r#"{"depth":64}"#), CqAttr::new(64));
-    assert_eq!(read::<CqAttr>(r#"{"depth":64,"wait":"WAIT_FD"}"#), CqAttr::new(64).with_fd());
+    assert_eq!(read::<CqAttr>(r#"{"depth":64,"wait":"WAIT_FD"}"#), CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) });
     assert_eq!(read::<AvAttr>(r#"{"capacity":16}"#), AvAttr::new(16));
     assert_eq!(read::<AvAttr>(r#"{"capacity":16,"singles":2}"#), AvAttr { singles: 2, ..AvAttr::new(16) });
     assert_eq!(read::<EqAttr>("{}"), EqAttr::default());
@@ -234,9 +238,9 @@ fn attributes_are_written_field_by_field() {
         r#"{"endpoints":8,"tx_depth":128,"rx_depth":1024,"eager_size":1024,"regions":64,"groups":4,"seed":"0x0","lanes":2,"strict":false}"#
     );
     is_written(
-        CqAttr::new(64).separate(),
-        r#"{"depth":64,"endpoints":16,"separate":true,"wait":"WAIT_NONE","claims":false}"#,
-        &[64, 16, 1, 0, 0],
+        CqAttr { separate: true, ..CqAttr::new(64) },
+        r#"{"depth":64,"endpoints":16,"separate":true,"wait":"WAIT_NONE","wait_is_optional":false,"claims":false}"#,
+        &[64, 16, 1, 0, 0, 0],
     );
     is_written(
         AvAttr::new(3),
@@ -282,7 +286,7 @@ proptest! {
     ) {
         comes_back(EndpointAddr::new(AddressFormat::from_raw(format % 20), &bytes).unwrap());
         comes_back(EndpointAddr::new(AddressFormat::from_raw(format), &bytes).unwrap());
-        comes_back(RemoteRegion::new(RemoteAddr(words[0]), words[1], MemoryKey(words[2]), Access::from_bits_retain(words[3])));
+        comes_back(RemoteRegion { base: RemoteAddr(words[0]), len: words[1], key: MemoryKey(words[2]), access: Access::from_bits_retain(words[3]) });
     }
 
     #[test]

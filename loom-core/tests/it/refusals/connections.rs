@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "what matters is that they compile")]
 
+use loom_core::WaitObj;
+
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
@@ -29,7 +31,7 @@ fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, T, &'stat
 }
 
 fn signaller_outlives_queue<T: Signals>(domain: &Domain<'_, T>) {
-    let cq = Cq::<T, ()>::open(domain, CqAttr::new(4).with_fd()).unwrap();
+    let cq = Cq::<T, ()>::open(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(4) }).unwrap();
     let signaller = cq.signaller().unwrap();
     signaller.signal().unwrap();
     drop(cq);

@@ -312,7 +312,7 @@ twins! {
             let domain = s.open(&network.info()).unwrap();
             Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE).unwrap().remote()
         });
-        assert_eq!(remote.len(), 8);
+        assert_eq!(remote.len, 8);
     }
 
     fn exposed_memory_touched() {

@@ -183,7 +183,7 @@ fn memory_that_may_only_be_read_is_read_in_elements_below_16_bytes() {
         let region = Mr::open(domain, memory(0), access).unwrap();
         let (owned, all) = (region.remote(), Access::REMOTE_READ | Access::REMOTE_WRITE);
         // A forged record: the check of this side lets the operation through.
-        let forged = RemoteRegion::new(owned.base(), owned.len(), owned.key(), all);
+        let forged = RemoteRegion { base: owned.base, len: owned.len, key: owned.key, access: all };
         let op = domain.query_atomic(ReadOp::<E>::READ).unwrap();
         let key = endpoint.read_value(*peer, &forged, 0, op).unwrap();
         cq.wait_value(key, Spins(10)).unwrap().unwrap().value::<E>().err().map(|error| error.errno)

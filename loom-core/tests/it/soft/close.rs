@@ -90,7 +90,7 @@ fn receives_that_nobody_answered() {
 
 #[test]
 fn receives_that_nobody_answered_on_separate_queues() {
-    again_and_again(CqAttr::new(DEPTH).separate(), any, receives);
+    again_and_again(CqAttr { separate: true, ..CqAttr::new(DEPTH) }, any, receives);
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn receives_that_nobody_answered_where_each_direction_is_polled() {
 
 #[test]
 fn receives_that_nobody_answered_on_separate_queues_where_each_is_polled() {
-    again_and_again(CqAttr::new(DEPTH).separate(), each, receives);
+    again_and_again(CqAttr { separate: true, ..CqAttr::new(DEPTH) }, each, receives);
 }
 
 #[test]
 fn offers_to_a_receiver_that_stays() {
-    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
+    for attr in [CqAttr::new(DEPTH), CqAttr { separate: true, ..CqAttr::new(DEPTH) }] {
         again_and_again(attr, any, offers);
         again_and_again(attr, any, offers_that_have_arrived);
     }
@@ -129,7 +129,7 @@ fn offers(closing: &Closing<'_>) -> usize {
 
 #[test]
 fn offers_that_nobody_took() {
-    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
+    for attr in [CqAttr::new(DEPTH), CqAttr { separate: true, ..CqAttr::new(DEPTH) }] {
         let network = Network::new(ATTR).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
@@ -183,7 +183,7 @@ impl Apart {
 }
 
 fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
-    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
+    for attr in [CqAttr::new(DEPTH), CqAttr { separate: true, ..CqAttr::new(DEPTH) }] {
         let network = Network::new(network).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();

@@ -241,7 +241,7 @@ fn as_many_buffers_are_granted_as_there_are_places_for() {
 #[test]
 fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
     with_pair(ATTR, |pair| {
-        let options = SendOptions::new().level(CompletionLevel::Delivery);
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
         for len in [0, 1, 50, 128, 300] {
             let message = bytes(len, 3);
             let out = || Many::cut(&message, 3, 1);
@@ -302,7 +302,7 @@ fn several_parts_are_looked_at_before_any_is_written() {
         let open = |access| Mr::open(&pair.domain, Box::<[u8]>::from(vec![0; 100]), access).unwrap();
         let (first, second) = (open(access), open(Access::REMOTE_READ));
         let told = second.remote();
-        let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), access);
+        let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access };
         let parts = [first.remote().part(10, 50).unwrap(), claimed.part(0, 50).unwrap()];
         let out = Many::cut(&bytes(100, 1), 3, 1);
         let key = pair.sender.write_with(pair.to, &parts, SendOptions::new(), out).unwrap();
@@ -312,11 +312,11 @@ fn several_parts_are_looked_at_before_any_is_written() {
         assert_eq!(there, [0; 100], "the first part is not written either");
 
         let second = [first.remote().part(0, 10).unwrap(), first.remote().part(60, 40).unwrap()];
-        let options = SendOptions::new().data(ImmediateData(5));
+        let options = SendOptions { data: Some(ImmediateData(5)), ..SendOptions::new() };
         let key = pair.sender.write_with(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
         assert_eq!(pair.end(key).1, Ok(50));
         let Some(Completion::Remote(event)) = pair.cq.poll_rx().unwrap() else { panic!("the peer is told") };
-        assert_eq!((event.data(), event.len()), (Some(ImmediateData(5)), 50));
+        assert_eq!((event.data(), event.len), (Some(ImmediateData(5)), 50));
         let key = pair.sender.read_with(pair.to, &second, ReadOptions::new(), Many::cut(&[0; 50], 2, 1)).unwrap();
         assert_eq!(pair.end(key), (bytes(50, 2), Ok(50)));
     });

@@ -39,8 +39,12 @@ fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let write = |key| {
-        let region =
-            RemoteRegion::new(loom_core::vocabulary::RemoteAddr(0), 8, key, Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let region = RemoteRegion {
+            base: loom_core::vocabulary::RemoteAddr(0),
+            len: 8,
+            key,
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        };
         match endpoint.inject_write(me, &region, 0, &[1; 8]) {
             Ok(()) => true,
             Err(PostError::Errno(Errno::ENOKEY)) => false,

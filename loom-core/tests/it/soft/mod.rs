@@ -10,6 +10,7 @@ mod modes;
 mod multi;
 mod peek;
 mod peer_counters;
+mod query;
 mod sleeping;
 mod strict;
 mod threads;

@@ -130,7 +130,7 @@ fn each_operation_of_a_peer_counts_once() {
     // What is forbidden, or goes elsewhere.
     let only_read = Mr::open(&world.domain, words(1), Access::REMOTE_READ).unwrap();
     let told = only_read.remote();
-    let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), Access::REMOTE_WRITE);
+    let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: Access::REMOTE_WRITE };
     let key = a.write(to_b, &claimed, 0, words(1)).unwrap();
     let done = world.cq.finish(key, Instant::now() + LIMIT).unwrap();
     assert_eq!(done.result().unwrap_err().errno, Errno::EACCES);
@@ -166,7 +166,7 @@ fn what_is_done_later_is_counted_when_it_is_done() {
     // A plan that reorders, and a strict network.
     let strict = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
     let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::RMA_EVENT, ..Hints::default() };
-    let infos = [network().info_with_faults(Plan::new(1).reorder(6)), strict.query(&hints).unwrap()];
+    let infos = [network().info_with_faults(Plan { reorder: 6, ..Plan::new(1) }), strict.query(&hints).unwrap()];
     assert!(strict.query(&Hints::default()).is_ok_and(|info| !info.caps().contains(Caps::RMA_EVENT)), "unasked");
     for (strict, info) in [false, true].into_iter().zip(infos) {
         let world = World::open(&info);

@@ -189,7 +189,7 @@ fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper<'_>)
             let to = node.av.insert(&sleeper).unwrap();
             peer(Peers { node, to, sleeper, go, network });
         });
-        let node = Node::open(&network.info(), CqAttr::new(64).with_fd());
+        let node = Node::open(&network.info(), CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) });
         tell_back.send(node.endpoint.address().unwrap()).unwrap();
         let to = node.av.insert(&hear.recv().unwrap()).unwrap();
         let mut side = Sleeper { node, to, go, rounds: 0, random: 0x9e37_79b9_7f4a_7c15 };
@@ -240,7 +240,7 @@ fn thread_is_woken_by_an_offer() {
 
 #[test]
 fn thread_is_woken_by_a_message_that_is_late() {
-    messages_wake_the_sleeper(ATTR, Plan::new(7).delay(4), 8);
+    messages_wake_the_sleeper(ATTR, Plan { delay: 4, ..Plan::new(7) }, 8);
 }
 
 /// Writes with immediate data; the bytes are there.
@@ -497,7 +497,7 @@ fn thread_closes_its_queue_while_peers_wake_it_up() {
             sent
         });
         for round in 0..ROUNDS {
-            let node = Node::open(&network.info(), CqAttr::new(8).with_fd());
+            let node = Node::open(&network.info(), CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) });
             tell.send(node.endpoint.address().unwrap()).unwrap();
             // Not every time: the endpoint may also close when nothing has come.
             for _ in 0..round % 3 {
@@ -543,7 +543,7 @@ fn thread_sleeps_for_all_endpoints_of_its_queue() {
 #[test]
 fn sleep_ends_with_its_time_and_not_before() {
     let network = Network::new(ATTR).unwrap();
-    for attr in [CqAttr::new(8).with_fd(), CqAttr { wait: WaitObj::UNSPEC, ..CqAttr::new(8) }] {
+    for attr in [CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) }, CqAttr { wait: WaitObj::UNSPEC, ..CqAttr::new(8) }] {
         let node = Node::open(&network.info(), attr);
         let time = Duration::from_millis(30);
         let begin = Instant::now();
@@ -562,7 +562,7 @@ fn sleep_ends_with_its_time_and_not_before() {
 #[test]
 fn queue_that_has_something_is_not_slept_on() {
     let network = Network::new(ATTR).unwrap();
-    let node = Node::open(&network.info(), CqAttr::new(8).with_fd());
+    let node = Node::open(&network.info(), CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) });
     let me = node.av.insert(&node.endpoint.address().unwrap()).unwrap();
     assert!(node.cq.may_sleep().unwrap());
     node.endpoint.send(me, filled(8, 1)).unwrap();
@@ -577,20 +577,18 @@ fn queue_that_has_something_is_not_slept_on() {
 }
 
 #[test]
-fn info_says_what_queues_can_be_slept_on() {
+fn queues_open_with_descriptors_unless_the_network_is_strict() {
     for strict in [false, true] {
         let info = Network::new(NetworkAttr { strict, ..ATTR }).unwrap().info();
         let domain = Domain::open(&info).unwrap();
         for number in 1..8 {
             let wait = WaitObj::from_raw(number);
-            let can = info.can_sleep_on(wait);
-            assert_eq!(can, !strict && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait), "{wait}");
+            let can = !strict && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait);
             let opened = Cq::<_, Bytes>::open(&domain, CqAttr { wait, ..CqAttr::new(8) }).map(drop);
             assert_eq!(opened, if can { Ok(()) } else { Err(OpenError::Errno(Errno::ENOSYS)) }, "{wait}");
         }
-        assert!(!info.can_sleep_on(WaitObj::NONE));
         assert!(
-            Cq::<_, Bytes>::open(&domain, CqAttr::new(8).with_fd().separate()).is_err(),
+            Cq::<_, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, separate: true, ..CqAttr::new(8) }).is_err(),
             "two queues of the transport"
         );
     }

@@ -324,7 +324,8 @@ fn a_write_that_asks_for_delivery_is_reported_when_it_is_done() {
         over_both(|strict, world| {
             world.meet();
             let region = world.region(PEERS);
-            let (parts, options) = ([region.remote().part(0, 8).unwrap()], SendOptions::new().level(level));
+            let (parts, options) =
+                ([region.remote().part(0, 8).unwrap()], SendOptions { level: Some(level), ..SendOptions::new() });
             let written = world.a.write_with(world.to_b, &parts, options, bytes(8)).unwrap();
             let done = world.a.cq().wait(written, loom_core::Spins(5)).unwrap();
             assert_eq!((done.is_some(), byte(&region)), (early || !strict, u8::from(!strict)));
@@ -447,11 +448,16 @@ fn a_writer_is_not_told_what_its_target_forbids() {
         let region = world.region(Access::REMOTE_READ);
         // As a peer describes it that claims more access than its owner grants.
         let remote = region.remote();
-        let remote = RemoteRegion::new(remote.base(), remote.len(), remote.key(), PEERS);
-        let forged = RemoteRegion::new(remote.base(), LONG as u64, MemoryKey(remote.key().0 ^ 0x5555), remote.access());
-        let beyond = RemoteRegion::new(RemoteAddr(1), LONG as u64, remote.key(), remote.access());
+        let remote = RemoteRegion { base: remote.base, len: remote.len, key: remote.key, access: PEERS };
+        let forged = RemoteRegion {
+            base: remote.base,
+            len: LONG as u64,
+            key: MemoryKey(remote.key.0 ^ 0x5555),
+            access: remote.access,
+        };
+        let beyond = RemoteRegion { base: RemoteAddr(1), len: LONG as u64, key: remote.key, access: remote.access };
         for (target, errno) in [(remote, Errno::EACCES), (forged, Errno::ENOKEY), (beyond, Errno::EACCES)] {
-            for len in [8, LONG].into_iter().filter(|len| *len as u64 <= target.len()) {
+            for len in [8, LONG].into_iter().filter(|len| *len as u64 <= target.len) {
                 let written = world.a.write(world.to_b, &target, 0, bytes(len)).unwrap();
                 let result = world.end(&world.a, written).result();
                 assert_eq!(result.map_err(|error| error.errno).err(), (!strict).then_some(errno));
@@ -476,9 +482,9 @@ fn events_of_writes_have_no_lengths() {
         let region = world.region(PEERS);
         let written = world.a.write_data(world.to_b, &region.remote(), 0, ImmediateData(5), bytes(16)).unwrap();
         let event = world.remote_event();
-        assert_eq!((event.data(), event.len()), (Some(ImmediateData(5)), if strict { 0 } else { 16 }));
-        assert!(event.flags().contains(CompletionFlags::REMOTE_WRITE));
-        assert_eq!(event.flags().contains(CompletionFlags::RMA), !strict);
+        assert_eq!((event.data(), event.len), (Some(ImmediateData(5)), if strict { 0 } else { 16 }));
+        assert!(event.flags.contains(CompletionFlags::REMOTE_WRITE));
+        assert_eq!(event.flags.contains(CompletionFlags::RMA), !strict);
         assert_eq!(byte(&region), 1, "the bytes are there before it");
         assert!(world.end(&world.a, written).result().is_ok());
     });
@@ -490,8 +496,8 @@ fn regions_are_reached_by_their_addresses() {
         world.meet();
         let region = world.region(PEERS);
         let start = region.window().as_ptr().addr() as u64;
-        assert_eq!(region.remote().base(), RemoteAddr(if strict { start } else { 0 }));
-        let guessed = RemoteRegion::new(RemoteAddr(0), 64, region.key(), region.remote().access());
+        assert_eq!(region.remote().base, RemoteAddr(if strict { start } else { 0 }));
+        let guessed = RemoteRegion { base: RemoteAddr(0), len: 64, key: region.key(), access: region.remote().access };
         let read = world.a.read(world.to_b, &guessed, 0, bytes(8)).unwrap();
         assert_eq!(world.end(&world.a, read).result().is_err(), strict, "by an offset");
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(8, 4).unwrap()];

@@ -83,7 +83,7 @@ fn insertions_are_reported_by_an_event_queue() {
         let address = unsafe { T::endpoint_address(&endpoint) }.unwrap();
 
         let soon = || Instant::now() + Duration::from_millis(300);
-        let vector = Fid::from_addr(av.as_ptr().addr() as u64);
+        let vector = Fid(av.as_ptr().addr() as u64);
         let mut own = [u64::MAX];
         // SAFETY: `own` stays where it is until the event is there.
         let code = unsafe { insert(&av, &together(&[&address]), &mut own, 77) };

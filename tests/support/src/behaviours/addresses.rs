@@ -120,7 +120,7 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
 fn with_places<T: Transport + 'static>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, places, allocator()).expect("address vector");
-    let cq = Cq::open_in(&domain, CqAttr::new(64).endpoints(24), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr { endpoints: 24, ..CqAttr::new(64) }, allocator()).expect("queue");
     test(&Pair::open(&domain, &cq, &av));
 }
 

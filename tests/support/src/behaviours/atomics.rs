@@ -521,7 +521,7 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
     on_atomic_pair(info, |pair| {
         let target = Numbers::new(pair, &[1_u64, 2]);
         let (a, to_b, all) = (&pair.a, pair.to_b, target.mr.remote());
-        let with = |access| RemoteRegion::new(all.base(), all.len(), all.key(), access);
+        let with = |access| RemoteRegion { base: all.base, len: all.len, key: all.key, access };
         let set = pair.domain.query_atomic(BaseOp::<u64>::WRITE).expect("write");
         let add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
         let swap = pair.domain.query_atomic(CompareOp::<u64>::CSWAP).expect("compare and swap");

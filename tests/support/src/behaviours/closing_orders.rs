@@ -69,7 +69,9 @@ fn queue_is_slept_on_after_each_of_its_endpoints_was_closed<T: Transport + 'stat
         return;
     }
     let av = Av::open_in(&domain, 16, allocator()).expect("address vector");
-    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(64).with_fd().endpoints(8), allocator()).expect("queue");
+    let cq =
+        Cq::<T, Bytes>::open_in(&domain, CqAttr { wait: WaitObj::FD, endpoints: 8, ..CqAttr::new(64) }, allocator())
+            .expect("queue");
     let asks = || {
         // Queues that can be slept on need not have a descriptor.
         for _ in 0..3 {
@@ -112,7 +114,7 @@ fn idle_queue_with_a_closed_endpoint_costs_little<T: Transport + 'static>(info: 
     if !sleeps(&domain) {
         return;
     }
-    on_pair_with(info, CqAttr::new(64).with_fd(), |pair| {
+    on_pair_with(info, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) }, |pair| {
         if !has_descriptor(pair.domain, pair.cq) {
             return;
         }
@@ -192,7 +194,7 @@ impl<T: Transport + 'static> World<T> {
     fn open(info: &Info<T>, with_fd: bool) -> Self {
         let domain = Domain::open(info).expect("domain");
         let av = Av::open_in(&domain, 16, allocator()).expect("address vector");
-        let attr = if with_fd { CqAttr::new(16).with_fd() } else { CqAttr::new(16) };
+        let attr = if with_fd { CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) } } else { CqAttr::new(16) };
         let queues = [(); 2].map(|()| Cq::<T, Bytes>::open_in(&domain, attr, allocator()).expect("queue"));
         let counter = sleepy_counter(&domain);
         let endpoints = [0, 0, 1].map(|queue| {
@@ -256,7 +258,7 @@ impl<T: Transport + 'static> World<T> {
 
 fn calls_between_closings_in_every_order<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let with_fd = Cq::<T, Bytes>::open(&domain, CqAttr::new(16).with_fd()).is_ok();
+    let with_fd = Cq::<T, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }).is_ok();
     drop(domain);
     // Of two things, each is closed before the other one in some order.
     for first in 0..CLOSINGS {

@@ -122,8 +122,10 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
         let region = Mr::open_in(pair.domain, room(4096), access, allocator()).expect("a region");
         let remote = region.remote();
         // The reads may overtake a write that is not delivered.
-        let (part, delivered) =
-            ([remote.part(8, 100).expect("within")], SendOptions::new().level(CompletionLevel::Delivery));
+        let (part, delivered) = (
+            [remote.part(8, 100).expect("within")],
+            SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() },
+        );
         for round in 0..3 {
             let write = |buf| pair.a.write_with(pair.to_b, &part, delivered, buf);
             let written = pair.post(pattern(100, round), write);

@@ -123,8 +123,10 @@ fn awaited_reads_and_writes_move_bytes<T: Transport + 'static>(info: &Info<T>) {
         let (a, to_b) = (&pair.a, pair.to_b);
         block_on(&driver, async {
             // The read may overtake a write that is not delivered.
-            let (part, delivered) =
-                ([remote.part(50, 200).expect("within")], SendOptions::new().level(CompletionLevel::Delivery));
+            let (part, delivered) = (
+                [remote.part(50, 200).expect("within")],
+                SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() },
+            );
             let write = |buf| a.write_with(to_b, &part, delivered, buf);
             let written = driver.run(pattern(200, 1), write).await.or_cut("written");
             written.result().or_cut("written");

@@ -310,7 +310,7 @@ fn every_buffer_is_dropped_once<T: Transport + 'static>(info: &Info<T>) {
             assert_eq!(drops.get(), 1);
         }
         let before = drops.get();
-        let missing = RemoteRegion::new(RemoteAddr(0), 1, MemoryKey(0), Access::REMOTE_WRITE);
+        let missing = RemoteRegion { base: RemoteAddr(0), len: 1, key: MemoryKey(0), access: Access::REMOTE_WRITE };
         drop(b.write(to_b, &missing, 0, counted(16)));
         assert_eq!(drops.get(), before + 1, "a rejected buffer comes back, and is dropped with the error");
     });
@@ -495,7 +495,7 @@ fn address_vector_of_another_domain_is_refused<T: Transport + 'static>(info: &In
     let cq = Cq::<T, Bytes>::open_in(&one, CqAttr::new(8), allocator()).expect("queue");
     assert_eq!(cq.endpoint(&av).err(), Some(OpenError::OtherDomain));
     let av = Av::open_in(&one, 4, allocator()).expect("address vector");
-    let attr = CqAttr::new(8).endpoints(1);
+    let attr = CqAttr { endpoints: 1, ..CqAttr::new(8) };
     let cq = Cq::<T, Bytes>::open_in(&one, attr, allocator()).expect("queue");
     let _first = cq.endpoint(Binding::to(&av).info(info)).expect("endpoint");
     assert_eq!(cq.endpoint(&av).err(), Some(OpenError::TooManyEndpoints));
@@ -518,7 +518,7 @@ fn endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     // As many as there are: where endpoints of one process cannot be closed alone, they keep their places.
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 64, allocator()).expect("address vector");
-    let cq = Cq::open_in(&domain, CqAttr::new(64).endpoints(40), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr { endpoints: 40, ..CqAttr::new(64) }, allocator()).expect("queue");
     {
         let pair = &Pair::open(&domain, &cq, &av);
         for seed in 0..30 {

@@ -76,7 +76,12 @@ fn tags_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
 }
 
 fn reads_and_writes_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
-    let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let remote = RemoteRegion {
+        base: RemoteAddr(0),
+        len: 64,
+        key: MemoryKey(1),
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+    };
     // Where there are atomics, they have the modifiers of reads and writes, too.
     let granted =
         if pair.domain.info().caps().contains(Caps::ATOMIC) { Caps::READ | Caps::WRITE } else { Caps::empty() };

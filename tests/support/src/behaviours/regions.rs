@@ -79,8 +79,8 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         let region = open().expect("a region with this key");
         assert_eq!(region.key(), key);
         let told = region.remote();
-        assert!(attributes.mr_mode.contains(MrMode::VIRT_ADDR) || told.base().0 == 0);
-        write_and_see(pair, &region, &RemoteRegion::new(told.base(), 100, key, told.access()), 1);
+        assert!(attributes.mr_mode.contains(MrMode::VIRT_ADDR) || told.base.0 == 0);
+        write_and_see(pair, &region, &RemoteRegion { base: told.base, len: 100, key, access: told.access }, 1);
         assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
         // Neither is there another way to it.
         let again = Mr::open_for(pair.domain, &pair.b, room(100), MrAttr::new(PEER_ACCESS).key(key));

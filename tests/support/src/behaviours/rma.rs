@@ -403,12 +403,13 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let real = mr.remote();
-        let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555), real.access());
+        let forged =
+            RemoteRegion { base: real.base, len: real.len, key: MemoryKey(real.key.0 ^ 0x5555), access: real.access };
         let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
         if info.provider() == "soft" && !is_strict(info) {
             assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
-            let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key(), real.access());
+            let beyond = RemoteRegion { base: RemoteAddr(0), len: u64::MAX, key: real.key, access: real.access };
             for offset in [49, 64, 1 << 40] {
                 let written = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &beyond, offset, buf));
                 // The peer checks the bounds, too.
@@ -430,7 +431,7 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
 
 /// The region as a peer describes it that claims more access than its owner grants.
 fn with_all_access(region: &RemoteRegion) -> RemoteRegion {
-    RemoteRegion::new(region.base(), region.len(), region.key(), PEER_ACCESS)
+    RemoteRegion { base: region.base, len: region.len, key: region.key, access: PEER_ACCESS }
 }
 
 /// Over some providers, the operation would succeed without data, or never end and block the posts behind it.
@@ -441,7 +442,7 @@ fn access_that_a_region_lacks_is_refused_by_the_post<T: Transport + 'static>(inf
         let (for_reads, for_writes) = (open(Access::REMOTE_READ), open(Access::REMOTE_WRITE));
         let told = |mr: &Mr<'_, T, Bytes>| RemoteRegion::from_bytes(&mr.remote().to_bytes());
         let (readable, writable) = (told(&for_reads), told(&for_writes));
-        assert_eq!((readable.access(), writable.access()), (Access::REMOTE_READ, Access::REMOTE_WRITE));
+        assert_eq!((readable.access, writable.access), (Access::REMOTE_READ, Access::REMOTE_WRITE));
         let (a, to_b) = (&pair.a, pair.to_b);
         let lacks = |access| PostError::RemoteAccess(access);
         let part = |region: &RemoteRegion| [region.part(8, 16).expect("a part of it")];

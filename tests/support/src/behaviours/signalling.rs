@@ -191,7 +191,7 @@ fn exchange<T: Signals + 'static>(pair: &Pair<'_, '_, T>, round: usize) {
 
 fn what_cannot_be_slept_on_cannot_be_signalled<T: Signals + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+    for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
         let cq = Cq::<T, Bytes>::open_in(&domain, attr, allocator()).expect("queue");
         assert_eq!(cq.signaller().map(drop), Err(CqError::NotOpenedFor));
     }

@@ -48,9 +48,11 @@ where
 
 /// Whether there is something to sleep on; where there is not, opening a queue with it says so.
 pub fn sleeps<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
-    let opened = Cq::<T, Bytes>::open_in(domain, CqAttr::new(64).with_fd(), allocator()).map(drop);
+    let opened =
+        Cq::<T, Bytes>::open_in(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) }, allocator()).map(drop);
     // A waitable queue opens over every transport.
-    let waitable = Cq::<T, Bytes>::open_waitable_in(domain, 64, allocator()).expect("queue");
+    let optional = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(64) };
+    let waitable = Cq::<T, Bytes>::open_in(domain, optional, allocator()).expect("queue");
     let wait = if opened.is_ok() { WaitObj::FD } else { WaitObj::NONE };
     assert_eq!((waitable.wait_obj(), waitable.poll_for(Duration::ZERO).is_ok()), (wait, opened.is_ok()));
     let Err(error) = opened else { return true };
@@ -63,7 +65,7 @@ pub fn sleeps<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
 
 /// Runs a test on a queue with a file descriptor, if there is one.
 pub fn on_sleepy_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
-    let attr = CqAttr::new(64).with_fd();
+    let attr = CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) };
     let domain = Domain::open(info).expect("domain");
     if sleeps(&domain) {
         on_pair_with(info, attr, test);
@@ -239,7 +241,7 @@ fn on_two_sleepers<T: Transport + 'static>(
     let (to_right, from_left) = channel();
     let side = |first: bool, to_other: Sender<_>, from_other: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::new(16).with_fd(), memory).expect("queue");
+        let cq = Cq::open_in(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, memory).expect("queue");
         let endpoint = cq.endpoint(&av).or_cut("endpoint");
         tell(&to_other, endpoint.address().expect("address"));
         let peer = av.insert(&hear(&from_other).expect("its address")).expect("in the vector");
@@ -292,7 +294,7 @@ where
     if !sleeps(&domain) {
         return;
     }
-    let cq = Cq::open_in(&domain, CqAttr::new(16).with_fd(), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, allocator()).expect("queue");
     if !has_descriptor(&domain, &cq) {
         return;
     }

@@ -301,7 +301,7 @@ fn two_queues_of_one_thread_are_driven_together<T: Transport + 'static>(info: &I
 }
 
 fn each_direction_has_a_queue_of_its_own<T: Transport + 'static>(info: &Info<T>) {
-    on_pair_with(info, CqAttr::new(64).separate(), check_directions);
+    on_pair_with(info, CqAttr { separate: true, ..CqAttr::new(64) }, check_directions);
 }
 
 fn one_queue_can_be_polled_by_direction<T: Transport + 'static>(info: &Info<T>) {

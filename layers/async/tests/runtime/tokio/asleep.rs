@@ -27,7 +27,7 @@ fn player(
     rounds: u32,
 ) {
     on_one_thread(async {
-        let side = Side::open(domain, CqAttr::new(16).with_fd());
+        let side = Side::open(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         mine.send(side.endpoint.address().unwrap()).unwrap();
         let peer = side.av.insert(&theirs.recv_timeout(LIMIT).unwrap()).unwrap();
         let Side { driver, endpoint, .. } = &side;
@@ -77,7 +77,7 @@ fn threads_that_sleep_wake_each_other_up() {
 fn idle_fabric_costs_no_processor_time_and_a_message_wakes_it() {
     const IDLE: Duration = Duration::from_secs(1);
     on_one_thread(async {
-        let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+        let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         run((&a.driver, &b.driver), Mode::Sleep, async {
             let receives = b.driver.run(vec![0; 4], |buf| b.endpoint.recv(Source::Any, buf));
             let sends = async {
@@ -101,7 +101,7 @@ fn idle_fabric_costs_no_processor_time_and_a_message_wakes_it() {
 #[test]
 fn spinning_thread_costs_processor_time_which_is_the_control() {
     on_one_thread(async {
-        let [(a, _), _] = pair(CqAttr::new(16).with_fd());
+        let [(a, _), _] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let before = thread_time();
         run(&a.driver, Mode::Busy, tokio::time::sleep(Duration::from_millis(200))).await.unwrap();
         assert!(thread_time() - before > Duration::from_millis(20));
@@ -121,7 +121,7 @@ fn queue_without_a_descriptor_is_not_slept_on_and_says_so() {
 #[test]
 fn endpoint_that_closes_wakes_who_waits_for_its_operations() {
     on_one_thread(LocalSet::new().run_until(async {
-        let [(a, _), (b, _)] = pair(CqAttr::new(16).with_fd());
+        let [(a, _), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let Side { driver, endpoint, .. } = b;
         // Separate tasks: a wake-up of one does not poll the other.
         let drives = drive((a.driver.clone(), driver.clone()), Mode::Sleep).unwrap();

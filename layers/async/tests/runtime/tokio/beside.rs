@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use loom_async::tokio::{Mode, drive, run};
-use loom_core::{CqAttr, Source};
+use loom_core::{CqAttr, Source, WaitObj};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
@@ -18,7 +18,7 @@ const MODES: [Mode; 3] = [Mode::Busy, Mode::Sleep, Mode::Hybrid { spin: Duration
 fn operation_that_a_timeout_has_cut_short_is_waited_for_again() {
     for mode in MODES {
         on_one_thread(async {
-            let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+            let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
             run((&a.driver, &b.driver), mode, async {
                 let mut received = Box::pin(b.driver.run(vec![0; 2], |buf| b.endpoint.recv(Source::Any, buf)));
                 let early = tokio::time::timeout(Duration::from_millis(5), &mut received).await;
@@ -36,7 +36,7 @@ fn operation_that_a_timeout_has_cut_short_is_waited_for_again() {
 #[test]
 fn choice_between_operations_takes_the_first_and_cancels_the_other() {
     on_one_thread(async {
-        let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+        let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         run((&a.driver, &b.driver), Mode::Sleep, async {
             let first = b.endpoint.tagged_recv(Source::Any, loom_core::Tag(1), vec![0; 1]).unwrap();
             let second = b.endpoint.tagged_recv(Source::Any, loom_core::Tag(2), vec![0; 1]).unwrap();
@@ -59,7 +59,7 @@ fn tasks_of_a_local_set_share_a_fabric_that_another_task_drives() {
     const TASKS: usize = 50;
     for mode in MODES {
         on_one_thread(LocalSet::new().run_until(async {
-            let [(a, to_b), (b, _)] = pair(CqAttr::new(256).with_fd());
+            let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(256) });
             let driving = tokio::task::spawn_local(drive((a.driver.clone(), b.driver.clone()), mode).unwrap());
             let (a, b, sum) = (Rc::new(a), Rc::new(b), Rc::new(Cell::new(0)));
             let tasks: Vec<_> = (0..TASKS)
@@ -92,7 +92,7 @@ fn sockets_are_served_while_large_messages_move() {
     const MESSAGES: usize = 64;
     const LEN: usize = 1 << 20;
     on_one_thread(async {
-        let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+        let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         run((&a.driver, &b.driver), Mode::Sleep, async {

@@ -3,7 +3,7 @@
 use std::thread;
 
 use loom_async::tokio::{Mode, remote, run};
-use loom_core::{CqAttr, Source};
+use loom_core::{CqAttr, Source, WaitObj};
 
 use crate::tokio::{LIMIT, on_one_thread, pair};
 
@@ -14,7 +14,7 @@ fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() 
     let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
     let fabric = thread::spawn(move || {
         on_one_thread(async {
-            let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+            let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
             run((&a.driver, &b.driver), Mode::Sleep, async {
                 let mut count = 0;
                 while let Some(mut request) = requests.next().await {

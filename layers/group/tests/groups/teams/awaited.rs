@@ -85,7 +85,8 @@ fn collectives_at_once_are_awaited_by_tasks_that_are_woken() {
 #[test]
 fn collective_can_be_awaited_again_after_its_future_was_dropped() {
     for unclaimed in [Unclaimed::Drop, Unclaimed::Keep] {
-        let groups = groups(Size { depth: 16, ..Size::new(3) }, |_| Plan::new(5).refuse(Every::About(3)).delay(3));
+        let groups =
+            groups(Size { depth: 16, ..Size::new(3) }, |_| Plan { refuse: Every::About(3), delay: 3, ..Plan::new(5) });
         let teams = teams(&groups, &[0, 1, 2], ATTR, 24);
         let drivers = drivers(&groups, unclaimed);
         let inputs: Vec<Vec<u64>> = (0..3).map(|rank| vec![rank + 1; 50]).collect();
@@ -142,7 +143,7 @@ fn collective_that_is_dropped_under_a_driver_leaves_nothing_in_flight() {
 
 #[test]
 fn failure_ends_the_future() {
-    let groups = groups(Size::new(2), |_| Plan::new(3).fail(Every::Nth(3)));
+    let groups = groups(Size::new(2), |_| Plan { fail: Every::Nth(3), ..Plan::new(3) });
     let teams = teams(&groups, &[0, 1], ATTR, 24);
     let drivers = drivers(&groups, Unclaimed::Drop);
     let ended = std::cell::Cell::new(0);

@@ -214,10 +214,10 @@ fn faults(story: &Story, rank: u32) -> Plan {
     match story.fault {
         Fault::None | Fault::Remove => FINE,
         Fault::Harmless | Fault::GiveUp => harmless(story.seed),
-        Fault::Fail => plan.fail(Every::About(40)),
-        Fault::Lose => plan.lose(Every::About(40)).refuse(Every::About(5)),
-        Fault::Overrun => plan.overrun(Every::About(60)),
-        Fault::Kill if rank == story.seed as u32 % story.members => plan.kill(Every::About(30)),
+        Fault::Fail => Plan { fail: Every::About(40), ..plan },
+        Fault::Lose => Plan { lose: Every::About(40), refuse: Every::About(5), ..plan },
+        Fault::Overrun => Plan { overrun: Every::About(60), ..plan },
+        Fault::Kill if rank == story.seed as u32 % story.members => Plan { kill: Every::About(30), ..plan },
         Fault::Kill => FINE,
     }
 }

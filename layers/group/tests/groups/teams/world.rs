@@ -95,9 +95,9 @@ pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
 pub(crate) fn harmless(seed: u64) -> Plan {
     let plan = Plan::new(seed);
     match seed % 4 {
-        0 => plan.refuse(Every::About(3)),
-        1 => plan.delay(9),
-        2 => plan.reorder(9),
-        _ => plan.refuse(Every::About(2)).delay(5).reorder(5),
+        0 => Plan { refuse: Every::About(3), ..plan },
+        1 => Plan { delay: 9, ..plan },
+        2 => Plan { reorder: 9, ..plan },
+        _ => Plan { refuse: Every::About(2), delay: 5, reorder: 5, ..plan },
     }
 }

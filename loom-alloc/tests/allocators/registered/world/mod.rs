@@ -339,7 +339,7 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
     let network =
         NetworkAttr { endpoints: 1, tx_depth: 4, rx_depth: 4, eager_size: 64, regions: 3, ..NetworkAttr::DEFAULT };
     let network = Network::new(network).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let (mut slabs, mut models) = (Vec::new(), Vec::new());
     for (attr, fill) in setting.attrs().zip(1..) {
@@ -350,7 +350,7 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
     }
     let (mut played, mut forgotten) = (0, Vec::new());
     scope(|s| {
-        let cq = Cq::open(&s.domain(&domain), CqAttr::new(DEPTH).endpoints(1)).unwrap();
+        let cq = Cq::open(&s.domain(&domain), CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) }).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut world = World {

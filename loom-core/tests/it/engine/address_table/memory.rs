@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::ptr::NonNull;
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_core::engine::address_table::{AddressSet, AddressTableAttr, AddressTableMemory, SymmetricRange};
+use loom_core::engine::address_table::{AddressSet, AddressTableAttr, AddressTableMemory, Inserted, SymmetricRange};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
 thread_local! {
@@ -64,7 +64,7 @@ fn million_ipv4_peers_take_30_bytes_each() {
     let mut table = memory.table();
     let socket = |number: u32| SocketAddr::from((number.to_be_bytes(), 1 + u16::try_from(number % 60_000).unwrap()));
     for number in 0..NUMBERS {
-        assert!(table.insert(socket(number)).unwrap().is_new());
+        assert!(matches!(table.insert(socket(number)).unwrap(), Inserted::New(_)));
     }
     assert_eq!((table.len(), table.free_bytes()), (PEERS, AddressTableAttr::new(PEERS).bytes));
     for number in (0..NUMBERS).step_by(997) {

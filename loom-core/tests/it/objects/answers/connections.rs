@@ -9,7 +9,7 @@ use loom_core::eq::{ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{
-    AddressFormat, Attributes, EndpointAddr, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
+    AddressFormat, Attributes, EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
 };
 
 use super::line::{Asked, LISTENER, asked, line, name_endpoints, say, say_failed};
@@ -34,7 +34,7 @@ fn connecting(queue: &Queue, eq: &Eq<'static, T>, info: &Info<T>) -> MsgEndpoint
 
 /// The event queue says that an endpoint is connected.
 fn connected(eq: &Eq<'static, T>, fid: u64) -> ConnectedEvent {
-    say(Notice::Connected(Fid::from_addr(fid)));
+    say(Notice::Connected(Fid(fid)));
     let Some(EqEvent::Connected(event)) = eq.poll().unwrap() else { panic!("it was said") };
     event
 }
@@ -84,7 +84,7 @@ fn data_longer_than_the_provider_carries_is_refused() {
     let (scene, eq) = scene();
     let (queue, info) = (scene.queue(4), scene.script.info());
     let open = || queue.msg_endpoint(&eq, &info).unwrap();
-    assert_eq!(open().cm_data_size(), Ok(OPTION));
+    assert_eq!(open().option(EndpointOption::CM_DATA_SIZE), Ok(OPTION));
     let refused = open().connect(&address(), &[1; OPTION + 1]).unwrap_err();
     assert_eq!((refused.error, asked()), (OpenError::DataTooLong { limit: OPTION }, vec![]));
     for len in [0, 1, OPTION] {
@@ -119,7 +119,7 @@ fn a_request_that_nobody_has_read_is_rejected_with_its_queue() {
     let (scene, eq) = scene();
     let listener = eq.listen(&scene.script.info()).unwrap();
     say(Notice::Request { listener: LISTENER, info: scene.script, request: 1 });
-    say(Notice::Shutdown(Fid::from_addr(1)));
+    say(Notice::Shutdown(Fid(1)));
     say(Notice::Request { listener: LISTENER, info: scene.script, request: 2 });
     drop((eq, listener));
     assert_eq!(asked(), [Asked::Reject(1, vec![]), Asked::Reject(2, vec![])]);
@@ -128,12 +128,15 @@ fn a_request_that_nobody_has_read_is_rejected_with_its_queue() {
 #[test]
 fn a_failure_tells_what_came_with_it() {
     let (_scene, eq) = scene();
-    let object = Fid::from_addr(3);
+    let object = Fid(3);
     let fault = Fault { object, context: 0, data: 0, errno: Errno::ECONNREFUSED, provider_errno: 0 };
     line(|line| line.data = b"go away");
     say_failed(fault);
     let Some(EqEvent::Failed(failure)) = eq.poll().unwrap() else { panic!("it was said") };
-    assert_eq!((failure.object(), failure.errno(), failure.data()), (object, Errno::ECONNREFUSED, &b"go away"[..]));
+    assert_eq!(
+        (failure.fault.object, failure.fault.errno, &*failure.data),
+        (object, Errno::ECONNREFUSED, &b"go away"[..])
+    );
 }
 
 #[test]
@@ -148,9 +151,9 @@ fn an_event_queue_is_slept_on_as_it_was_opened() {
     }
     assert_eq!(none.poll_for(Duration::ZERO).map(drop), Err(CqError::NotOpenedFor));
     for slept_on in [&fd, &any] {
-        say(Notice::Shutdown(Fid::from_addr(5)));
+        say(Notice::Shutdown(Fid(5)));
         let event = slept_on.poll_for(Duration::ZERO).unwrap();
-        assert!(matches!(event, Some(EqEvent::Shutdown(event)) if event.endpoint() == Fid::from_addr(5)));
+        assert!(matches!(event, Some(EqEvent::Shutdown(event)) if event.endpoint == Fid(5)));
         assert!(slept_on.poll_for(Duration::ZERO).unwrap().is_none());
     }
 }

@@ -106,7 +106,12 @@ fn an_endpoint_is_closed_with_what_is_in_flight_on_it() {
         let (queue, av) = (scene.queue(8), scene.vector());
         let [endpoint, other] = [(); 2].map(|()| queue.endpoint(&av).unwrap());
         let peer = av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()).unwrap();
-        let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let region = RemoteRegion {
+            base: RemoteAddr(0),
+            len: 64,
+            key: MemoryKey(1),
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        };
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();
         endpoint.tagged_recv(Source::Any, Tag(1), vec![0; 8]).unwrap();
         endpoint.send(peer, vec![0; 40]).unwrap();
@@ -157,7 +162,12 @@ fn posts_name_their_peer_and_ask_for_what_they_were_told() {
         .map(|name| av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()).unwrap());
     let (its, any, none) = (av.fabric_addr(peer).unwrap(), FabricAddr::UNSPEC, OpFlags::empty());
     assert_ne!(its, FabricAddr(0));
-    let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let region = RemoteRegion {
+        base: RemoteAddr(0),
+        len: 64,
+        key: MemoryKey(1),
+        access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+    };
     let (buf, part) = (|| vec![0; 8], [region.part(0, 8).unwrap()]);
     endpoint.send(peer, buf()).unwrap();
     endpoint.recv(Source::Any, buf()).unwrap();
@@ -166,11 +176,11 @@ fn posts_name_their_peer_and_ask_for_what_they_were_told() {
     endpoint.write(peer, &region, 0, buf()).unwrap();
     endpoint.read(peer, &region, 0, buf()).unwrap();
     assert_eq!(scene.script.asked.take(), [its, any, its, its, its, its].map(|address| (address, none)));
-    let options = SendOptions::new().more().fence();
+    let options = SendOptions { more: true, fence: true, ..SendOptions::new() };
     endpoint.send_with(peer, options, buf()).unwrap();
     endpoint.write_with(peer, &part, options, buf()).unwrap();
-    endpoint.read_with(peer, &part, ReadOptions::new().fence(), buf()).unwrap();
-    endpoint.recv_with(Source::Any, RecvOptions::new().more(), buf()).unwrap();
+    endpoint.read_with(peer, &part, ReadOptions { fence: true, ..ReadOptions::new() }, buf()).unwrap();
+    endpoint.recv_with(Source::Any, RecvOptions { more: true }, buf()).unwrap();
     // Every post asks for its completion.
     let with = |flags| OpFlags::COMPLETION | flags;
     let sends = (its, with(OpFlags::MORE | OpFlags::FENCE));
@@ -220,7 +230,7 @@ fn a_fence_is_posted_where_it_is_granted() {
         let (queue, av) = (scene.queue(4), scene.vector());
         let endpoint = queue.endpoint(&av).unwrap();
         let peer = av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()).unwrap();
-        let sent = endpoint.send_with(peer, SendOptions::new().fence(), vec![0; 8]).map(drop);
+        let sent = endpoint.send_with(peer, SendOptions { fence: true, ..SendOptions::new() }, vec![0; 8]).map(drop);
         let refused = Err(PostError::NotGranted(Caps::FENCE));
         assert_eq!(sent.map_err(|refused| refused.error), if granted { Ok(()) } else { refused });
         endpoint.send_with(peer, SendOptions::new(), vec![0; 8]).unwrap();
@@ -245,9 +255,9 @@ fn a_provider_that_keeps_claims_in_contexts_is_asked_for_them_where_the_queue_ha
     for (mode, claims, attr, granted) in [
         (Mode::empty(), Claims::ByContext, CqAttr::new(4), true),
         (Mode::empty(), Claims::InContexts, CqAttr::new(4), false),
-        (Mode::empty(), Claims::InContexts, CqAttr::new(4).with_claims(), true),
+        (Mode::empty(), Claims::InContexts, CqAttr { claims: true, ..CqAttr::new(4) }, true),
         (Mode::CONTEXT2, Claims::InContexts, CqAttr::new(4), true),
-        (Mode::empty(), Claims::Not, CqAttr::new(4).with_claims(), false),
+        (Mode::empty(), Claims::Not, CqAttr { claims: true, ..CqAttr::new(4) }, false),
     ] {
         let scene = Scene::new(asking_for(mode));
         scene.script.quirks.set(Some(ProviderQuirks { claims, ..ProviderQuirks::GOOD }));
@@ -273,7 +283,7 @@ fn a_receive_that_a_write_used_up_is_not_posted_again_on_a_retired_endpoint() {
         let _endpoint = (!retired).then_some(endpoint);
         let flags = CompletionFlags::REMOTE_WRITE | CompletionFlags::RMA | CompletionFlags::REMOTE_CQ_DATA;
         scene.script.queues[0].borrow_mut().push_back(Said::Event(Event::success(context, flags, 4)));
-        assert!(matches!(queue.poll().unwrap(), Some(Completion::Remote(event)) if event.len() == 4));
+        assert!(matches!(queue.poll().unwrap(), Some(Completion::Remote(event)) if event.len == 4));
         let told = queue.poll().unwrap();
         assert_eq!((scene.posts(), told.is_some()), if retired { (1, true) } else { (2, false) });
     }

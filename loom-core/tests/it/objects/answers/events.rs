@@ -74,16 +74,16 @@ fn name(event: &EqEvent<'_, T>) -> &'static str {
 }
 
 fn connected(fid: u64) {
-    say(Notice::Connected(Fid::from_addr(fid)));
+    say(Notice::Connected(Fid(fid)));
 }
 
 fn failed(fid: u64) {
-    let object = Fid::from_addr(fid);
+    let object = Fid(fid);
     say_failed(Fault { object, context: 0, data: 0, errno: Errno::ECONNRESET, provider_errno: 0 });
 }
 
 fn shutdown(fid: u64) {
-    say(Notice::Shutdown(Fid::from_addr(fid)));
+    say(Notice::Shutdown(Fid(fid)));
 }
 
 /// The event that a future was woken for, and did not take before it was dropped.
@@ -198,7 +198,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     events.driver.turn(8);
     drop(first);
     let second = open();
-    assert_eq!(second.fid(), named.fid());
+    assert_eq!(second.id().fid, named.fid);
     let EqEvent::Shutdown(event) = next() else { panic!("it was said") };
     assert_eq!((event.is_of(named), event.is_of(&second)), (true, false));
     let EqEvent::Failed(failure) = next() else { panic!("it was said") };
@@ -236,7 +236,7 @@ fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_
     assert_eq!(block_on(&events.driver, later), Err(OpenError::Events(CqError::Unread)));
     for fid in [7, 8] {
         let event = block_on(&events.driver, events.driver.next_event()).unwrap();
-        assert!(matches!(event, EqEvent::Shutdown(event) if event.endpoint() == Fid::from_addr(fid)));
+        assert!(matches!(event, EqEvent::Shutdown(event) if event.endpoint == Fid(fid)));
     }
     let event = block_on(&events.driver, events.driver.next_event()).unwrap();
     assert!(matches!(event, EqEvent::Connected(_)), "of the first, which is closed");

@@ -42,7 +42,7 @@ fn a_group_is_left_once() {
     let joining = endpoint.join(&address).unwrap();
     let context = line(|line| line.join);
     let event = |group, context| -> JoinedEvent {
-        say(Notice::Joined { group: Fid::from_addr(group), context });
+        say(Notice::Joined { group: Fid(group), context });
         let Some(EqEvent::Joined(event)) = eq.poll().unwrap() else { panic!("it was said") };
         event
     };

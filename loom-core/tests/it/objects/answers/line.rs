@@ -65,7 +65,7 @@ pub(crate) fn name_endpoints(fid: u64) {
 }
 
 /// What events name the passive endpoint by.
-pub(crate) const LISTENER: Fid = Fid::from_addr(100);
+pub(crate) const LISTENER: Fid = Fid(100);
 
 // SAFETY: events are what the tests say, which say of no endpoint but theirs that it is connected. Nothing of what is lent is touched.
 unsafe impl Connected for T {
@@ -152,7 +152,7 @@ unsafe impl Connected for T {
         Ok(domain)
     }
     fn endpoint_fid(_: &Self::Endpoint) -> Fid {
-        line(|line| Fid::from_addr(line.next))
+        line(|line| Fid(line.next))
     }
     unsafe fn connect(_: &Self::Endpoint, _: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
         line(|line| line.asked.push(Asked::Connect(data.to_vec())));
@@ -189,7 +189,7 @@ unsafe impl Multicast for T {
         })
     }
     fn group_fid(group: &Self::Group) -> Fid {
-        Fid::from_addr(*group)
+        Fid(*group)
     }
     unsafe fn group_address(_: &Self::Group) -> FabricAddr {
         FabricAddr::UNSPEC

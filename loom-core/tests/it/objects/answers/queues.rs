@@ -22,12 +22,12 @@ fn write(len: usize) -> Said {
 #[test]
 fn the_two_provider_queues_take_turns() {
     let scene = Scene::new(attributes());
-    let queue = scene.queue(CqAttr::new(4).separate());
+    let queue = scene.queue(CqAttr { separate: true, ..CqAttr::new(4) });
     let [tx, rx] = &scene.script.queues;
     tx.borrow_mut().extend([write(1), write(2), write(3)]);
     rx.borrow_mut().extend([write(10), write(20)]);
     let next = || match queue.poll().unwrap() {
-        Some(Completion::Remote(event)) => event.len(),
+        Some(Completion::Remote(event)) => event.len,
         other => panic!("{other:?}"),
     };
     assert_eq!([(); 5].map(|()| next()), [1, 10, 2, 20, 3]);
@@ -111,7 +111,7 @@ fn a_queue_equals_its_own_handles_alone() {
 #[test]
 fn progress_says_whether_something_has_happened() {
     let scene = Scene::new(attributes());
-    let queue = scene.queue(CqAttr::new(4).separate());
+    let queue = scene.queue(CqAttr { separate: true, ..CqAttr::new(4) });
     for provider_queue in &scene.script.queues {
         assert_eq!(queue.progress(), Ok(false));
         provider_queue.borrow_mut().push_back(write(1));

@@ -44,8 +44,8 @@ fn peers_are_told_the_address_of_memory_where_they_name_it_by_that() {
         let memory = vec![0_u8; 8];
         let address = memory.as_ptr().addr() as u64;
         let region = Mr::open(&scene.domain, memory, Access::REMOTE_READ).unwrap();
-        assert_eq!(region.remote().base().0, if by_address { address } else { 0 }, "{mode}");
-        assert_eq!(region.remote().len(), 8);
+        assert_eq!(region.remote().base.0, if by_address { address } else { 0 }, "{mode}");
+        assert_eq!(region.remote().len, 8);
     }
 }
 

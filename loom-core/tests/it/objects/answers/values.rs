@@ -48,7 +48,12 @@ fn values(spaces: bool) -> Values {
 
 impl Values {
     fn post(&self) -> (OpKey, u64) {
-        let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let remote = RemoteRegion {
+            base: RemoteAddr(0),
+            len: 64,
+            key: MemoryKey(1),
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        };
         let key = self.endpoint.fetch_value(self.peer, &remote, 8, self.add, 1).unwrap();
         (key, self.scene.last_context())
     }

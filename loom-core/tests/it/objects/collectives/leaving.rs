@@ -125,7 +125,7 @@ fn members_that_wait_for_one_that_closes_before_it_joins_are_told() {
 fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
     let mut members = Members::new(3);
     drop(members.endpoints.pop());
-    let doomed = members.network.info_with_faults(Plan::new(7).kill(Every::Nth(1)));
+    let doomed = members.network.info_with_faults(Plan { kill: Every::Nth(1), ..Plan::new(7) });
     members.endpoints.push(members.cq.endpoint(Binding::to(&members.av).info(&doomed)).unwrap());
     members.av.insert(&members.endpoints[2].address().unwrap()).unwrap();
     let groups = join(&members);
@@ -156,7 +156,7 @@ fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
 
 #[test]
 fn operations_end_with_an_error_when_the_call_of_a_member_is_lost() {
-    let members = Members::with_faults(3, Some(Plan::new(7).lose(Every::Nth(2))));
+    let members = Members::with_faults(3, Some(Plan { lose: Every::Nth(2), ..Plan::new(7) }));
     let groups = members.join();
     members.all(post_sums(&members, &groups));
     let lost = members.post(number(&groups[0]), |buf| groups[0].all_reduce(ReduceOp::<u64>::SUM, buf));
@@ -223,10 +223,14 @@ fn every_operation_ends_once_whatever_is_refused_failed_lost_or_killed() {
     for seed in 1..40 {
         let plan = Plan::new(seed);
         let about = Every::About(u32::try_from(5 + seed % 20).unwrap());
-        for (at, plan) in
-            [plan.fail(about), plan.lose(about), plan.kill(about), plan.refuse(about).lose(about).fail(about)]
-                .into_iter()
-                .enumerate()
+        for (at, plan) in [
+            Plan { fail: about, ..plan },
+            Plan { lose: about, ..plan },
+            Plan { kill: about, ..plan },
+            Plan { refuse: about, lose: about, fail: about, ..plan },
+        ]
+        .into_iter()
+        .enumerate()
         {
             injected += play([2, 3, 5, 16][at], plan, seed);
         }

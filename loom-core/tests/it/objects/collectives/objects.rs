@@ -30,8 +30,8 @@ fn joined<B: Buffer>(
 /// A domain that wants registered buffers.
 fn wants_registered_buffers() -> Domain<'static, Soft<'static>> {
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 2, groups: 1, ..NetworkAttr::DEFAULT }).unwrap();
-    let modes = RequiredModes::none().local_registration();
-    Domain::open(&network.info_with_faults(Plan::new(0).require(modes))).unwrap()
+    let modes = RequiredModes::LOCAL_REGISTRATION;
+    Domain::open(&network.info_with_faults(Plan { required: modes, ..Plan::new(0) })).unwrap()
 }
 
 #[test]

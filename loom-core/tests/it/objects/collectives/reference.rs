@@ -136,7 +136,7 @@ impl std::fmt::Display for Round<'_> {
 
 fn rounds(size: usize, seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let plan = Plan::new(seed).refuse(Every::About(3)).delay(2);
+        let plan = Plan { refuse: Every::About(3), delay: 2, ..Plan::new(seed) };
         let members = Members::with_faults(size, Some(plan));
         let groups = members.join();
         let drawn = usize::try_from(seed).expect("small") * 7 + size * 3;

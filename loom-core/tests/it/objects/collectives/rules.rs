@@ -174,7 +174,7 @@ fn a_domain_says_what_it_has_and_for_how_many() {
 /// Contexts in memory, which a call of a value has elsewhere than its value.
 #[test]
 fn operations_work_where_contexts_are_memory() {
-    let plan = Plan::new(0).require(RequiredModes::none().large_contexts());
+    let plan = Plan { required: RequiredModes::LARGE_CONTEXTS, ..Plan::new(0) };
     let members = Members::with_faults(3, Some(plan));
     let groups = join(&members);
     let keys: Vec<_> =
@@ -192,7 +192,10 @@ fn operations_work_where_contexts_are_memory() {
 fn operations_complete_into_the_queue_of_transmits() {
     let network = network(2, 1);
     let domain = Domain::open(&crate::objects::collectives::world::info(&network)).unwrap();
-    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Buf>::open(&domain, CqAttr::new(8).separate()).unwrap());
+    let (av, cq) = (
+        Av::open(&domain, 2).unwrap(),
+        Cq::<_, Buf>::open(&domain, CqAttr { separate: true, ..CqAttr::new(8) }).unwrap(),
+    );
     let endpoints = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
     let mut set = av.set_in(2, Global).unwrap();
     for endpoint in &endpoints {

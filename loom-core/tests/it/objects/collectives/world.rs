@@ -62,7 +62,7 @@ impl Members {
         let info = plan.map_or_else(|| info(&network), |plan| network.info_with_faults(plan));
         let domain = Domain::open(&info).expect("a domain");
         let av = Av::open(&domain, size).expect("a vector");
-        let cq = Cq::open(&domain, CqAttr::new(size * 8).endpoints(places)).expect("a queue");
+        let cq = Cq::open(&domain, CqAttr { endpoints: places, ..CqAttr::new(size * 8) }).expect("a queue");
         let endpoints: Vec<_> = (0..size).map(|_| cq.endpoint(&av).expect("an endpoint")).collect();
         for endpoint in &endpoints {
             av.insert(&endpoint.address().expect("an address")).expect("a place");

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 
 use loom_core::driver::{Sleepable, Unclaimed};
 use loom_core::error::PostError;
-use loom_core::{Completion, Counter, CounterAttr, CqAttr, Source};
+use loom_core::{Completion, Counter, CounterAttr, CqAttr, Source, WaitObj};
 
 use crate::executor::{Flag, Task, poll_once, turns, woken};
 use crate::objects::futures::{ATTR, Pair};
@@ -21,7 +21,7 @@ fn asleep<D: Sleepable>(d: &D) -> Arc<Flag> {
 }
 
 fn fd_pair() -> Pair<Vec<u8>> {
-    Pair::with(ATTR, CqAttr::new(16).with_fd(), Unclaimed::Drop, None)
+    Pair::with(ATTR, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Unclaimed::Drop, None)
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn last_piece_of_a_multi_receive_wakes_who_drives() {
 
 #[test]
 fn posts_that_wait_for_slots_let_an_executor_sleep_and_others_do_not() {
-    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(1).with_fd(), Unclaimed::Drop, None);
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr { wait: WaitObj::FD, ..CqAttr::new(1) }, Unclaimed::Drop, None);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     // The queue has one slot.
     let received = bob.recv(Source::Any, vec![0; 1]).unwrap();

@@ -39,7 +39,7 @@ fn operations_of_an_endpoint_that_closes_end_their_futures() {
 
 #[test]
 fn queue_that_fails_ends_everybody_who_waits_with_its_error() {
-    let plan = Plan::new(1).overrun(Every::Nth(3));
+    let plan = Plan { overrun: Every::Nth(3), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let errors = std::cell::Cell::new(0);

@@ -132,9 +132,9 @@ fn play(seed: u64, plan: Plan, unclaimed: Unclaimed) -> Tally {
 fn whatever_is_dropped_whenever_loses_no_buffer_and_no_place() {
     let plans: [fn(u64) -> Plan; 4] = [
         Plan::new,
-        |seed| Plan::new(seed).refuse(Every::About(3)).delay(4),
-        |seed| Plan::new(seed).fail(Every::About(5)).lose(Every::About(7)).refuse(Every::About(4)),
-        |seed| Plan::new(seed).kill(Every::About(40)).delay(2),
+        |seed| Plan { refuse: Every::About(3), delay: 4, ..Plan::new(seed) },
+        |seed| Plan { fail: Every::About(5), lose: Every::About(7), refuse: Every::About(4), ..Plan::new(seed) },
+        |seed| Plan { kill: Every::About(40), delay: 2, ..Plan::new(seed) },
     ];
     for (number, plan) in plans.into_iter().enumerate() {
         let mut all = Tally::default();

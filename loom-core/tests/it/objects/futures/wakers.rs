@@ -161,7 +161,7 @@ fn buffer_whose_drop_panics_costs_nobody_else_a_wake_up() {
 
 #[test]
 fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
-    let plan = Plan::new(1).overrun(Every::Nth(1));
+    let plan = Plan { overrun: Every::Nth(1), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let [first, second] = [(); 2].map(|()| bob.recv(Source::Any, vec![0]).unwrap());
@@ -184,7 +184,7 @@ fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
 /// More than are woken at a time.
 #[test]
 fn waker_that_panics_in_a_long_list_costs_nobody_behind_it_the_error() {
-    let plan = Plan::new(1).overrun(Every::Nth(1));
+    let plan = Plan { overrun: Every::Nth(1), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let mut breaks = Box::pin(driver.next_event());

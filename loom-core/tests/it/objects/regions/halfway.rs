@@ -20,7 +20,7 @@ fn an_endpoint_that_opened_halfway_keeps_open_what_it_is_bound_to() {
         {
             let domain = Domain::open(&world.info()).unwrap();
             let av = vector(&domain);
-            let cq: Queue<'_> = Queue::open(&domain, CqAttr::new(4).endpoints(1)).unwrap();
+            let cq: Queue<'_> = Queue::open(&domain, CqAttr { endpoints: 1, ..CqAttr::new(4) }).unwrap();
             let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
             let open = || cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).map(drop);
             world.fail_to_open(EndpointError { errno: Errno::EIO, left_open });

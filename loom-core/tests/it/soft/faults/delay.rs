@@ -12,7 +12,7 @@ use crate::soft::faults::{LONG, World, bytes, end, next, post, under};
 fn messages_keep_the_order_of_their_sender_and_others_overtake_them() {
     let mut overtaken = false;
     for seed in 0..20 {
-        under(Plan::new(seed).delay(9), |world| {
+        under(Plan { delay: 9, ..Plan::new(seed) }, |world| {
             let to_b = world.to_b;
             for number in 0..10 {
                 // Short and long ones, from two senders.
@@ -48,7 +48,7 @@ fn messages_keep_the_order_of_their_sender_and_others_overtake_them() {
 fn a_message_arrives_within_the_polls_that_the_plan_says() {
     let mut waits = Vec::new();
     for seed in 0..30 {
-        under(Plan::new(seed).delay(6), |world| {
+        under(Plan { delay: 6, ..Plan::new(seed) }, |world| {
             world.a.inject(world.to_b, &[7]).unwrap();
             world.b.recv(Source::Any, bytes(0, 8)).unwrap();
             let polls = (1..).find(|_| next(world.b.cq(), 1).is_some()).unwrap();
@@ -61,7 +61,7 @@ fn a_message_arrives_within_the_polls_that_the_plan_says() {
 
 #[test]
 fn a_plan_without_delays_sends_nobody_round_another_way() {
-    under(Plan::new(1).fail(Every::Nth(1000)), |world| {
+    under(Plan { fail: Every::Nth(1000), ..Plan::new(1) }, |world| {
         for senders in [[&world.a, &world.b], [&world.b, &world.a]] {
             for (number, sender) in (1..).zip(senders) {
                 sender.inject(world.to_b, &[number]).unwrap();
@@ -76,7 +76,7 @@ fn a_plan_without_delays_sends_nobody_round_another_way() {
 
 #[test]
 fn what_was_sent_arrives_when_its_sender_has_closed() {
-    under(Plan::new(3).delay(50), |world| {
+    under(Plan { delay: 50, ..Plan::new(3) }, |world| {
         world.b.recv(Source::Any, bytes(0, 8)).unwrap();
         let d = world.a.cq().endpoint(world.a.av()).unwrap();
         d.inject(world.to_b, &[7]).unwrap();
@@ -88,7 +88,7 @@ fn what_was_sent_arrives_when_its_sender_has_closed() {
 
 #[test]
 fn an_offer_that_is_taken_back_on_its_way_never_arrives() {
-    under(Plan::new(3).delay(20), |world| {
+    under(Plan { delay: 20, ..Plan::new(3) }, |world| {
         world.b.recv(Source::Any, bytes(0, LONG)).unwrap();
         let key = world.a.send(world.to_b, bytes(1, LONG)).unwrap();
         world.a.cancel(key).unwrap();
@@ -105,7 +105,7 @@ fn an_offer_that_is_taken_back_on_its_way_never_arrives() {
 
 #[test]
 fn a_receiver_that_closes_refuses_what_is_on_its_way() {
-    under(Plan::new(3).delay(50), |world| {
+    under(Plan { delay: 50, ..Plan::new(3) }, |world| {
         let d = world.b.cq().endpoint(world.b.av()).unwrap();
         let to_d = world.a.av().insert(&d.address().unwrap()).unwrap();
         let offered = world.a.send(to_d, bytes(1, LONG)).unwrap();
@@ -130,7 +130,7 @@ fn a_receiver_that_closes_refuses_what_is_on_its_way() {
 
 #[test]
 fn the_news_of_a_write_stays_between_messages() {
-    under(Plan::new(3).delay(9), |world| {
+    under(Plan { delay: 9, ..Plan::new(3) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_WRITE).unwrap();
         let World { a, b, to_b, .. } = world;
         let peeked = |tag| {

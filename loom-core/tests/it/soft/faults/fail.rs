@@ -14,7 +14,7 @@ use crate::soft::faults::{LONG, bytes, end, next, under};
 
 #[test]
 fn every_third_operation_is_done_and_reported_as_failed() {
-    under(Plan::new(1).fail(Every::Nth(3)), |world| {
+    under(Plan { fail: Every::Nth(3), ..Plan::new(1) }, |world| {
         for round in 0..12 {
             let received = world.b.recv(Source::Any, bytes(0, LONG)).unwrap();
             let len = if round % 2 == 0 { LONG } else { 8 };
@@ -37,7 +37,7 @@ fn every_third_operation_is_done_and_reported_as_failed() {
 
 #[test]
 fn a_receive_that_fails_has_its_bytes() {
-    under(Plan::new(1).fail(Every::Nth(1)), |world| {
+    under(Plan { fail: Every::Nth(1), ..Plan::new(1) }, |world| {
         for len in [0, 8, LONG] {
             let received = world.a.recv(Source::Any, bytes(0, LONG + 1)).unwrap();
             let sent = world.b.send(world.to_a, bytes(2, len)).unwrap();
@@ -63,7 +63,7 @@ fn pieces_of_a_buffer_fail_one_by_one() {
 }
 
 fn pieces_fail_one_by_one(tagged: bool) {
-    under(Plan::new(1).fail(Every::Nth(2)), |world| {
+    under(Plan { fail: Every::Nth(2), ..Plan::new(1) }, |world| {
         let key = match tagged {
             true => world.a.tagged_multi_recv(Source::Any, TagMatch::any(), bytes(0, 350)),
             false => world.a.multi_recv(Source::Any, bytes(0, 350)),
@@ -91,7 +91,7 @@ fn pieces_fail_one_by_one(tagged: bool) {
 
 #[test]
 fn failures_are_counted_as_failures() {
-    under(Plan::new(1).fail(Every::Nth(2)), |world| {
+    under(Plan { fail: Every::Nth(2), ..Plan::new(1) }, |world| {
         let counter = Counter::open(&world.domain, CounterAttr::default()).unwrap();
         let av = loom_core::av::Av::open(&world.domain, 2).unwrap();
         let cq = crate::soft::faults::Queue::open(&world.domain, 16).unwrap();
@@ -106,7 +106,7 @@ fn failures_are_counted_as_failures() {
 
 #[test]
 fn what_is_lost_is_not_done() {
-    under(Plan::new(1).lose(Every::Nth(2)), |world| {
+    under(Plan { lose: Every::Nth(2), ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, vec![0; 4].into_boxed_slice(), Access::REMOTE_WRITE).unwrap();
         for at in 0..4 {
             let written = world.a.write(world.to_b, &region.remote(), at, vec![9].into()).unwrap();
@@ -144,7 +144,7 @@ fn what_is_lost_is_not_done() {
 #[test]
 fn waiting_for_a_counter_tells_of_failures() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_with_faults(Plan::new(1).fail(Every::Nth(3)))).unwrap();
+    let domain = Domain::open(&network.info_with_faults(Plan { fail: Every::Nth(3), ..Plan::new(1) })).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(8)).unwrap();
     let received = Counter::open(&domain, CounterAttr::default()).unwrap();

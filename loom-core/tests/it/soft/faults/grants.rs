@@ -15,8 +15,9 @@ fn an_info_says_what_is_not_there() {
     let network = Network::new(ATTR).unwrap();
     let whole = *network.info().attributes();
     assert!(!whole.domain.mr_mode.contains(MrMode::VIRT_ADDR), "memory is addressed by offsets in any case");
-    let plan = Plan::new(1).without(Caps::RMA | Caps::TAGGED).unordered().narrow_data().one_range();
-    let info = network.info_with_faults(plan.require(RequiredModes::none().contexts()));
+    let plan =
+        Plan { without: Caps::RMA | Caps::TAGGED, unordered: true, narrow_data: true, one_range: true, ..Plan::new(1) };
+    let info = network.info_with_faults(Plan { required: RequiredModes::CONTEXTS, ..plan });
     let less = info.attributes();
     let gone = Caps::RMA | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::TAGGED;
     for (less, whole) in [(less.caps, whole.caps), (less.tx.caps, whole.tx.caps), (less.rx.caps, whole.rx.caps)] {
@@ -35,7 +36,7 @@ fn an_info_says_what_is_not_there() {
 fn what_is_not_granted_is_refused_with_the_buffer() {
     let caps = Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::DIRECTED_RECV | Caps::MULTI_RECV;
     let tagged_multi = Caps::TAGGED | Caps::TAGGED_MULTI_RECV;
-    under(Plan::new(1).without(caps | tagged_multi), |world| {
+    under(Plan { without: caps | tagged_multi, ..Plan::new(1) }, |world| {
         let buf = || bytes(1, 8);
         let refused = [
             (world.a.tagged_send(world.to_b, Tag(1), buf()), Caps::TAGGED),
@@ -48,8 +49,12 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
             let rejected = post.unwrap_err();
             assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(caps), buf()));
         }
-        let remote =
-            loom_core::mr::RemoteRegion::new(0.into(), 8, 0.into(), Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let remote = loom_core::mr::RemoteRegion {
+            base: 0.into(),
+            len: 8,
+            key: 0.into(),
+            access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+        };
         let rejected = world.a.write(world.to_b, &remote, 0, buf()).unwrap_err();
         assert_eq!(rejected.error, PostError::NotGranted(Caps::RMA | Caps::WRITE));
     });
@@ -57,7 +62,7 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
 
 #[test]
 fn immediate_data_has_four_bytes_at_most() {
-    under(Plan::new(1).narrow_data(), |world| {
+    under(Plan { narrow_data: true, ..Plan::new(1) }, |world| {
         let wide = ImmediateData(1 << 32);
         let rejected = world.a.send_data(world.to_b, wide, bytes(1, 8)).unwrap_err();
         assert_eq!((rejected.error, rejected.value), (PostError::DataWidth { limit: 4 }, bytes(1, 8)));
@@ -71,7 +76,7 @@ fn immediate_data_has_four_bytes_at_most() {
 
 #[test]
 fn several_ranges_are_refused_where_there_is_one() {
-    under(Plan::new(1).one_range(), |world| {
+    under(Plan { one_range: true, ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, 16), Access::REMOTE_WRITE).unwrap();
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(4, 4).unwrap()];
         let rejected = world.a.write_with(world.to_b, &parts, Default::default(), bytes(1, 8)).unwrap_err();
@@ -83,7 +88,7 @@ fn several_ranges_are_refused_where_there_is_one() {
 
 #[test]
 fn nobody_is_told_a_source_that_is_not_granted() {
-    under(Plan::new(1).without(Caps::SOURCE), |world| {
+    under(Plan { without: Caps::SOURCE, ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.recv(Source::Any, bytes(0, 8)).unwrap();
         world.b.inject(world.to_a, &[1]).unwrap();

@@ -13,7 +13,7 @@ const GONE: PostError = PostError::Errno(Errno::ESHUTDOWN);
 
 /// A world in which `a` is gone with its fourth post. It has posted a receive, a long message and a short one before.
 fn dying(seed: u64, test: impl FnOnce(&World)) {
-    under(Plan::new(seed).kill(Every::Nth(4)), |world| {
+    under(Plan { kill: Every::Nth(4), ..Plan::new(seed) }, |world| {
         world.a.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.a.send(world.to_b, bytes(1, LONG)).unwrap();
         world.a.inject(world.to_b, &[7]).unwrap();
@@ -69,7 +69,7 @@ fn its_messages_end_and_those_that_were_sent_arrive() {
 #[test]
 fn it_does_nothing_any_more_and_can_be_closed() {
     let network = loom_core::soft::Network::new(crate::soft::faults::ATTR).unwrap();
-    let plan = Plan::new(1).kill(Every::Nth(3));
+    let plan = Plan { kill: Every::Nth(3), ..Plan::new(1) };
     let domain = loom_core::domain::Domain::open(&network.info_with_faults(plan)).unwrap();
     let av = loom_core::av::Av::open(&domain, 4).unwrap();
     let cq = crate::soft::faults::Queue::open(&domain, 16).unwrap();
@@ -110,7 +110,7 @@ fn it_does_nothing_any_more_and_can_be_closed() {
 fn the_post_is_drawn() {
     let mut posts = Vec::new();
     for seed in 0..30 {
-        under(Plan::new(seed).kill(Every::About(5)), |world| {
+        under(Plan { kill: Every::About(5), ..Plan::new(seed) }, |world| {
             posts.push((1..).find(|_| world.a.inject(world.to_b, &[1]).is_err()).unwrap());
         });
     }
@@ -120,7 +120,7 @@ fn the_post_is_drawn() {
 
 #[test]
 fn late_writes_die_with_their_endpoint() {
-    under(Plan::new(1).reorder(1000).kill(Every::Nth(2)), |world| {
+    under(Plan { reorder: 1000, kill: Every::Nth(2), ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.write(world.to_b, &region.remote(), 0, bytes(5, 8)).unwrap();
         assert_eq!(world.a.inject(world.to_b, &[1]), Err(GONE));

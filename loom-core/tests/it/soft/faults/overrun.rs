@@ -20,7 +20,7 @@ const OVERRUN: CqError = CqError::Queue(Errno::EOVERRUN);
 
 #[test]
 fn what_was_there_is_polled_and_then_the_queue_says_so() {
-    under(Plan::new(1).overrun(Every::Nth(3)), |world| {
+    under(Plan { overrun: Every::Nth(3), ..Plan::new(1) }, |world| {
         let keys: Vec<_> = (0..4).map(|seed| world.a.send(world.to_b, bytes(seed, 8)).ok()).collect();
         assert_eq!(world.injected().overrun, 1);
         for key in &keys[..2] {
@@ -78,9 +78,10 @@ fn every_buffer_comes_back_from_closed_endpoints() {
     for separate in [false, true] {
         for after in 1..12 {
             let network = Network::new(crate::soft::faults::ATTR).unwrap();
-            let domain = Domain::open(&network.info_with_faults(Plan::new(1).overrun(Every::Nth(after)))).unwrap();
+            let domain =
+                Domain::open(&network.info_with_faults(Plan { overrun: Every::Nth(after), ..Plan::new(1) })).unwrap();
             let av = Av::open(&domain, 2).unwrap();
-            let attr = if separate { CqAttr::new(16).separate() } else { CqAttr::new(16) };
+            let attr = if separate { CqAttr { separate: true, ..CqAttr::new(16) } } else { CqAttr::new(16) };
             let cq = Cq::open(&domain, attr).unwrap();
             let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
@@ -117,7 +118,7 @@ fn every_buffer_comes_back_from_closed_endpoints() {
 
 #[test]
 fn another_queue_of_the_network_goes_on() {
-    under(Plan::new(1).overrun(Every::Nth(1)), |world| {
+    under(Plan { overrun: Every::Nth(1), ..Plan::new(1) }, |world| {
         world.a.inject(world.to_b, &[1]).unwrap();
         world.a.send(world.to_b, bytes(1, 8)).unwrap();
         assert_eq!(world.a.cq().poll().unwrap_err(), OVERRUN);

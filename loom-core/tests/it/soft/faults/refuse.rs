@@ -10,7 +10,7 @@ use crate::soft::faults::{World, bytes, end, under};
 
 #[test]
 fn every_third_post_is_refused_and_loses_nothing() {
-    under(Plan::new(1).refuse(Every::Nth(3)), |world| {
+    under(Plan { refuse: Every::Nth(3), ..Plan::new(1) }, |world| {
         for round in 0..30 {
             match world.a.tagged_recv(Source::Any, Tag(1), bytes(round, 8)) {
                 Ok(_) => assert_ne!(round % 3, 2, "post {round}"),
@@ -34,7 +34,7 @@ fn refused(plan: Plan, posts: usize) -> Vec<usize> {
 
 #[test]
 fn the_gaps_are_drawn_and_not_too_long() {
-    let refused = refused(Plan::new(5).refuse(Every::About(4)), 60);
+    let refused = refused(Plan { refuse: Every::About(4), ..Plan::new(5) }, 60);
     let gaps: Vec<_> = refused.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| (1..=7).contains(gap)), "{gaps:?}");
     assert!(gaps.iter().any(|gap| *gap != gaps[0]), "{gaps:?}");
@@ -69,7 +69,7 @@ fn no_kind_of_post_comes_by() {
             a.tagged_peek(Source::Any, Tag(1)).err(),
         ]
     }
-    under(Plan::new(1).refuse(Every::Nth(1)), |world| {
+    under(Plan { refuse: Every::Nth(1), ..Plan::new(1) }, |world| {
         let refused = all(world);
         assert!(refused.iter().all(|error| *error == Some(PostError::Again)), "{refused:?}");
         assert_eq!(world.injected().refused, refused.len() as u64);
@@ -81,7 +81,7 @@ fn no_kind_of_post_comes_by() {
 
 #[test]
 fn what_was_refused_can_be_posted_again() {
-    under(Plan::new(9).refuse(Every::About(2)), |world| {
+    under(Plan { refuse: Every::About(2), ..Plan::new(9) }, |world| {
         for round in 0..50 {
             let received = world.b.recv(Source::Any, bytes(0, 200)).unwrap();
             let sent =

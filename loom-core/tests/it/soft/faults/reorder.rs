@@ -23,7 +23,7 @@ fn byte(region: &Region, at: usize) -> u8 {
 fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
     let (mut later, mut swapped) = (false, false);
     for seed in 0..20 {
-        under(Plan::new(seed).reorder(6), |world| {
+        under(Plan { reorder: 6, ..Plan::new(seed) }, |world| {
             let order = world.domain.info().attributes().tx.msg_order;
             assert!(!order.intersects(MsgOrder::WAW | MsgOrder::RAW | MsgOrder::SAW) && order.contains(MsgOrder::SAS));
             let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
@@ -52,7 +52,7 @@ fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
 fn reads_and_operations_with_flags_are_late_too() {
     let (mut late, mut unsignaled) = (0, 0);
     for seed in 0..10 {
-        under(Plan::new(seed).reorder(6), |world| {
+        under(Plan { reorder: 6, ..Plan::new(seed) }, |world| {
             let region = Mr::open(&world.domain, bytes(5, 64), BOTH).unwrap();
             let (remote, part) = (region.remote(), region.remote().part(8, 16).unwrap());
             let read = world.a.read(world.to_b, &remote, 8, bytes(0, 16)).unwrap();
@@ -75,7 +75,7 @@ fn reads_and_operations_with_flags_are_late_too() {
 fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
     let mut late = false;
     for seed in 0..10 {
-        under(Plan::new(seed).reorder(6), |world| {
+        under(Plan { reorder: 6, ..Plan::new(seed) }, |world| {
             let region = Mr::open(&world.domain, bytes(0, 64), BOTH).unwrap();
             let mut injected = [77; 4];
             world.a.inject_write(world.to_b, &region.remote(), 0, &injected).unwrap();
@@ -87,7 +87,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
             // What is not allowed is refused before it is late: later nobody would be told.
             let closed = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
             let told = closed.remote();
-            let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), BOTH);
+            let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: BOTH };
             let refused = world.a.inject_write(world.to_b, &claimed, 0, &[1]);
             assert_eq!(refused, Err(PostError::Errno(Errno::EACCES)));
         });
@@ -98,7 +98,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
 #[test]
 fn immediate_data_comes_when_the_bytes_are_there() {
     for seed in 0..10 {
-        under(Plan::new(seed).reorder(6), |world| {
+        under(Plan { reorder: 6, ..Plan::new(seed) }, |world| {
             let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
             for at in 0..8u8 {
                 let (place, data) = (u64::from(at), ImmediateData(u64::from(at)));
@@ -123,7 +123,7 @@ fn immediate_data_comes_when_the_bytes_are_there() {
 fn with_a_late_write(test: impl Fn(&World, &RemoteRegion, Region)) {
     let mut was_late = 0;
     for seed in 0..10 {
-        under(Plan::new(seed).reorder(20), |world| {
+        under(Plan { reorder: 20, ..Plan::new(seed) }, |world| {
             let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
             world.a.write(world.to_b, &region.remote(), 0, bytes(9, LONG)).unwrap();
             if world.injected().reordered > 0 {
@@ -149,7 +149,7 @@ fn a_region_that_closes_first_is_not_written() {
 
 #[test]
 fn an_endpoint_that_closes_first_does_not_write() {
-    under(Plan::new(0).reorder(1_000_000), |world| {
+    under(Plan { reorder: 1_000_000, ..Plan::new(0) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
         // More often than the raw queue has places.
         for round in 0..200 {
@@ -190,7 +190,8 @@ fn a_late_write_cannot_be_cancelled_and_ends_once() {
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
 fn an_unsignaled_write_that_fails_late_is_told() {
     let network = loom_core::soft::Network::new(crate::soft::faults::ATTR).unwrap();
-    let domain = loom_core::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
+    let domain =
+        loom_core::domain::Domain::open(&network.info_with_faults(Plan { reorder: 1000, ..Plan::new(1) })).unwrap();
     let av = loom_core::av::Av::open(&domain, 2).unwrap();
     let cq = crate::soft::faults::Queue::open(&domain, 4).unwrap();
     let a = cq.endpoint(Binding::to(&av).selective()).unwrap();

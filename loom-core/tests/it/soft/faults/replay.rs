@@ -56,16 +56,17 @@ type Plans = fn(u64) -> Plan;
 
 fn plans() -> Vec<(&'static str, Plans)> {
     vec![
-        ("refuse", |seed| Plan::new(seed).refuse(Every::About(4))),
-        ("delay", |seed| Plan::new(seed).delay(5)),
-        ("reorder", |seed| Plan::new(seed).reorder(5)),
-        ("fail", |seed| Plan::new(seed).fail(Every::About(4))),
-        ("lose", |seed| Plan::new(seed).lose(Every::About(4))),
-        ("overrun", |seed| Plan::new(seed).overrun(Every::About(40))),
-        ("kill", |seed| Plan::new(seed).kill(Every::About(40))),
+        ("refuse", |seed| Plan { refuse: Every::About(4), ..Plan::new(seed) }),
+        ("delay", |seed| Plan { delay: 5, ..Plan::new(seed) }),
+        ("reorder", |seed| Plan { reorder: 5, ..Plan::new(seed) }),
+        ("fail", |seed| Plan { fail: Every::About(4), ..Plan::new(seed) }),
+        ("lose", |seed| Plan { lose: Every::About(4), ..Plan::new(seed) }),
+        ("overrun", |seed| Plan { overrun: Every::About(40), ..Plan::new(seed) }),
+        ("kill", |seed| Plan { kill: Every::About(40), ..Plan::new(seed) }),
         ("everything", |seed| {
-            let often = Plan::new(seed).refuse(Every::About(9)).delay(3).reorder(3).fail(Every::About(20));
-            often.lose(Every::About(30)).overrun(Every::About(300)).kill(Every::About(400))
+            let often =
+                Plan { refuse: Every::About(9), delay: 3, reorder: 3, fail: Every::About(20), ..Plan::new(seed) };
+            Plan { lose: Every::About(30), overrun: Every::About(300), kill: Every::About(400), ..often }
         }),
     ]
 }

@@ -16,7 +16,7 @@ type Bytes = Box<[u8]>;
 #[test]
 fn an_operation_has_one_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_requiring(RequiredModes::none().async_iov());
+    let info = network.info_requiring(RequiredModes::ASYNC_IOV);
     let attributes = info.attributes();
     assert_eq!(attributes.mode, Mode::ASYNC_IOV);
     assert_eq!([attributes.tx.iov_limit, attributes.rx.iov_limit, attributes.tx.rma_iov_limit], [1; 3]);

@@ -15,7 +15,7 @@ use loom_core::vocabulary::{Errno, FabricAddr, Mode, Tag};
 type Bytes = Box<[u8]>;
 
 const BOTH: [(RequiredModes, Mode); 2] =
-    [(RequiredModes::none().contexts(), Mode::CONTEXT), (RequiredModes::none().large_contexts(), Mode::CONTEXT2)];
+    [(RequiredModes::CONTEXTS, Mode::CONTEXT), (RequiredModes::LARGE_CONTEXTS, Mode::CONTEXT2)];
 
 #[test]
 fn what_the_transport_keeps_in_contexts_is_left_alone() {

@@ -46,7 +46,7 @@ impl TargetBuffer for Either {}
 #[test]
 fn what_is_posted_has_to_be_registered() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_requiring(RequiredModes::none().local_registration());
+    let info = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     assert!(info.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
@@ -82,7 +82,7 @@ fn what_is_posted_has_to_be_registered() {
 #[test]
 fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
@@ -98,7 +98,7 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
 #[test]
 fn what_is_only_read_is_registered_for_reading() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let shared = bytes(100);
     scope(|s| {
         let domain = s.domain(&domain);
@@ -129,7 +129,7 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
 #[test]
 fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
@@ -164,7 +164,7 @@ const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 #[test]
 fn a_region_of_an_endpoint_is_reached_through_no_other() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_requiring(RequiredModes::none().endpoint_regions());
+    let info = network.info_requiring(RequiredModes::ENDPOINT_REGIONS);
     assert!(info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
@@ -194,7 +194,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
 #[test]
 fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     assert_eq!(Mr::open(&domain, bytes(8), PEER_ACCESS).unwrap_err(), OpenError::NeedsEndpoint);
     assert_eq!(Mr::open(&domain, bytes(8), Access::REMOTE_READ).unwrap_err(), OpenError::NeedsEndpoint);
     let mut memory = [0; 8];
@@ -209,7 +209,7 @@ fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
 #[test]
 fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let asks = RequiredModes::none().endpoint_regions().local_registration();
+    let asks = RequiredModes::ENDPOINT_REGIONS | RequiredModes::LOCAL_REGISTRATION;
     let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Registered<'_, _, Bytes>>::open(&domain, CqAttr::new(16)).unwrap();
@@ -225,7 +225,7 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
 #[test]
 fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let outer = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let writer = outer.endpoint(&av).unwrap();
@@ -258,7 +258,7 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
 #[test]
 fn a_region_of_an_endpoint_is_a_handle_of_it() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
@@ -282,7 +282,7 @@ fn a_region_of_an_endpoint_is_a_handle_of_it() {
 #[test]
 fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
@@ -306,7 +306,7 @@ fn a_scope_ends_the_process_over_a_forgotten_region_of_an_endpoint() {
 #[ignore = "a role of another test, in a process of its own"]
 fn role_forgets_a_region_in_a_scope() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_requiring(RequiredModes::none().endpoint_regions());
+    let info = network.info_requiring(RequiredModes::ENDPOINT_REGIONS);
     scope(|s| {
         let domain = s.open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();

@@ -58,7 +58,7 @@ fn on_pair<'env, B: Buffer + 'env>(
 
 /// Whether the transport has written to what is before the message.
 fn is_used(buf: Room) -> bool {
-    let whole = buf.into_inner();
+    let whole = buf.buf;
     let prefix = &whole[..ROOM];
     let used = prefix.iter().all(|byte| *byte == 0xa5);
     assert!(used || prefix.iter().all(|byte| *byte == prefix[0] && [0x11, 0xee].contains(byte)), "by half");
@@ -68,11 +68,14 @@ fn is_used(buf: Room) -> bool {
 /// One program, over networks that ask for prefixes and that do not, alone and with contexts, and on queues of both kinds.
 #[test]
 fn messages_are_what_lies_behind_the_room() {
-    let asks = RequiredModes::none();
-    for (asks, prefixes) in
-        [(asks, false), (asks.contexts(), false), (asks.prefixes(), true), (asks.prefixes().large_contexts(), true)]
-    {
-        for attr in [CqAttr::new(16), CqAttr::new(16).separate()] {
+    let asks = RequiredModes::empty();
+    for (asks, prefixes) in [
+        (asks, false),
+        (asks | RequiredModes::CONTEXTS, false),
+        (asks | RequiredModes::PREFIXES, true),
+        (asks | RequiredModes::PREFIXES | RequiredModes::LARGE_CONTEXTS, true),
+    ] {
+        for attr in [CqAttr::new(16), CqAttr { separate: true, ..CqAttr::new(16) }] {
             let network = Network::new(NetworkAttr::default()).unwrap();
             let info = network.info_requiring(asks);
             let attributes = info.attributes();
@@ -97,7 +100,7 @@ fn exchange(
     let to_b = a.av().insert(&b.address().unwrap()).unwrap();
     let tag = Tag(7);
     let done = |key: OpKey| cq.wait(key, Spins(100)).unwrap().unwrap();
-    let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+    let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
     // Receives before and after their messages; each call that has a buffer.
     type Step<'s> = Box<dyn Fn() -> OpKey + 's>;
     let sends: [Step<'_>; 5] = [
@@ -185,7 +188,7 @@ fn exchange(
 
 #[test]
 fn the_first_of_several_buffers_has_the_room() {
-    for asks in [RequiredModes::none(), RequiredModes::none().prefixes()] {
+    for asks in [RequiredModes::empty(), RequiredModes::PREFIXES] {
         let network = Network::new(NetworkAttr::default()).unwrap();
         on_pair(&network.info_requiring(asks), CqAttr::new(16), |cq, a, b| {
             let to_b = a.av().insert(&b.address().unwrap()).unwrap();
@@ -210,7 +213,7 @@ fn the_first_of_several_buffers_has_the_room() {
 #[test]
 fn buffers_without_the_room_are_refused() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_requiring(RequiredModes::none().prefixes());
+    let info = network.info_requiring(RequiredModes::PREFIXES);
     on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let short = || Prefixed::new(Bytes::from([1; 100]), ROOM - 1);
@@ -262,7 +265,7 @@ fn buffers_without_the_room_are_refused() {
 #[test]
 fn remote_memory_is_read_and_written_without_the_room() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let mr = Mr::open(&domain, vec![0_u8; 100], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
@@ -273,7 +276,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let done = cq.wait(written, Spins(100)).unwrap().unwrap();
     assert!(!is_used(done.into_buf()));
     let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
-    assert_eq!((event.data(), event.len()), (Some(ImmediateData(3)), 50));
+    assert_eq!((event.data(), event.len), (Some(ImmediateData(3)), 50));
     a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
     let read = posted(a.read(to_b, &region, 0, room(60)));
     let done = cq.wait(read, Spins(100)).unwrap().unwrap();
@@ -288,7 +291,8 @@ fn remote_memory_is_read_and_written_without_the_room() {
 #[test]
 fn room_is_registered_with_the_message() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes().local_registration())).unwrap();
+    let domain =
+        Domain::open(&network.info_requiring(RequiredModes::PREFIXES | RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     // Either way round.
     {
@@ -306,20 +310,20 @@ fn room_is_registered_with_the_message() {
     let cq = Cq::<_, Prefixed<Registered<'_, _, Bytes>>>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
-    let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
+    let [inbox, outbox] = [vec![0; ROOM + 9], message(9).buf.into()]
         .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
     let received = posted(endpoint.recv(Source::Any, inbox));
     posted(endpoint.send(me, outbox));
     let done = cq.wait(received, Spins(100)).unwrap().unwrap();
     assert_eq!(done.result().unwrap().len(), 9);
-    assert_eq!(done.into_buf().into_inner().into_inner()[ROOM..], *message(9).bytes());
+    assert_eq!(done.into_buf().buf.into_inner()[ROOM..], *message(9).bytes());
 }
 
 #[test]
 fn memory_that_is_not_initialised_has_room_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let mut memory = [MaybeUninit::new(0xee); ROOM + 8];
-    on_pair(&network.info_requiring(RequiredModes::none().prefixes()), CqAttr::new(16), |cq, a, b| {
+    on_pair(&network.info_requiring(RequiredModes::PREFIXES), CqAttr::new(16), |cq, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let received = posted(b.recv(Source::Any, Prefixed::new(&mut memory[..], ROOM)));
         a.inject(to_b, b"hello").unwrap();
@@ -332,7 +336,7 @@ fn memory_that_is_not_initialised_has_room_too() {
 #[test]
 fn endpoints_of_a_queue_have_one_prefix() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let (with, without) = (network.info_requiring(RequiredModes::none().prefixes()), network.info());
+    let (with, without) = (network.info_requiring(RequiredModes::PREFIXES), network.info());
     for (info, other) in [(&with, &without), (&without, &with)] {
         let domain = Domain::open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();

@@ -16,7 +16,7 @@ use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
 
 type Bytes = Box<[u8]>;
 
-const ASKS: RequiredModes = RequiredModes::none().rx_cq_data();
+const ASKS: RequiredModes = RequiredModes::RX_CQ_DATA;
 
 fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
     post.map_err(PostError::from).unwrap()
@@ -59,7 +59,7 @@ impl<'m, B: Buffer> Scene<'m, B> {
     }
 
     fn is(event: RemoteEvent, number: u64) {
-        assert_eq!((event.data(), event.len()), (Some(ImmediateData(number)), 4));
+        assert_eq!((event.data(), event.len), (Some(ImmediateData(number)), 4));
         assert!(event.source().is_some());
     }
 
@@ -91,8 +91,8 @@ fn on_scene<B: Buffer + 'static>(
 /// With whatever else may be asked for, on queues of both kinds; and where it is not asked for.
 #[test]
 fn a_receive_that_a_write_uses_up_still_receives_a_message() {
-    for asks in [RequiredModes::none(), ASKS, ASKS.contexts(), ASKS.large_contexts()] {
-        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+    for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::CONTEXTS, ASKS | RequiredModes::LARGE_CONTEXTS] {
+        for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
                 let b = scene.cq.endpoint(&scene.av).unwrap();
                 let key = posted(b.recv(Source::Any, bytes(8, 0xee)));
@@ -117,7 +117,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
 
 #[test]
 fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
-    for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+    for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
         on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, Bytes>| {
             let b = scene.cq.endpoint(&scene.av).unwrap();
             let [one, two] = [1, 2].map(|byte| posted(b.recv(Source::Any, bytes(8, byte))));
@@ -197,17 +197,22 @@ fn what_a_receive_was_posted_with_stays() {
         assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), [bytes(3, 2), bytes(5, 2)]);
     });
     // Its prefix.
-    on_scene(NetworkAttr::default(), ASKS.prefixes(), CqAttr::new(8), |scene: &Scene<'_, Prefixed<Bytes>>| {
-        let b = scene.cq.endpoint(&scene.av).unwrap();
-        let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
-        let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
-        scene.write(&b, 1);
-        scene.told(1);
-        b.inject(to_b, &[2; 5]).unwrap();
-        let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
-        assert_eq!(done.result().unwrap().len(), 5);
-        assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
-    });
+    on_scene(
+        NetworkAttr::default(),
+        ASKS | RequiredModes::PREFIXES,
+        CqAttr::new(8),
+        |scene: &Scene<'_, Prefixed<Bytes>>| {
+            let b = scene.cq.endpoint(&scene.av).unwrap();
+            let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
+            let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
+            scene.write(&b, 1);
+            scene.told(1);
+            b.inject(to_b, &[2; 5]).unwrap();
+            let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+            assert_eq!(done.result().unwrap().len(), 5);
+            assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
+        },
+    );
 }
 
 #[test]
@@ -269,12 +274,12 @@ fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
 
 #[test]
 fn an_endpoint_without_messages_is_told_of_every_write() {
-    for asks in [RequiredModes::none(), ASKS, ASKS.large_contexts()] {
-        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+    for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::LARGE_CONTEXTS] {
+        for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
                 let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(3)).unwrap();
                 let own = scene.cq.in_flight();
-                assert_eq!(own, if asks == RequiredModes::none() { 0 } else { 3 });
+                assert_eq!(own, if asks == RequiredModes::empty() { 0 } else { 3 });
                 for round in 0..10 {
                     (0..5).for_each(|number| scene.write(&b, 10 * round + number));
                     (0..5).for_each(|number| scene.told(10 * round + number));

@@ -28,7 +28,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 
 /// A pair that peeks; for transports that cannot, a look at how they refuse.
 fn on_peeking_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
-    on_pair_with(info, CqAttr::new(64).with_claims(), |pair| {
+    on_pair_with(info, CqAttr { claims: true, ..CqAttr::new(64) }, |pair| {
         if !T::quirks(info.raw()).peek {
             crate::report::not_granted();
             let error = pair.b.tagged_peek(Source::Any, Tag(1)).expect_err("it would be a receive");

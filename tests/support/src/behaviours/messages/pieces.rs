@@ -109,7 +109,8 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
                     continue;
                 }
                 let data = carries_data(info).then_some(ImmediateData(9));
-                let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
+                let options =
+                    data.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
                 let into = two.post(into, |buf| two.b.tagged_recv_with(Source::Any, Tag(5), RecvOptions::new(), buf));
                 let sent = two.post(out, |buf| two.a.tagged_send_with(two.to_b, Tag(5), options, buf));
                 let (buf, transfer) = two.finish(into);
@@ -148,7 +149,7 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport + 'static>(info: &
                     .map(|(region, len)| region.remote().part(8, len).expect("within"))
                     .collect();
                 // The read may overtake a write that is not delivered.
-                let options = SendOptions::new().level(CompletionLevel::Delivery);
+                let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
                 let written = two.post(out, |buf| two.a.write_with(two.to_b, &parts, options, buf));
                 two.finish(written);
                 let into = cut(&room(len), lengths(len, true));
@@ -226,7 +227,7 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
             .contains(Caps::RMA)
             .then(|| Mr::open_in(domain, room(1 << 20), access, allocator()).expect("a region"));
         for level in [CompletionLevel::Inject, CompletionLevel::Transmit, CompletionLevel::Delivery] {
-            let options = SendOptions::new().level(level);
+            let options = SendOptions { level: Some(level), ..SendOptions::new() };
             for len in [0, 8, 1 << 20].map(|len| most(info, len)) {
                 if is_old(info, "shm") && len == 0 && level == CompletionLevel::Delivery {
                     crate::report::partly(
@@ -261,7 +262,7 @@ fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         // A connection that is up.
         message(two, pattern(8, 1), room(8), SendOptions::new());
-        let options = SendOptions::new().level(CompletionLevel::Delivery);
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
         let sent = two.post(pattern(8, 2), |buf| two.a.send_with(two.to_b, options, buf));
         // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
         let buffers = !["soft", "shm", "net", "tcp"].contains(&info.provider());
@@ -293,10 +294,11 @@ fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
 fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         let options = RecvOptions::new();
-        let received = [options.more(), options.more(), options]
+        let received = [RecvOptions { more: true }, RecvOptions { more: true }, options]
             .map(|options| two.post(room(8), |buf| two.b.recv_with(Source::Any, options, buf)));
         let options = SendOptions::new();
-        let sent = [(1, options.more()), (2, options.more()), (3, options)]
+        let more = SendOptions { more: true, ..options };
+        let sent = [(1, more), (2, more), (3, options)]
             .map(|(seed, options)| two.post(pattern(8, seed), |buf| two.a.send_with(two.to_b, options, buf)));
         assert_eq!(received.map(|key| two.finish(key).0), [1, 2, 3].map(|seed| pattern(8, seed)));
         for sent in sent {
@@ -307,7 +309,7 @@ fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
 
 fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
-        let options = SendOptions::new().fence();
+        let options = SendOptions { fence: true, ..SendOptions::new() };
         if !info.caps().contains(Caps::FENCE) {
             crate::report::not_granted();
             let refused = two.a.send_with(two.to_b, options, pattern(8, 1)).unwrap_err();
@@ -324,7 +326,7 @@ fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let mut deadline = limit();
         for seed in 0..10 {
             let written = two.post(pattern(8, seed), |buf| two.a.write_with(two.to_b, &[part], options, buf));
-            let fenced = ReadOptions::new().fence();
+            let fenced = ReadOptions { fence: true, ..ReadOptions::new() };
             let read = two.post(room(8), |buf| two.a.read_with(two.to_b, &[part], fenced, buf));
             assert_eq!(two.finish(read).0, pattern(8, seed));
             two.finish(written);

@@ -100,7 +100,8 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             let lent = source(&bytes);
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
             let data = carries_data(info).then_some(ImmediateData(0x77));
-            let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
+            let options =
+                data.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
             retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, options, &lent) });
             let (buf, transfer) = pair.finish(received);
@@ -113,7 +114,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             }
             let received = pair.receive(9, len);
             // With the level that other levels are not to be mixed up with.
-            let options = SendOptions::new().level(CompletionLevel::Transmit);
+            let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::new() };
             // SAFETY: as above.
             retry(pair.cq, || unsafe { pair.a.tagged_send_unsignaled(pair.to_b, Tag(9), options, &lent) });
             assert_eq!(pair.finish(received).0, bytes);
@@ -134,7 +135,7 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
         let mut ended = 1;
         for (round, len) in [8, 1000, 1 << 15].into_iter().enumerate() {
             let bytes = pattern(len, round);
-            let options = SendOptions::new().level(CompletionLevel::Delivery);
+            let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
             let lent = source(&bytes);
             // SAFETY: the bytes are read only, and the counter says below that the write is over.
             retry(pair.cq, || unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 16, options, &lent) });

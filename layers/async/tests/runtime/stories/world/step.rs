@@ -19,9 +19,9 @@ impl Faults {
         let plan = Plan::new(seed);
         match self {
             Faults::Nothing => plan,
-            Faults::Late => plan.refuse(Every::About(3)).delay(4),
-            Faults::Failing => plan.fail(Every::About(5)).lose(Every::About(7)).refuse(Every::About(4)),
-            Faults::Killing => plan.kill(Every::About(25)).delay(2),
+            Faults::Late => Plan { refuse: Every::About(3), delay: 4, ..plan },
+            Faults::Failing => Plan { fail: Every::About(5), lose: Every::About(7), refuse: Every::About(4), ..plan },
+            Faults::Killing => Plan { kill: Every::About(25), delay: 2, ..plan },
         }
     }
 

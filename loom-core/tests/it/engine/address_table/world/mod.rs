@@ -276,7 +276,7 @@ impl<'t> World<'t> {
             }
             _ => {}
         }
-        assert_eq!(own.members(), members);
+        assert_eq!(own[..], members[..]);
         for (peer, _) in self.given.iter().rev().take(8) {
             assert_eq!(own.rank(*peer), members.iter().position(|member| member == peer));
         }

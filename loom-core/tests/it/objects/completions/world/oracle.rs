@@ -35,7 +35,7 @@ impl From<Transfer> for Told {
 
 impl From<RemoteEvent> for Told {
     fn from(event: RemoteEvent) -> Self {
-        Told { flags: event.flags(), len: event.len(), tag: None, data: event.data(), source: event.source() }
+        Told { flags: event.flags, len: event.len, tag: None, data: event.data(), source: event.source() }
     }
 }
 

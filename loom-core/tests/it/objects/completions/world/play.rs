@@ -113,7 +113,12 @@ impl World<'_, '_, '_> {
         let life = *life;
         let (peer, region) = (
             self.peer,
-            RemoteRegion::new(RemoteAddr(0), LONGEST as u64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE),
+            RemoteRegion {
+                base: RemoteAddr(0),
+                len: LONGEST as u64,
+                key: MemoryKey(1),
+                access: Access::REMOTE_READ | Access::REMOTE_WRITE,
+            },
         );
         let any = Source::Any;
         let buf = || match what {
