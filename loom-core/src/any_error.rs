@@ -18,23 +18,16 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 /// [`source`](core::error::Error::source), which is that of the wrapped error: often an [`Errno`].
 ///
 /// ```
-/// use loom_core::error::PostError;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain, Error, Forever, Source};
+/// use loom_core::{Error, Forever, PostError, Source};
 ///
-/// fn greet(network: &Network<'static>) -> Result<Vec<u8>, Error> {
-///     let domain = Domain::open(&network.info())?; // `OpenError`
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     let bob = cq.endpoint(&av)?;
-///     let to_bob = av.insert(&bob.address()?)?; // `Errno` and `AddressError`
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let greet = || -> Result<Vec<u8>, Error> {
 ///     let received = bob.recv(Source::Any, vec![0; 5])?; // `Rejected`: the buffer is dropped
-///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?; // `PostError`
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?; // `PostError`
 ///     let done = cq.finish(received, Forever)?; // `CqError`
-///     done.result()?; // `OpError`
-///     Ok(done.into_buf())
-/// }
-///
-/// assert_eq!(greet(&Network::new(NetworkAttr::default())?)?, b"hello");
+///     Ok(done.into_result()?.0) // `OpError`
+/// };
+/// assert_eq!(greet()?, b"hello");
 /// let text = Error::from(PostError::UnknownPeer).to_string();
 /// assert!(text.starts_with("not posted: the peer is not in the endpoint's address vector"));
 /// # Ok::<_, loom_core::Error>(())

@@ -11,8 +11,7 @@ use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 /// [`Domain::query_collective`](crate::domain::Domain::query_collective).
 ///
 /// ```
-/// use loom_core::collective::{Collective, ReduceOp};
-/// use loom_core::vocabulary::{CollectiveOp, Datatype};
+/// use loom_core::{collective::{Collective, ReduceOp}, vocabulary::{CollectiveOp, Datatype}};
 ///
 /// let sum = Collective::all_reduce(ReduceOp::<f64>::SUM);
 /// assert_eq!((sum.op(), sum.datatype()), (CollectiveOp::ALLREDUCE, Datatype::DOUBLE));
@@ -38,8 +37,7 @@ impl Collective {
     /// reductions take integers.
     ///
     /// ```
-    /// use loom_core::collective::{Collective, ReduceOp};
-    /// use loom_core::vocabulary::{AtomicOp, CollectiveOp, Datatype};
+    /// use loom_core::{collective::{Collective, ReduceOp}, vocabulary::{AtomicOp, CollectiveOp, Datatype}};
     ///
     /// let sum = Collective::new(CollectiveOp::ALLREDUCE, Datatype::DOUBLE, AtomicOp::SUM);
     /// assert_eq!(sum, Some(Collective::all_reduce(ReduceOp::<f64>::SUM)));

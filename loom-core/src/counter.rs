@@ -43,13 +43,9 @@ const MOST: usize = 6;
 /// bytes in the memory, without polling. Collective operations are not counted.
 ///
 /// ```
-/// use loom_core::endpoint::Binding;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+/// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// let arrived = Counter::open(&domain, CounterAttr::default())?;
 /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &arrived))?;
 /// let alice = cq.endpoint(&av)?;
@@ -129,19 +125,16 @@ impl<T: Transport> Counter<'_, T> {
     /// Returns the last value once an endpoint is left open (`shm`), and in a forked child.
     ///
     /// ```
-    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
     ///
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let alice = cq.endpoint(&av)?;
+    /// # fixture::queue!(network, domain, av, cq);
     /// let received = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// for _ in 0..3 {
     ///     bob.recv(Source::Any, vec![0; 5])?;
-    ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     /// }
-    /// // The program needs no completion to know that three have come.
     /// while received.read() < 3 {
     ///     cq.progress()?;
     /// }
@@ -164,10 +157,9 @@ impl<T: Transport> Counter<'_, T> {
     /// Number of failed operations.
     ///
     /// ```
-    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
     ///
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let received = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
     /// let key = bob.recv(Source::Any, vec![0; 5])?;
@@ -192,7 +184,7 @@ impl<T: Transport> Counter<'_, T> {
     /// Adds to the number of successful operations.
     ///
     /// ```
-    /// use loom_core::{Counter, CounterAttr, Domain};
+    /// use loom_core::{Counter, CounterAttr};
     ///
     /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;
@@ -227,7 +219,7 @@ impl<T: Transport> Counter<'_, T> {
     /// Sets the number of successful operations. Concurrent completions may be lost.
     ///
     /// ```
-    /// use loom_core::{Counter, CounterAttr, Domain};
+    /// use loom_core::{Counter, CounterAttr};
     ///
     /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;
@@ -252,7 +244,7 @@ impl<T: Transport> Counter<'_, T> {
     /// Sets the number of failed operations.
     ///
     /// ```
-    /// use loom_core::{Counter, CounterAttr, Domain};
+    /// use loom_core::{Counter, CounterAttr};
     ///
     /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;

@@ -11,20 +11,14 @@ use core::time::Duration;
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
+/// use loom_core::{Deadline, Source};
 ///
-/// use loom_core::{Av, Cq, Deadline, Domain, Source};
-///
-/// /// A deadline that passes when another thread sets a flag.
+/// /// Deadline that passes when another thread sets a flag.
 /// struct Stopped<'s>(&'s AtomicBool);
-///
 /// impl Deadline for Stopped<'_> {
-///     fn passed(&mut self) -> bool {
-///         self.0.load(Ordering::Relaxed)
-///     }
+///     fn passed(&mut self) -> bool { self.0.load(Ordering::Relaxed) }
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// # let _ = (&alice, to_bob);
 /// let stop = AtomicBool::new(false);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// stop.store(true, Ordering::Relaxed);
@@ -70,7 +64,7 @@ impl Deadline for Spins {
 /// Deadline that never passes, for waits that are bounded otherwise. It spins without a pause.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+/// use loom_core::{Forever, Source, Spins};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -112,12 +106,9 @@ impl Deadline for std::time::Instant {
 /// running for milliseconds.
 ///
 /// ```
-/// use loom_core::deadline::Yielding;
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
-/// # use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Forever, Source, Yielding};
 ///
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 4)?);
 /// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 /// # let to_bob = av.insert(&bob.address()?)?;

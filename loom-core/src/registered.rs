@@ -26,8 +26,8 @@ use crate::util::debug::debug_struct;
 /// Dropping the buffer ends the registration. Forgetting it leaks the registration and the domain.
 ///
 /// ```
-/// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source, registered::Registered};
-/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{registered::Registered, soft::{Network, NetworkAttr, RequiredModes}};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
@@ -55,9 +55,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Device memory is that of the first device of its kind.
     ///
     /// ```
-    /// use loom_core::buffer::Buffer;
-    /// use loom_core::registered::Registered;
-    /// use loom_core::Domain;
+    /// use loom_core::{Buffer, registered::Registered};
     ///
     /// # fixture::domain!(network, domain);
     /// // A pool registers its buffers once, and posts them again and again.
@@ -104,7 +102,6 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Returns the memory, if it is initialised, writable host memory.
     ///
     /// ```
-    /// use loom_core::Domain;
     /// use loom_core::registered::Registered;
     ///
     /// # fixture::domain!(network, domain);
@@ -129,7 +126,6 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Ends the registration, and returns the buffer.
     ///
     /// ```
-    /// use loom_core::Domain;
     /// use loom_core::registered::Registered;
     ///
     /// # fixture::domain!(network, domain);

@@ -24,9 +24,7 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// [`Complex`] of these.
 ///
 /// ```
-/// use loom_core::Domain;
-/// use loom_core::atomic::{BaseOp, Element};
-/// use loom_core::transport::Transport;
+/// use loom_core::{Domain, Transport, atomic::{BaseOp, Element}};
 ///
 /// /// How many elements of a type peers can add to with one operation, if they can.
 /// fn most_added<E: Element>(domain: &Domain<'_, impl Transport>) -> Option<usize> {
@@ -35,9 +33,7 @@ use crate::vocabulary::{AtomicOp, Datatype};
 ///
 /// # use loom_core::{Caps, Hints};
 /// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// # fixture::domain!(network, domain; Caps::MSG | Caps::ATOMIC);
 /// assert!(most_added::<u64>(&domain) >= Some(1) && most_added::<f32>(&domain) >= Some(1));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -59,9 +55,7 @@ pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
-///
-/// use loom_core::atomic::{FetchOp, Ordered};
-/// use loom_core::exposed::{ExposedElement, Window};
+/// use loom_core::{atomic::{FetchOp, Ordered}, exposed::{ExposedElement, Window}};
 ///
 /// /// Raises an element to `least`, and returns the value before.
 /// fn raise<E: Ordered>(element: ExposedElement<'_, E>, least: E) -> E {
@@ -80,9 +74,7 @@ pub trait Ordered: Element {}
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
-///
-/// use loom_core::atomic::{FetchOp, Integer};
-/// use loom_core::exposed::{ExposedElement, Window};
+/// use loom_core::{atomic::{FetchOp, Integer}, exposed::{ExposedElement, Window}};
 ///
 /// /// Sets bits of an element, and returns whether they were set before.
 /// fn set<E: Integer + core::ops::BitAnd<Output = E> + PartialEq>(flags: ExposedElement<'_, E>, bits: E) -> bool {
@@ -101,15 +93,9 @@ pub trait Integer: Ordered {}
 ///
 /// ```
 /// use loom_core::atomic::{Complex, FetchOp};
+/// # use loom_core::{Access, Caps, Forever, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
 /// let i = Complex { re: 0.0_f32, im: 1.0 };
@@ -190,8 +176,7 @@ pub enum Form {
 /// Form, datatype and computation of an atomic operation.
 ///
 /// ```
-/// use loom_core::atomic::{Atomic, BaseOp, FetchOp, Operation, ReadOp};
-/// use loom_core::vocabulary::{AtomicOp, Datatype};
+/// use loom_core::{atomic::{Atomic, BaseOp, FetchOp, Operation, ReadOp}, vocabulary::{AtomicOp, Datatype}};
 ///
 /// /// What a transport says that only adds to integers of 64 bits, and reads them.
 /// fn is_there(atomic: Atomic) -> bool {
@@ -214,8 +199,7 @@ pub struct Atomic {
 /// Operation with a typed element: [`BaseOp`], [`FetchOp`], [`ReadOp`] and [`CompareOp`].
 ///
 /// ```
-/// use loom_core::atomic::{Atomic, BaseOp, Form, Operation};
-/// use loom_core::vocabulary::{AtomicOp, Datatype};
+/// use loom_core::{atomic::{Atomic, BaseOp, Form, Operation}, vocabulary::{AtomicOp, Datatype}};
 ///
 /// let sum = BaseOp::<u32>::SUM;
 /// assert_eq!(sum.atomic(), Atomic { form: Form::Base, datatype: Datatype::UINT32, op: AtomicOp::SUM });
@@ -307,15 +291,9 @@ operations! {
     ///
     /// ```
     /// use loom_core::atomic::BaseOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// # let at = memory.window().as_ptr().align_offset(8);
     /// let set = domain.query_atomic(BaseOp::<u64>::BOR)?;
@@ -340,15 +318,9 @@ operations! {
     ///
     /// ```
     /// use loom_core::atomic::FetchOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
     /// let next = domain.query_atomic(FetchOp::<u64>::SUM)?;
@@ -369,15 +341,9 @@ operations! {
     ///
     /// ```
     /// use loom_core::atomic::ReadOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// # let at = memory.window().as_ptr().align_offset(8);
     /// memory.window().element::<u64>(at)?.store(42);
@@ -396,15 +362,9 @@ operations! {
     ///
     /// ```
     /// use loom_core::atomic::CompareOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// # let at = memory.window().as_ptr().align_offset(8);
     /// # memory.window().element::<u64>(at)?.store(20);

@@ -18,12 +18,9 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// Size of an [`Av`](super::Av), which allocates all of its memory when opened.
 ///
 /// ```
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::{Av, AvAttr, Domain};
+/// use loom_core::{Av, AvAttr, allocator_api2::alloc::Global};
 ///
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// // Addresses that a peer chooses cannot all have the same hash.
 /// let attr = AvAttr { seed: 0x5eed, ..AvAttr::new(1000) };
 /// let av = Av::open_in(&domain, attr, Global)?;

@@ -23,10 +23,9 @@ impl<T: Transport> Av<'_, T> {
     /// that of the closed one before it.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    /// use loom_core::{Forever, Source};
     ///
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// // The peer tells its address over a socket, or in a file.
     /// let address = bob.address()?;
@@ -104,7 +103,7 @@ impl<T: Transport> Av<'_, T> {
     /// and may use the vector. Returns the number of inserted peers.
     ///
     /// ```
-    /// # use loom_core::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
+    /// # use loom_core::{Av, Cq, CqAttr};
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 8)?;
     /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8))?;
@@ -135,7 +134,7 @@ impl<T: Transport> Av<'_, T> {
     /// implement wrongly. Insert named nodes one by one ([`insert_service`](Self::insert_service)).
     ///
     /// ```
-    /// use loom_core::{AddressError, Av, Domain, Errno, Peer, Transport};
+    /// use loom_core::{AddressError, Av, Errno, Peer, Transport};
     ///
     /// /// The peers of a cluster: 16 hosts from 10.0.0.1 on, with eight processes each from port 7471 on.
     /// fn cluster<T: Transport>(av: &Av<'_, T>) -> Result<Vec<Peer>, AddressError> {
@@ -144,11 +143,9 @@ impl<T: Transport> Av<'_, T> {
     ///     av.insert_symmetric(first, 16, 8, |peer| peers.extend(peer.ok()))?;
     ///     Ok(peers)
     /// }
-    ///
     /// # fixture::domain!(network, domain);
-    /// let av = Av::open(&domain, 128)?;
     /// // The software transport has no socket addresses.
-    /// assert_eq!(cluster(&av), Err(AddressError::Errno(Errno::ENOSYS)));
+    /// assert_eq!(cluster(&Av::open(&domain, 128)?), Err(AddressError::Errno(Errno::ENOSYS)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -190,8 +187,6 @@ impl<T: Transport> Av<'_, T> {
     /// address text alone. The provider looks names up, which may be slow.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain};
-    ///
     /// # fixture::queue!(network, domain, av, cq);
     /// # let bob = cq.endpoint(&av)?;
     /// // The text comes from a configuration file. Over `tcp` a host's name and a service will do.

@@ -31,11 +31,9 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 /// between peers and fabric addresses take no lock.
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Cq};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let (av, cq) = (Av::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 64)?);
 /// // An address comes from the peer. It is plain bytes.
 /// let address = cq.endpoint(&av)?.address()?;
@@ -147,8 +145,7 @@ impl<T: Transport> Av<'_, T> {
     /// [range](Self::insert_symmetric) member is reusable at once.
     ///
     /// ```
-    /// use loom_core::error::PostError;
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::PostError;
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// assert!(av.remove(to_bob));
@@ -186,7 +183,7 @@ impl<T: Transport> Av<'_, T> {
     /// the peer was removed.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::Cq;
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;
@@ -218,7 +215,7 @@ impl<T: Transport> Av<'_, T> {
     /// Takes constant time, and waits for an inserting thread.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::Cq;
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;
@@ -235,7 +232,6 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::{Av, Cq, Domain};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
@@ -264,13 +260,9 @@ impl<T: Transport> Av<'_, T> {
     /// Finds the peer of a completion's source.
     ///
     /// ```
-    /// use loom_core::{Av, Caps, Cq, Domain, Forever, Hints, Source};
+    /// use loom_core::{Caps, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::SOURCE);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -295,7 +287,7 @@ impl<T: Transport> Av<'_, T> {
     /// Iterates over the peers in the vector.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Forever};
+    /// use loom_core::Forever;
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let to_alice = av.insert(&alice.address()?)?;

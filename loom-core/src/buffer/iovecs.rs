@@ -9,8 +9,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// Ranges of one operation, in order.
 ///
 /// ```
-/// use loom_core::endpoint::{RecvOptions, SendOptions};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, SendOptions, Source, endpoint::RecvOptions};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The calls whose names end in `with` send one message from two buffers, and receive it into two.

@@ -24,10 +24,7 @@ use crate::vocabulary::HmemIface;
 /// It is valid in its own domain only, so a post in another domain is refused.
 ///
 /// ```
-/// use loom_core::buffer::Buffer;
-/// use loom_core::error::PostError;
-/// use loom_core::registered::Registered;
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Buffer, Cq, Domain, PostError, registered::Registered};
 ///
 /// # fixture::domain!(network, domain);
 /// # let other_domain = Domain::open(&network.info())?;
@@ -60,7 +57,6 @@ impl Descriptor {
 ///
 /// ```
 /// use core::ptr::NonNull;
-///
 /// use loom_core::buffer::Lent;
 ///
 /// let mut memory = [0_u8; 16];
@@ -86,7 +82,6 @@ impl Lent {
     ///
     /// ```
     /// use core::ptr::NonNull;
-    ///
     /// use loom_core::buffer::Lent;
     ///
     /// let message = b"hello";
@@ -102,9 +97,7 @@ impl Lent {
     /// Writable bytes, possibly uninitialised: the target of a receive or of an RMA read.
     ///
     /// ```
-    /// use core::mem::MaybeUninit;
-    /// use core::ptr::NonNull;
-    ///
+    /// use core::{mem::MaybeUninit, ptr::NonNull};
     /// use loom_core::buffer::Lent;
     ///
     /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
@@ -133,8 +126,7 @@ impl Lent {
     /// Marks the range as device memory.
     ///
     /// ```
-    /// use loom_core::buffer::Buffer;
-    /// use loom_core::vocabulary::HmemIface;
+    /// use loom_core::{Buffer, vocabulary::HmemIface};
     ///
     /// let mut message = b"hello".to_vec();
     /// assert_eq!(message.lend().kind(), HmemIface::SYSTEM);
@@ -154,7 +146,6 @@ impl Lent {
     ///
     /// ```
     /// use core::ptr::NonNull;
-    ///
     /// use loom_core::buffer::Lent;
     ///
     /// let mut memory = [0_u8; 24];
@@ -176,7 +167,7 @@ impl Lent {
     /// First `len` bytes, or the whole range if it is shorter.
     ///
     /// ```
-    /// use loom_core::buffer::Buffer;
+    /// use loom_core::Buffer;
     ///
     /// let mut message = b"hello".to_vec();
     /// assert_eq!((message.lend().first(2).len(), message.lend().first(64).len()), (2, 5));
@@ -262,31 +253,18 @@ impl Lent {
 /// ```
 /// # #![allow(unsafe_code)]
 /// use core::ptr::NonNull;
+/// use loom_core::{Buffer, Forever, Source, TargetBuffer, buffer::Lent};
 ///
-/// use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
-///
-/// /// A page, of which the first `len` bytes are a message.
-/// struct Page {
-///     bytes: Box<[u8; 4096]>,
-///     len: usize,
-/// }
-///
-/// // SAFETY: the page owns its bytes, which stay where they are when it is moved. `len` is private, and at most 4096.
+/// struct Page(Box<[u8; 4096]>);
+/// // SAFETY: the page owns its bytes, and moving the page does not move them.
 /// unsafe impl Buffer for Page {
-///     fn lend(&mut self) -> Lent {
-///         Lent::both(NonNull::from_mut(&mut *self.bytes).cast(), self.len)
-///     }
+///     fn lend(&mut self) -> Lent { Lent::both(NonNull::from_mut(&mut *self.0).cast(), 4096) }
 /// }
-/// impl SourceBuffer for Page {}
 /// impl TargetBuffer for Page {}
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let page = |len| Page { bytes: Box::new([7; 4096]), len };
-/// let received = bob.recv(Source::Any, page(4096))?;
-/// cq.post(page(100), Forever, |page| alice.send(to_bob, page))?;
-/// let (page, result) = cq.finish(received, Forever)?.into_parts();
-/// assert_eq!((result?.len(), page.bytes[..100] == [7; 100]), (100, true));
+/// let received = bob.recv(Source::Any, Page(Box::new([0; 4096])))?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(&cq.finish(received, Forever)?.into_buf().0[..5], b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -335,30 +313,21 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 /// Buffer with initialised bytes, which may be sent.
 ///
 /// ```
+/// # #![allow(unsafe_code)]
 /// use core::ptr::NonNull;
+/// use loom_core::{Buffer, Forever, SourceBuffer, buffer::Lent};
 ///
-/// use loom_core::buffer::{Buffer, Lent, SourceBuffer};
-/// use loom_core::error::PostError;
-/// use loom_core::endpoint::Endpoint;
-/// use loom_core::{OpKey, Peer, Transport};
-///
-/// /// Bytes of the program file: they can be sent, and not be received into.
-/// struct Page(&'static [u8; 4096]);
-///
+/// /// Static bytes, which can be sent, and not be received into.
+/// struct Page(&'static [u8]);
 /// // SAFETY: static bytes stay where they are, initialised and unwritten.
 /// unsafe impl Buffer for Page {
-///     fn lend(&mut self) -> Lent {
-///         Lent::source(NonNull::from_ref(self.0).cast(), self.0.len())
-///     }
+///     fn lend(&mut self) -> Lent { Lent::source(NonNull::from_ref(self.0).cast(), self.0.len()) }
 /// }
 /// impl SourceBuffer for Page {}
-///
-/// /// A queue of such buffers has `send`. `recv` does not compile.
-/// fn send<T: Transport>(endpoint: &Endpoint<'_, T, Page>, to: Peer, page: Page) -> Result<OpKey, PostError> {
-///     endpoint.send(to, page).map_err(|refused| refused.error)
-/// }
-///
-/// assert!(!Page(&[7; 4096]).lend().is_writable());
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// cq.post(Page(b"hello"), Forever, |page| alice.send(to_bob, page))?;
+/// assert!(!Page(b"hello").lend().is_writable());
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent from",
@@ -370,24 +339,19 @@ pub trait SourceBuffer: Buffer {}
 ///
 /// ```
 /// use core::mem::MaybeUninit;
+/// use loom_core::{Forever, Source, scope};
 ///
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Forever, Source, Spins, scope};
-///
-/// let network = Network::new(NetworkAttr::default())?;
-/// // The target need not be initialised.
+/// # fixture::domain!(network, domain);
+/// // The target may be uninitialised. `send` does not take it.
 /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
-/// let len = scope(|s| {
-///     let domain = s.open(&network.info())?;
-///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
-///     let endpoint = cq.endpoint(&av)?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let received = endpoint.recv(Source::Any, &mut room[..])?;
-///     // No `send` takes such a buffer, as it may hold uninitialised bytes.
-///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
-///     Ok::<_, loom_core::Error>(cq.finish(received, Forever)?.result()?.len())
+/// scope(|s| {
+/// # let domain = s.open(&network.info())?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+///     let received = bob.recv(Source::Any, &mut room[..])?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///     assert_eq!(cq.finish(received, Forever)?.result()?.len(), 5);
+///     Ok::<_, loom_core::Error>(())
 /// })?;
-/// assert_eq!(len, 5);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
@@ -438,24 +402,18 @@ impl TargetBuffer for () {}
 /// Borrowed buffer of any kind.
 ///
 /// ```
-/// use loom_core::buffer::AnyBuffer;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Forever, ImmediateData, Source, scope};
+/// use loom_core::{Forever, ImmediateData, Source, buffer::AnyBuffer, scope};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
+/// # fixture::domain!(network, domain);
 /// let (message, mut room) = (b"hello", [0; 5]);
 /// scope(|s| {
-///     let domain = s.open(&network.info())?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-///     # let to_bob = av.insert(&bob.address()?)?;
-///     let received = bob.recv(Source::Any, AnyBuffer::Write(&mut room))?;
+/// # let domain = s.open(&network.info())?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+///     let received = [bob.recv(Source::Any, AnyBuffer::Write(&mut room))?, bob.recv(Source::Any, AnyBuffer::Empty)?];
 ///     cq.post(AnyBuffer::Read(message), Forever, |buf| alice.send(to_bob, buf))?;
-///     cq.finish(received, Forever)?.result()?;
-///     // This message has immediate data and no bytes.
-///     let received = bob.recv(Source::Any, AnyBuffer::Empty)?;
 ///     cq.post(AnyBuffer::Empty, Forever, |buf| alice.send_data(to_bob, ImmediateData(7), buf))?;
-///     assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+///     cq.finish(received[0], Forever)?.result()?;
+///     assert_eq!(cq.finish(received[1], Forever)?.result()?.data(), Some(ImmediateData(7)));
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
 /// assert_eq!(&room, message);

@@ -13,24 +13,20 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// [`Hints::mode`](crate::info::Hints::mode) has the mode.
 ///
 /// ```
-/// use loom_core::buffer::Prefixed;
-/// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
-/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// use loom_core::{Forever, Source, buffer::Prefixed};
+/// # use loom_core::{Domain, soft::{Network, NetworkAttr, RequiredModes}};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// // As over hardware: buffers without the room are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES))?;
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES))?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+/// // Buffers without room for the prefix are refused here.
 /// let room = domain.attributes().endpoint.msg_prefix_size;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let endpoint = cq.endpoint(&av)?;
-/// let me = av.insert(&endpoint.address()?)?;
 /// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
 /// outbox.bytes_mut().copy_from_slice(b"hello");
-/// let received = endpoint.recv(Source::Any, inbox)?;
-/// cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox))?;
+/// let received = bob.recv(Source::Any, inbox)?;
+/// cq.post(outbox, Forever, |outbox| alice.send(to_bob, outbox))?;
 /// let done = cq.finish(received, Forever)?;
-/// assert_eq!(done.result()?.len(), 5);
-/// assert_eq!(done.buf().bytes(), b"hello");
+/// assert_eq!((done.result()?.len(), done.buf().bytes()), (5, &b"hello"[..]));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

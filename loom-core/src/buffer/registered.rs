@@ -13,17 +13,14 @@ use super::Descriptor;
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # use core::alloc::Layout;
 /// use core::ptr::NonNull;
-///
+/// use loom_core::{Forever, Source, allocator_api2::vec, buffer::{Descriptor, RegisteredAllocator}};
+/// # use core::alloc::Layout;
 /// # use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-/// use loom_core::allocator_api2::vec::Vec;
-/// use loom_core::buffer::{Descriptor, RegisteredAllocator};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// /// The heap (an `Allocator` as `Global` is), for providers that do not ask for registration.
+/// /// Heap, for providers that do not require registration.
+/// #[derive(Clone, Copy)]
 /// struct Heap;
-///
 /// # // SAFETY: as `Global`.
 /// # unsafe impl Allocator for Heap {
 /// #     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -34,21 +31,13 @@ use super::Descriptor;
 /// #         unsafe { Global.deallocate(block, layout) }
 /// #     }
 /// # }
-/// #
 /// // SAFETY: there are no descriptors.
 /// unsafe impl RegisteredAllocator for Heap {
-///     fn descriptor_of(&self, _: NonNull<[u8]>) -> Option<Descriptor> {
-///         None
-///     }
+///     fn descriptor_of(&self, _: NonNull<[u8]>) -> Option<Descriptor> { None }
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let mut message = Vec::with_capacity_in(5, Heap);
-/// message.extend_from_slice(b"hello");
-/// # let mut room = Vec::new_in(Heap);
-/// # room.resize(5, 0);
-/// let received = bob.recv(Source::Any, room)?;
-/// cq.post(message, Forever, |message| alice.send(to_bob, message))?;
+/// let received = bob.recv(Source::Any, vec![in Heap; 0; 5])?;
+/// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(&cq.finish(received, Forever)?.into_buf()[..], b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```

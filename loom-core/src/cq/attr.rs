@@ -16,9 +16,7 @@ use crate::vocabulary::WaitObj;
 /// Options of a queue, which takes all of its memory when it is opened.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::soft::Soft;
-/// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
+/// use loom_core::{Av, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global, soft::Soft};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
@@ -54,14 +52,9 @@ pub struct CqAttr {
     /// `std`, on non-Unix systems and in a strict network.
     ///
     /// ```
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::error::OpenError;
-    /// use loom_core::vocabulary::Errno;
-    /// use loom_core::{Cq, CqAttr, Domain, WaitObj};
+    /// use loom_core::{Cq, CqAttr, Errno, OpenError, WaitObj, allocator_api2::alloc::Global};
     ///
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let attr = CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) };
     /// match Cq::<_, Vec<u8>>::open_in(&domain, attr, Global) {
     ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),

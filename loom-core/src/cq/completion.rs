@@ -17,7 +17,7 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 /// A peer's RMA write to this side's memory with immediate data.
 ///
 /// ```
-/// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
+/// use loom_core::{Access, Completion, Forever, ImmediateData, Mr};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
@@ -74,26 +74,17 @@ impl fmt::Debug for RemoteEvent {
 /// Item that a completion queue reports.
 ///
 /// ```
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::vocabulary::{Access, ImmediateData};
-/// use loom_core::{Av, Completion, Cq, Domain, Forever, Mr};
+/// use loom_core::{Access, Completion, Forever, ImmediateData, Mr};
 ///
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
-/// # let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_owner = av.insert(&owner.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
-/// let write = |bytes| writer.write_data(to_owner, &region.remote(), 0, ImmediateData(7), bytes);
-/// cq.post(vec![1; 8], Forever, write)?;
+/// cq.post(vec![1; 8], Forever, |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes))?;
 /// let (mut written, mut told) = (false, false);
 /// while !written || !told {
 ///     match cq.poll()? {
-///         // An operation of this side, with its buffer.
-///         Some(Completion::Op(done)) => written = done.into_parts().1.is_ok(),
-///         // Something that a peer has done here.
+///         Some(Completion::Op(done)) => written = done.into_result().is_ok(),
 ///         Some(Completion::Remote(event)) => told = event.data() == Some(ImmediateData(7)),
-///         Some(_) | None => {}
+///         _ => {}
 ///     }
 /// }
 /// # Ok::<_, loom_core::Error>(())
@@ -126,21 +117,17 @@ pub enum Completion<'m, B> {
 /// handle of its queue, and a forgotten piece safely keeps both.
 ///
 /// ```
-/// use loom_core::{Av, Completion, Cq, Domain, Source};
+/// use loom_core::{Completion, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.multi_recv(Source::Any, vec![0; 4096])?;
-/// let mut pieces = Vec::new();
-/// for message in [&b"hello"[..], b"again"] {
-///     alice.inject(to_bob, message)?;
-///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
-///     assert_eq!((piece.key(), piece.result()?.len(), piece.bytes()), (received, message.len(), message));
-///     pieces.push(piece);
-/// }
-/// // The buffer comes back when the receive is over and no piece of it is left.
+/// alice.inject(to_bob, b"hello")?;
+/// let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+/// assert_eq!((piece.key(), piece.bytes()), (received, &b"hello"[..]));
+/// // The buffer completes when the receive has ended and its pieces are dropped.
 /// bob.cancel(received)?;
 /// assert!(cq.poll()?.is_none());
-/// drop(pieces);
+/// drop(piece);
 /// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
 /// assert_eq!(done.buf().len(), 4096);
 /// # Ok::<_, loom_core::Error>(())

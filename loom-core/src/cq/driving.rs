@@ -22,14 +22,9 @@ use crate::deadline::Deadline;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The post needs a connection, for which bob's queue has to be driven.
 /// let until = Driving::new(Forever, || there.progress());
-/// let sent = here.post(b"hello".to_vec(), until, |message| alice.send(to_bob, message))?;
-/// let (bytes, _) = there.finish(received, Driving::new(Forever, || here.progress()))?.into_parts();
-/// assert_eq!(bytes, b"hello");
-/// here.finish(sent, Driving::new(Forever, || there.progress()))?;
-/// // Several queues take a closure that drives each.
-/// let queues = [here, there];
-/// let until = Driving::new(Forever, || queues.iter().try_fold(false, |busy, cq| Ok(busy | cq.progress()?)));
-/// # let _ = until;
+/// here.post(b"hello".to_vec(), until, |message| alice.send(to_bob, message))?;
+/// let done = there.finish(received, Driving::new(Forever, || here.progress()))?;
+/// assert_eq!(done.into_buf(), b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

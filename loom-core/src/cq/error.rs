@@ -13,7 +13,7 @@ use crate::vocabulary::CompletionFlags;
 /// Provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
@@ -79,7 +79,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Returns the provider's text for a failed operation.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    /// use loom_core::{Errno, Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// // The message is longer than the buffer.

@@ -196,7 +196,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// polled.
     ///
     /// ```
-    /// use loom_core::{Cq, Domain, WaitObj};
+    /// use loom_core::{Cq, WaitObj};
+    ///
     /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
@@ -207,12 +208,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
+    /// use loom_core::{Cq, CqAttr, WaitObj};
     ///
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Cq, CqAttr, Domain, WaitObj};
-    ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let attr = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(64) };
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, attr)?;
     /// // Sleeps. Over `shm`, for example, it polls.

@@ -33,26 +33,16 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// receives before transmits.
     ///
     /// ```
-    /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+    /// use loom_core::{Completion, Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
-    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-    /// // Most polls find nothing. They drive progress all the same.
-    /// let mut over = 0;
-    /// while over < 2 {
-    ///     match cq.poll()? {
-    ///         Some(Completion::Op(done)) if done.key() == received => {
-    ///             assert_eq!(done.into_buf(), b"hello");
-    ///             over += 1;
-    ///         }
-    ///         Some(Completion::Op(done)) => {
-    ///             done.result()?;
-    ///             over += 1;
-    ///         }
-    ///         _ => {}
-    ///     }
-    /// }
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// // Polls that return `None` drive progress, too.
+    /// let done = loop {
+    ///     if let Some(Completion::Op(done)) = cq.poll()? { break done; }
+    /// };
+    /// assert_eq!((done.key(), done.into_buf()), (received, b"hello".to_vec()));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -28,16 +28,14 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use core::time::Duration;
-    ///
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source, WaitObj};
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Forever, Source, WaitObj, allocator_api2::alloc::Global};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
-    /// // Some transports have nothing to sleep on.
+    /// // Some transports have no descriptor to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
-    ///     # let bob = cq.endpoint(&av)?;
-    ///     # let to_bob = av.insert(&bob.address()?)?;
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
     ///     bob.recv(Source::Any, vec![0; 5])?;
     ///     assert!(cq.poll_for(Duration::from_millis(1))?.is_none(), "the time is over");
     ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
@@ -79,8 +77,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    ///
-    /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source, WaitObj};
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Forever, Source, WaitObj};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
@@ -146,23 +143,19 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// completion. [`poll_for`](Self::poll_for) then polls once per millisecond.
     ///
     /// ```
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source, WaitObj};
+    /// use loom_core::{Av, Cq, CqAttr, Forever, Source, WaitObj, allocator_api2::alloc::Global};
     ///
     /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
-    /// // Some transports have nothing to sleep on.
+    /// // Some transports have no descriptor to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
-    ///     # let bob = cq.endpoint(&av)?;
-    ///     # let to_bob = av.insert(&bob.address()?)?;
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
     ///     bob.recv(Source::Any, vec![0; 5])?;
     ///     assert!(cq.may_sleep()?, "the program may sleep until `wait_fd` is readable");
     ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     ///     while !cq.may_sleep()? {
-    ///         // Completions have come: take all of them, and ask again.
-    ///         while let Some(completion) = cq.poll()? {
-    ///             drop(completion);
-    ///         }
+    ///         while cq.poll()?.is_some() {}
     ///     }
     /// }
     /// # Ok::<_, loom_core::Error>(())
@@ -226,18 +219,15 @@ impl Signalled {
 ///
 /// ```
 /// use core::time::Duration;
-///
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::{Cq, CqAttr, Domain, WaitObj};
+/// use loom_core::{Cq, CqAttr, WaitObj, allocator_api2::alloc::Global};
 ///
 /// # fixture::domain!(network, domain);
-/// // Some transports have nothing to sleep on.
+/// // Some transports have no descriptor to sleep on.
 /// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }, Global) {
 ///     let signaller = cq.signaller()?;
 ///     std::thread::scope(|threads| {
-///         // This thread wakes the sleeper up.
 ///         threads.spawn(move || signaller.signal());
-///         assert!(cq.poll_for(Duration::from_secs(60))?.is_none(), "nothing has completed");
+///         assert!(cq.poll_for(Duration::from_secs(60))?.is_none(), "woken without a completion");
 ///         Ok::<_, loom_core::Error>(())
 ///     })?;
 /// }

@@ -44,8 +44,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// ```
     /// use std::time::{Duration, Instant};
-    ///
-    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    /// use loom_core::{Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -129,10 +128,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`Counter::wait_for`] sleeps instead, if the provider supports that.
     ///
     /// ```
-    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
     ///
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let received = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -141,10 +139,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     /// }
     /// assert!(cq.wait_counter(&received, 3, Forever)?);
-    /// // The queue has kept the completions.
-    /// for _ in 0..3 {
-    ///     assert!(cq.poll()?.is_some());
-    /// }
+    /// assert!(cq.poll()?.is_some(), "the queue has kept the completions");
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -230,18 +225,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// flight.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    /// use loom_core::{Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// assert!(cq.take(received)?.is_none(), "it is in flight");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let done = loop {
-    ///     // Drive all operations, and look at one.
     ///     cq.progress()?;
-    ///     if let Some(done) = cq.take(received)? {
-    ///         break done;
-    ///     }
+    ///     if let Some(done) = cq.take(received)? { break done; }
     /// };
     /// assert_eq!(done.into_buf(), b"hello");
     /// # Ok::<_, loom_core::Error>(())
@@ -263,8 +255,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// the operation is in flight, otherwise `true` for success. Also for driven queues.
     ///
     /// ```
-    /// use loom_core::cq::CqError;
-    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    /// use loom_core::{Forever, Source, cq::CqError};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -454,7 +445,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// completions frees a slot then.
     ///
     /// ```
-    /// # use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+    /// # use loom_core::{Av, Cq, Forever, Source};
     /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 4)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];

@@ -37,8 +37,7 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 /// regions and a software network. It is `'static`, except in a [`scope`](scope()).
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Cq, Domain, soft::{Network, NetworkAttr}};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// let domain = Domain::open(&network.info())?;
@@ -111,9 +110,7 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// Opens the fabric and the domain that an info names, in memory from `alloc`.
     ///
     /// ```
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::{Av, Cq, Domain, allocator_api2::alloc::Global, soft::{Network, NetworkAttr}};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// // Without `std` each object takes its memory from an allocator of the program's.
@@ -195,10 +192,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// Layout of the block that a domain takes from an `A`.
     ///
     /// ```
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::cq::CqAttr;
-    /// use loom_core::soft::Soft;
-    /// use loom_core::{AvAttr, Domain};
+    /// use loom_core::{AvAttr, CqAttr, Domain, allocator_api2::alloc::Global, soft::Soft};
     ///
     /// # fixture::domain!(network, domain);
     /// // An arena for a domain, a vector of 16 peers and a queue needs at least this.
@@ -232,7 +226,6 @@ impl<'m, T: Transport> Domain<'m, T> {
     ///
     /// ```
     /// use loom_core::vocabulary::Progress;
-    /// use loom_core::Domain;
     ///
     /// # fixture::domain!(network, domain);
     /// let by_itself = domain.attributes().domain.data_progress == Progress::AUTO;

@@ -24,17 +24,14 @@ use crate::transport::Transport;
 /// the borrows are about to end.
 ///
 /// ```
-/// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope};
-/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Forever, Source, scope};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
+/// # fixture::domain!(network, domain);
 /// let mut inbox = [0; 5];
 /// scope(|s| {
 ///     let domain = s.open(&network.info())?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 ///     let received = bob.recv(Source::Any, &mut inbox[..])?;
-///     let to_bob = av.insert(&bob.address()?)?;
 ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 ///     cq.finish(received, Forever)?.result()?;
 ///     Ok::<_, loom_core::Error>(())
@@ -51,31 +48,20 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 /// Opens the domains of a [`scope`].
 ///
 /// ```
-/// use loom_core::Scope;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Error, Forever, Info, Source, Transport, scope};
+/// use loom_core::{Error, Forever, Info, Scope, Source, Transport, scope};
 ///
-/// /// Sends itself a message that the caller owns, into room that the caller owns.
-/// fn copy<'m, T: Transport + 'm>(
-///     scope: &'m Scope<'m, '_>,
-///     info: &Info<T>,
-///     (message, room): (&'m mut [u8], &'m mut [u8]),
-/// ) -> Result<(), Error> {
-///     let domain = scope.open(info)?;
-///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
-///     let endpoint = cq.endpoint(&av)?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let received = endpoint.recv(Source::Any, room)?;
-///     let sent = cq.post(message, Forever, |message| endpoint.send(me, message))?;
+/// fn receive<'m, T: Transport + 'm>(s: &'m Scope<'m, '_>, info: &Info<T>, room: &'m mut [u8]) -> Result<(), Error> {
+///     let domain = s.open(info)?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+///     let received = bob.recv(Source::Any, room)?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 ///     cq.finish(received, Forever)?.result()?;
-///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(())
 /// }
-///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let (mut message, mut room) = (*b"hello", [0; 5]);
-/// scope(|s| copy(s, &network.info(), (&mut message, &mut room)))?;
-/// assert_eq!(room, message);
+/// # fixture::domain!(network, domain);
+/// let mut room = [0; 5];
+/// scope(|s| receive(s, &network.info(), &mut room))?;
+/// assert_eq!(&room, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Scope<'m, 'env: 'm> {
@@ -115,21 +101,18 @@ impl<'m, 'env> Scope<'m, 'env> {
     /// transport).
     ///
     /// ```
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
+    /// use loom_core::{Av, Cq, Forever, Source, scope};
     ///
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// // The domain and its address vector stay open.
-    /// let domain = Domain::open(&network.info())?;
-    /// let av = Av::open(&domain, 2)?;
+    /// # fixture::domain!(network, domain);
+    /// # let av = Av::open(&domain, 2)?;
     /// let mut inbox = [0; 5];
     /// scope(|s| {
-    ///     // This queue takes borrowed memory. It is closed with the scope.
+    ///     // This queue takes borrowed memory. It closes with the scope, and the domain stays open.
     ///     let cq = Cq::open(&s.domain(&domain), 16)?;
-    ///     let endpoint = cq.endpoint(&av)?;
-    ///     let me = av.insert(&endpoint.address()?)?;
-    ///     let received = endpoint.recv(Source::Any, &mut inbox[..])?;
-    ///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    ///     let received = bob.recv(Source::Any, &mut inbox[..])?;
+    ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     ///     cq.finish(received, Forever)?.result()?;
     ///     Ok::<_, loom_core::Error>(())
     /// })?;

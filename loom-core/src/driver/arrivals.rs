@@ -21,49 +21,20 @@ use crate::util::debug::debug_struct;
 /// [events](super::CqDriver::next_event) of a queue, and others wait:
 ///
 /// ```
-/// use loom_core::driver::{AwaitedArrivals, CqDriver, Drive, Unclaimed};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
+/// use loom_core::{Access, Completion, ImmediateData, Mr, driver::AwaitedArrivals};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-/// let to_bob = av.insert(&bob.address()?)?;
-/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-///
-/// // For values below 8, and for 4 who wait at the same time.
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
+/// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// // For the values below 8, and for 4 waits at the same time.
 /// let arrivals = AwaitedArrivals::open(8, 4)?;
-/// let writes = async {
-///     for part in 0..2 {
-///         let (at, data) = (32 * part, ImmediateData(3));
-///         driver.run(vec![7; 32], |buf| alice.write_data(to_bob, &region.remote(), at, data, buf)).await?.result()?;
-///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // In a server this one has no end.
-/// let counts = async {
-///     for _ in 0..2 {
-///         if let Completion::Remote(event) = driver.next_event().await? {
-///             arrivals.count(event.data().map_or(u64::MAX, |data| data.0))?;
-///         }
-///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // Both parts of the third transfer.
-/// let waits = arrivals.reached(3, 2);
-/// # use core::{pin::pin, task::{Context, Poll, Waker}};
-/// # let mut all = pin!(async { (writes.await, counts.await, waits.await) });
-/// # let (written, counted, total) = loop {
-/// #     if let Poll::Ready(all) = all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break all;
-/// #     }
-/// #     driver.turn(8);
-/// # };
-/// # written?;
-/// # counted?;
-/// assert_eq!(total, Ok(2));
+/// # fixture::drive!(driver, async {
+/// let write = |buf| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(3), buf);
+/// driver.run(vec![7; 8], write).await?.result()?;
+/// let Completion::Remote(event) = driver.next_event().await? else { panic!("another event") };
+/// arrivals.count(event.data().expect("the write has data").0)?;
+/// assert_eq!(arrivals.reached(3, 1).await, Ok(1));
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct AwaitedArrivals<A: Allocator> {
@@ -136,9 +107,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
 /// Waits for arrivals: [`AwaitedArrivals::reached`]. Dropping it loses no arrivals.
 ///
 /// ```
-/// use core::pin::pin;
-/// use core::task::{Context, Poll, Waker};
-///
+/// use core::{pin::pin, task::{Context, Poll, Waker}};
 /// use loom_core::driver::AwaitedArrivals;
 ///
 /// # fn main() -> Result<(), Box<dyn core::error::Error>> {

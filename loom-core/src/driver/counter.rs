@@ -24,36 +24,24 @@ use crate::util::debug::debug_struct;
 /// counted handle.
 ///
 /// ```
-/// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+/// use loom_core::{Binding, Counted, Counter, CounterAttr, Source, driver::CounterDriver};
 ///
-/// # fixture::domain!(network, domain);
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
+/// # let driver = loom_core::CqDriver::open(&cq, loom_core::Unclaimed::Drop)?;
+/// # let alice = cq.endpoint(&av)?;
 /// let received = Counter::open(&domain, CounterAttr::default())?;
 /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
-/// # let alice = cq.endpoint(&av)?;
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let counter = CounterDriver::open(&received)?;
-/// let task = async {
-///     for _ in 0..3 {
-///         driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-///         driver.retry(|| alice.inject(to_bob, b"hello")).await?;
-///     }
-///     // The task waits once for three receives.
-///     assert_eq!(counter.reached(3).await?, 3);
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and drives the two as one.
-/// let drivers = (&driver, &counter);
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     drivers.turn(16);
-/// # }
+/// # fixture::drive!((&driver, &counter), async {
+/// for _ in 0..3 {
+///     driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+/// }
+/// // One wait for three receives, while an executor drives `(&driver, &counter)`.
+/// assert_eq!(counter.reached(3).await?, 3);
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct CounterDriver<'m, T: Transport> {
@@ -140,31 +128,22 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 /// Waits for a counter's threshold: [`CounterDriver::reached`].
 ///
 /// ```
-/// use core::pin::pin;
-/// use core::task::{Context, Poll, Waker};
+/// use core::{pin::pin, task::{Context, Waker}};
+/// use loom_core::{Binding, Counted, Counter, CounterAttr, CqError, Source, driver::CounterDriver};
 ///
-/// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, CqError, Domain, Source};
-///
-/// # fixture::domain!(network, domain);
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
+/// # let driver = loom_core::CqDriver::open(&cq, loom_core::Unclaimed::Drop)?;
 /// let received = Counter::open(&domain, CounterAttr::default())?;
 /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let counter = CounterDriver::open(&received)?;
-/// let mut cx = Context::from_waker(Waker::noop());
 /// let receive = bob.recv(Source::Any, vec![0; 5])?;
 /// let mut reached = pin!(counter.reached(1));
-/// assert!(reached.as_mut().poll(&mut cx).is_pending());
-/// // The receive fails, and so does the future, which would wait for ever.
+/// assert!(reached.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// // The receive fails, and so does the future, which would otherwise wait forever.
 /// bob.cancel(receive)?;
-/// let ended = loop {
-///     (&driver, &counter).turn(16);
-///     if let Poll::Ready(ended) = reached.as_mut().poll(&mut cx) {
-///         break ended;
-///     }
-/// };
-/// assert_eq!(ended, Err(CqError::CountedFailure));
+/// # fixture::drive!((&driver, &counter), async {
+/// assert_eq!(reached.await, Err(CqError::CountedFailure));
+/// # });
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]

@@ -44,8 +44,7 @@ enum Told<'d> {
 /// Policy for the buffer of an operation that completes after its future was dropped.
 ///
 /// ```
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{CqDriver, Forever, Source, Unclaimed, driver::Drive};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
@@ -55,9 +54,7 @@ enum Told<'d> {
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let done = loop {
 ///     driver.turn(16);
-///     if let Some(done) = driver.take_unclaimed() {
-///         break done;
-///     }
+///     if let Some(done) = driver.take_unclaimed() { break done; }
 /// };
 /// assert_eq!((done.key(), done.into_buf()), (received, b"hello".to_vec()));
 /// # Ok::<_, loom_core::Error>(())
@@ -78,30 +75,16 @@ pub enum Unclaimed {
 /// which then also reports operations of dropped futures.
 ///
 /// ```
-/// use loom_core::cq::CqError;
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use loom_core::{Source, cq::CqError};
 ///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
 /// assert_eq!(cq.poll().err(), Some(CqError::Driven), "the driver alone polls");
-/// let task = async {
-///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-///     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # {
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
-/// # }
+/// # fixture::drive!(driver, async {
+/// let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+/// driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+/// assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// drop(driver);
 /// assert!(cq.poll()?.is_none(), "the program polls again");
 /// # Ok::<_, loom_core::Error>(())

@@ -34,31 +34,17 @@ type NotConnected = Rejected<Option<Failure>, OpenError>;
 /// A counted handle, also of its queue. Polling the queue directly takes events away from futures.
 ///
 /// ```
-/// use loom_core::driver::{CqDriver, EqDriver};
-/// use loom_core::transport::Connected;
-/// use loom_core::{Eq, EqEvent, Error, Info, ThePeer};
+/// use loom_core::{CqDriver, EqEvent, Error, ThePeer, driver::EqDriver, transport::Connected};
 ///
-/// /// Accepts one peer, and sends back its first message. The executor drives `(&driver, &connections)`.
-/// async fn echo_once<'m, T: Connected>(
-///     driver: &CqDriver<'m, T, Vec<u8>>,
-///     connections: &EqDriver<'m, T>,
-///     info: &Info<T>,
-/// ) -> Result<(), Error> {
-///     let listener = connections.eq().listen(info)?;
-///     println!("{}", listener.address()?);
+/// /// Accepts one peer and receives its first message. An executor drives `(&cqs, &eqs)`.
+/// async fn accept<'m, T: Connected>(cqs: &CqDriver<'m, T, Vec<u8>>, eqs: &EqDriver<'m, T>) -> Result<Vec<u8>, Error> {
 ///     let request = loop {
-///         if let EqEvent::Request(request) = connections.next_event().await? {
-///             break request;
-///         }
+///         if let EqEvent::Request(request) = eqs.next_event().await? { break request; }
 ///     };
-///     let endpoint = request.endpoint(driver.cq(), connections.eq())?;
-///     // Posted before the connection is there: the peer's message finds it.
+///     let endpoint = request.endpoint(cqs.cq(), eqs.eq())?;
 ///     let received = endpoint.recv(ThePeer, vec![0; 64])?;
-///     let endpoint = connections.accept(endpoint, b"").await?;
-///     let (mut message, transfer) = driver.finish(received).await?.into_result()?;
-///     message.truncate(transfer.len());
-///     driver.run(message, |message| endpoint.send(ThePeer, message)).await?.result()?;
-///     Ok(())
+///     let _connection = eqs.accept(endpoint, b"").await?;
+///     Ok(cqs.finish(received).await?.into_result()?.0)
 /// }
 /// ```
 pub struct EqDriver<'m, T: Connected> {
@@ -142,26 +128,16 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Begins at the first poll. Dropping the future closes the endpoint.
     ///
     /// ```
-    /// use loom_core::driver::EqDriver;
-    /// use loom_core::endpoint::{Established, Idle};
-    /// use loom_core::error::{OpenError, Rejected};
-    /// use loom_core::transport::Connected;
-    /// use loom_core::{EndpointAddr, Errno, MsgEndpoint};
-    ///
-    /// /// Connects, or returns `None` if the server refuses, so that the caller may try another one.
+    /// use loom_core::{MsgEndpoint, OpenError, Rejected, driver::EqDriver, endpoint::Idle};
+    /// # use loom_core::{EndpointAddr, Errno, transport::Connected};
+    /// /// Connects, or returns `None` if the server refuses, for a caller that tries another server.
     /// async fn connect<'m, T: Connected>(
-    ///     driver: &EqDriver<'m, T>,
+    ///     (driver, server): (&EqDriver<'m, T>, &EndpointAddr),
     ///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
-    ///     server: &EndpointAddr,
-    /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Established>>, OpenError> {
+    /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>>>, OpenError> {
     ///     match driver.connect(endpoint, server, b"").await {
     ///         Ok((endpoint, _)) => Ok(Some(endpoint)),
-    ///         Err(Rejected { error: OpenError::Unconnected(Errno::ECONNREFUSED) | OpenError::Shutdown, value }) => {
-    ///             // The server may have sent a reason.
-    ///             let reason = value.as_ref().map_or(&b""[..], |failure| &failure.data[..]);
-    ///             println!("refused: {}", String::from_utf8_lossy(reason));
-    ///             Ok(None)
-    ///         }
+    ///         Err(Rejected { error: OpenError::Unconnected(Errno::ECONNREFUSED), .. }) => Ok(None),
     ///         Err(refused) => Err(refused.error),
     ///     }
     /// }
@@ -468,18 +444,13 @@ impl<T: Connected> Drop for About<'_, T> {
 /// no event.
 ///
 /// ```
-/// use loom_core::driver::EqDriver;
-/// use loom_core::transport::Connected;
-/// use loom_core::{CqError, EqEvent, MsgEndpoint};
+/// use loom_core::{CqError, EqEvent, MsgEndpoint, driver::EqDriver, transport::Connected};
 ///
-/// /// Waits until the connection of an endpoint has ended. Every other event is dropped, which rejects requests.
-/// async fn ended<T: Connected>(
-///     driver: &EqDriver<'_, T>,
-///     endpoint: &MsgEndpoint<'_, T, Vec<u8>>,
-/// ) -> Result<(), CqError> {
+/// /// Waits for the end of a connection. Drops all other events, which rejects requests.
+/// async fn ended<T: Connected>(driver: &EqDriver<'_, T>, of: &MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), CqError> {
 ///     loop {
 ///         match driver.next_event().await? {
-///             EqEvent::Shutdown(event) if event.is_of(endpoint) => return Ok(()),
+///             EqEvent::Shutdown(event) if event.is_of(of) => return Ok(()),
 ///             _ => {}
 ///         }
 ///     }

@@ -64,28 +64,21 @@ impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
 /// no event.
 ///
 /// ```
-/// use core::pin::pin;
 /// use core::task::{Context, Waker};
+/// use loom_core::{Access, Completion, Forever, ImmediateData, Mr};
 ///
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Access, Av, Cq, Domain, Forever, ImmediateData, Mr};
-///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// {
-///     let mut next = pin!(driver.next_event());
-///     assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-///     cq.post(vec![1; 8], Forever, |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes))?;
-/// }
-/// // The future was dropped before the event came: the next one, or this call, takes it.
-/// let event = loop {
-///     driver.turn(16);
-///     if let Some(event) = driver.take_event() {
-///         break event;
-///     }
-/// };
-/// assert!(matches!(event, loom_core::Completion::Remote(event) if event.data() == Some(ImmediateData(7))));
+/// let mut next = Box::pin(driver.next_event());
+/// assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// cq.post(vec![1; 8], Forever, |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes))?;
+/// // The next future takes the event of a dropped one.
+/// drop(next);
+/// # fixture::drive!(driver, async {
+/// let event = driver.next_event().await?;
+/// assert!(matches!(event, Completion::Remote(event) if event.data() == Some(ImmediateData(7))));
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -105,31 +98,21 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
 /// loses no completion.
 ///
 /// ```
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Errno, Source};
+/// use loom_core::{CqDriver, Errno, Source, Unclaimed};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
-/// let task = async {
-///     // The program gives two receives up, and gets both buffers back.
-///     for _ in 0..2 {
-///         drop(driver.finish(bob.recv(Source::Any, vec![0; 4096])?).cancel(&bob));
-///     }
-///     for _ in 0..2 {
-///         let (room, result) = driver.next_unclaimed().await?.into_parts();
-///         assert_eq!((room.len(), result.map_err(|error| error.errno).err()), (4096, Some(Errno::ECANCELED)));
-///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
+/// # fixture::drive!(driver, async {
+/// // The program gives two receives up, and gets both buffers back.
+/// for _ in 0..2 {
+///     drop(driver.finish(bob.recv(Source::Any, vec![0; 4096])?).cancel(&bob));
+/// }
+/// for _ in 0..2 {
+///     let (room, result) = driver.next_unclaimed().await?.into_parts();
+///     assert_eq!((room.len(), result.map_err(|error| error.errno).err()), (4096, Some(Errno::ECANCELED)));
+/// }
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -164,28 +147,17 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// waits for them, other futures fail with [`CqError::PeerEvents`].
     ///
     /// ```
-    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
+    /// use loom_core::{Access, Completion, ImmediateData, Mr};
     ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+    /// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
-    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-    /// let task = async {
-    ///     let write = |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes);
-    ///     driver.run(vec![1; 8], write).await?.result()?;
-    ///     let Completion::Remote(event) = driver.next_event().await? else { panic!("another event") };
-    ///     assert_eq!(event.data(), Some(ImmediateData(7)));
-    ///     Ok::<_, loom_core::Error>(())
-    /// };
-    /// // An executor polls the task, and takes a turn of the driver in between.
-    /// # use core::task::{Context, Poll, Waker};
-    /// # let mut task = core::pin::pin!(task);
-    /// # loop {
-    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-    /// #         break ended?;
-    /// #     }
-    /// #     driver.turn(16);
-    /// # }
+    /// # fixture::drive!(driver, async {
+    /// let write = |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes);
+    /// driver.run(vec![1; 8], write).await?.result()?;
+    /// let Completion::Remote(event) = driver.next_event().await? else { panic!("another event") };
+    /// assert_eq!(event.data(), Some(ImmediateData(7)));
+    /// # Ok::<_, loom_core::Error>(())
+    /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -200,29 +172,19 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
     ///
     /// ```
-    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// use loom_core::{Av, Cq, Domain, Source};
+    /// use loom_core::{CqDriver, Source, Unclaimed};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
-    /// let task = async {
-    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-    ///     // A timeout, for example, drops the future.
-    ///     drop(driver.finish(received));
-    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
-    ///     let done = driver.next_unclaimed().await?;
-    ///     assert_eq!(done.into_buf(), b"hello");
-    ///     Ok::<_, loom_core::Error>(())
-    /// };
-    /// // An executor polls the task, and takes a turn of the driver in between.
-    /// # use core::task::{Context, Poll, Waker};
-    /// # let mut task = core::pin::pin!(task);
-    /// # loop {
-    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-    /// #         break ended?;
-    /// #     }
-    /// #     driver.turn(16);
-    /// # }
+    /// # fixture::drive!(driver, async {
+    /// let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    /// // A timeout, for example, drops the future.
+    /// drop(driver.finish(received));
+    /// driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    /// let done = driver.next_unclaimed().await?;
+    /// assert_eq!(done.into_buf(), b"hello");
+    /// # Ok::<_, loom_core::Error>(())
+    /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

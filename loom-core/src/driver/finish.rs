@@ -30,14 +30,10 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 /// ([`Unclaimed`](super::Unclaimed)).
 ///
 /// ```
-/// use core::pin::Pin;
-/// use core::task::{Context, Waker};
+/// use core::{pin::Pin, task::{Context, Waker}};
+/// use loom_core::{Forever, Source, driver::Drive};
 ///
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
-///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
 /// let mut received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
 /// driver.turn(16);
 /// assert!(Pin::new(&mut received).poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -70,14 +66,9 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
     /// operation, it waits for its completion.
     ///
     /// ```
-    /// # use core::pin::pin;
-    /// # use core::task::{Context, Poll, Waker};
-    /// # use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Av, Cq, Domain, Errno, Source};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # use core::{pin::pin, task::{Context, Poll, Waker}};
+    /// # use loom_core::{CqDriver, Errno, Source, Unclaimed, driver::Drive};
+    /// # fixture::queue!(network, domain, av, cq);
     /// # let bob = cq.endpoint(&av)?;
     /// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// # let task = async {
@@ -119,38 +110,19 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// continues, and its result is dropped.
 ///
 /// ```
-/// use loom_core::atomic::FetchOp;
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Access, Av, Caps, Cq, Domain, Hints, Mr};
+/// use loom_core::{Access, Caps, Mr, atomic::FetchOp};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
-/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob; Caps::MSG | Caps::RMA | Caps::ATOMIC);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// let aligned = region.window().as_ptr().align_offset(8) as u64;
 /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let task = async {
-///     for expected in [0, 3] {
-///         let added = driver.retry(|| alice.fetch_value(to_bob, &region.remote(), aligned, add, 3)).await?;
-///         assert_eq!(driver.finish_value(added).await?.value::<u64>()?, Some(expected));
-///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
+/// # fixture::drive!(driver, async {
+/// for expected in [0, 3] {
+///     let added = driver.retry(|| alice.fetch_value(to_bob, &region.remote(), aligned, add, 3)).await?;
+///     assert_eq!(driver.finish_value(added).await?.value::<u64>()?, Some(expected));
+/// }
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -175,30 +147,19 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
 /// an [event](CqDriver::next_event), because it may have claimed a message.
 ///
 /// ```
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Source, Tag, TagMatch};
+/// use loom_core::{Cq, Source, Tag, TagMatch};
 ///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let task = async {
-///     driver.retry(|| alice.tagged_inject(to_bob, Tag(7), b"hello")).await?;
-///     let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::any())).await?;
-///     let found = driver.finish_peek(peek).await?.message()?.expect("a message waits for a receive");
-///     // The program knows the length before it has a buffer.
-///     let received = driver.run(vec![0; found.len], |room| bob.tagged_recv(Source::Any, Tag(7), room)).await?;
-///     assert_eq!(received.into_buf(), b"hello");
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
+/// # fixture::drive!(driver, async {
+/// driver.retry(|| alice.tagged_inject(to_bob, Tag(7), b"hello")).await?;
+/// let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::any())).await?;
+/// let found = driver.finish_peek(peek).await?.message()?.expect("a message waits for a receive");
+/// // The program knows the length before it has a buffer.
+/// let received = driver.run(vec![0; found.len], |room| bob.tagged_recv(Source::Any, Tag(7), room)).await?;
+/// assert_eq!(received.into_buf(), b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]

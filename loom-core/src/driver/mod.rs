@@ -6,35 +6,19 @@
 //! drivers under tokio.
 //!
 //! ```
-//! use core::pin::pin;
-//! use core::task::{Context, Poll, Waker};
+//! use core::{pin::pin, task::{Context, Waker}};
+//! use loom_core::{Source, driver::Drive};
 //!
-//! use loom_core::driver::{CqDriver, Drive, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Av, Cq, Domain, Source};
-//!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//! let to_bob = av.insert(&bob.address()?)?;
-//! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-//!
-//! let greeted = async {
+//! # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
+//! let mut task = pin!(async {
 //!     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
 //!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?;
-//!     Ok::<_, loom_core::Error>(driver.finish(received).await?.into_result()?.0)
-//! };
-//!
-//! // The smallest executor: one task, which is asked again after each turn.
-//! let mut task = pin!(greeted);
-//! let greeting = loop {
-//!     match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-//!         Poll::Ready(greeting) => break greeting?,
-//!         Poll::Pending => driver.turn(16),
-//!     };
-//! };
-//! assert_eq!(greeting, b"hello");
+//!     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+//!     Ok::<_, loom_core::Error>(())
+//! });
+//! while task.as_mut().poll(&mut Context::from_waker(Waker::noop()))?.is_pending() {
+//!     driver.turn(16);
+//! }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -106,8 +90,7 @@ pub use self::sleepable::Sleepable;
 /// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one.
 ///
 /// ```
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::{Cq, CqDriver, Unclaimed, driver::Drive};
 ///
 /// # fixture::domain!(network, domain);
 /// let [first, second] = [Cq::<_, Vec<u8>>::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 16)?];

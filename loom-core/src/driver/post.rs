@@ -76,11 +76,8 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
 /// drops the buffer.
 ///
 /// ```
-/// use core::pin::pin;
-/// use core::task::{Context, Waker};
-///
-/// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use core::{pin::pin, task::{Context, Waker}};
+/// use loom_core::{Av, Cq, CqDriver, Source, Unclaimed};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
@@ -146,12 +143,8 @@ where
 /// Posts an operation without a buffer once it is accepted: [`CqDriver::retry`].
 ///
 /// ```
-/// use core::pin::pin;
-/// use core::task::{Context, Poll, Waker};
-///
-/// use loom_core::error::PostError;
-/// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, Domain};
+/// use core::{pin::pin, task::{Context, Poll, Waker}};
+/// use loom_core::{CqDriver, PostError, Unclaimed};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::<_, Vec<u8>>::open(&cq, Unclaimed::Drop)?;
@@ -198,31 +191,20 @@ where
 /// Reason for which [`CqDriver::run`] has no completion.
 ///
 /// ```
-/// use loom_core::error::{PostError, Rejected};
-/// use loom_core::driver::{CqDriver, Drive, RunError, Unclaimed};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{CqDriver, PostError, Rejected, RunError, Unclaimed};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// av.remove(to_bob);
-/// let task = async {
-///     match driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await {
-///         Err(RunError::Rejected(Rejected { value: buf, error })) => {
-///             assert_eq!((buf, error), (b"hello".to_vec(), PostError::UnknownPeer));
-///         }
-///         other => panic!("it was posted: {other:?}"),
+/// # fixture::drive!(driver, async {
+/// match driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await {
+///     Err(RunError::Rejected(Rejected { value, error })) => {
+///         assert_eq!((value, error), (b"hello".to_vec(), PostError::UnknownPeer));
 ///     }
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
+///     other => panic!("it was posted: {other:?}"),
+/// }
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -264,27 +246,20 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {
 /// ([`Unclaimed`](super::Unclaimed)).
 ///
 /// ```
-/// use core::pin::pin;
-/// use core::task::{Context, Poll, Waker};
+/// use core::{pin::pin, task::{Context, Waker}};
+/// use loom_core::{Errno, Source};
 ///
-/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain, Errno, Source};
-///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let mut cx = Context::from_waker(Waker::noop());
+/// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
 /// let mut received = pin!(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)));
 /// assert!(received.key().is_none(), "nothing is posted before the first poll");
-/// assert!(received.as_mut().poll(&mut cx).is_pending());
+/// assert!(received.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 /// // The key of the receive cancels it.
 /// bob.cancel(received.key().expect("it was posted"))?;
-/// let done = loop {
-///     driver.turn(16);
-///     if let Poll::Ready(done) = received.as_mut().poll(&mut cx) {
-///         break done?;
-///     }
-/// };
-/// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
+/// # fixture::drive!(driver, async {
+/// let error = received.await?.into_result().expect_err("no message came");
+/// assert_eq!(error.errno, Errno::ECANCELED);
+/// # Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -348,31 +323,20 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ([`PostError::is_transient`]) it waits for its turn.
     ///
     /// ```
-    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// use loom_core::{Av, Cq, Domain, Source};
+    /// use loom_core::Source;
     ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-    /// let task = async {
-    ///     // The task posts two receives before it waits for one.
-    ///     let first = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-    ///     let second = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-    ///     for message in [b"hello", b"again"] {
-    ///         driver.run(message.to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-    ///     }
-    ///     assert_eq!(driver.finish(first).await?.into_buf(), b"hello");
-    ///     assert_eq!(driver.finish(second).await?.into_buf(), b"again");
-    ///     Ok::<_, loom_core::Error>(())
-    /// };
-    /// // An executor polls the task, and takes a turn of the driver in between.
-    /// # use core::task::{Context, Poll, Waker};
-    /// # let mut task = core::pin::pin!(task);
-    /// # loop {
-    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-    /// #         break ended?;
-    /// #     }
-    /// #     driver.turn(16);
-    /// # }
+    /// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
+    /// # fixture::drive!(driver, async {
+    /// // The task posts two receives before it waits for one.
+    /// let first = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    /// let second = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    /// for message in [b"hello", b"again"] {
+    ///     driver.run(message.to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+    /// }
+    /// assert_eq!(driver.finish(first).await?.into_buf(), b"hello");
+    /// assert_eq!(driver.finish(second).await?.into_buf(), b"again");
+    /// # Ok::<_, loom_core::Error>(())
+    /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -392,27 +356,16 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// on values, collectives, peeks.
     ///
     /// ```
-    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// use loom_core::{Av, Cq, Domain, Source};
+    /// use loom_core::Source;
     ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-    /// let task = async {
-    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-    ///     // The bytes are copied: there is no completion to wait for.
-    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
-    ///     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
-    ///     Ok::<_, loom_core::Error>(())
-    /// };
-    /// // An executor polls the task, and takes a turn of the driver in between.
-    /// # use core::task::{Context, Poll, Waker};
-    /// # let mut task = core::pin::pin!(task);
-    /// # loop {
-    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-    /// #         break ended?;
-    /// #     }
-    /// #     driver.turn(16);
-    /// # }
+    /// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
+    /// # fixture::drive!(driver, async {
+    /// let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    /// // The bytes are copied: there is no completion to wait for.
+    /// driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    /// assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+    /// # Ok::<_, loom_core::Error>(())
+    /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -430,27 +383,16 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// completion with its [result](Done::result).
     ///
     /// ```
-    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
-    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    /// use loom_core::{Access, Mr};
     ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+    /// # fixture::driver!(network, domain, cq, driver, alice, bob, to_bob);
     /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
-    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-    /// let task = async {
-    ///     let done = driver.run(vec![0; 4], |room| alice.read(to_bob, &region.remote(), 16, room)).await?;
-    ///     let (bytes, result) = done.into_parts();
-    ///     assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
-    ///     Ok::<_, loom_core::Error>(())
-    /// };
-    /// // An executor polls the task, and takes a turn of the driver in between.
-    /// # use core::task::{Context, Poll, Waker};
-    /// # let mut task = core::pin::pin!(task);
-    /// # loop {
-    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-    /// #         break ended?;
-    /// #     }
-    /// #     driver.turn(16);
-    /// # }
+    /// # fixture::drive!(driver, async {
+    /// let done = driver.run(vec![0; 4], |room| alice.read(to_bob, &region.remote(), 16, room)).await?;
+    /// let (bytes, result) = done.into_parts();
+    /// assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    /// # Ok::<_, loom_core::Error>(())
+    /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

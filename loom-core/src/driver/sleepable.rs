@@ -25,29 +25,22 @@ use crate::transport::{Connected, Transport};
 /// Step 2 precedes step 3, so that one of them detects an event in between.
 ///
 /// ```
-/// use core::ffi::c_int;
-/// use core::task::Waker;
+/// use core::{ffi::c_int, task::Waker};
+/// use loom_core::{CqError, driver::Sleepable};
 ///
-/// use loom_core::driver::{CqDriver, Sleepable, Unclaimed};
-/// use loom_core::{Cq, CqError, Domain};
-///
-/// /// An executor calls this when no task is ready. Returns whether it has slept.
-/// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, CqError> {
+/// /// Sleeps if no task is ready. `poll` returns once a descriptor is readable or `waker` is woken.
+/// fn idle(driver: &impl Sleepable, waker: &Waker, poll: impl FnOnce(&[c_int])) -> Result<(), CqError> {
 ///     let mut fds = Vec::new();
 ///     driver.wait_fds(&mut |fd| fds.push(fd))?;
-///     let sleeps = driver.turn(64) == 0 && driver.may_sleep(waker)?;
-///     if sleeps {
-///         // `poll`, or what the runtime has: until one is readable, or `waker` is woken.
-///         sleep_on(&fds);
+///     if driver.turn(64) == 0 && driver.may_sleep(waker)? {
+///         poll(&fds);
 ///     }
-///     Ok(sleeps)
+///     Ok(())
 /// }
-///
-/// # fixture::domain!(network, domain);
-/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// // `CqAttr::wait` opens a queue with a descriptor. This one has none.
-/// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(CqError::NotOpenedFor));
+/// # fixture::queue!(network, domain, av, cq);
+/// # let driver = loom_core::CqDriver::open(&cq, loom_core::Unclaimed::Drop)?;
+/// # // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
+/// # assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(CqError::NotOpenedFor));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -54,24 +54,15 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// buffer.
     ///
     /// ```
-    /// use loom_core::atomic::BaseOp;
+    /// use loom_core::{Access, Caps, Forever, Mr, atomic::BaseOp};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![1, 2, 3, 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let max = domain.query_atomic(BaseOp::<u8>::MAX)?;
     /// // The buffer has one operand for each element.
-    /// let post = |operands| alice.atomic(to_bob, &region.remote(), 0, max, operands);
-    /// let changed = cq.post(vec![3; 4], Forever, post)?;
+    /// let changed = cq.post(vec![3; 4], Forever, |operands| alice.atomic(to_bob, &region.remote(), 0, max, operands))?;
     /// cq.finish(changed, Forever)?.result()?;
     /// let mut bytes = [0; 4];
-    /// // The memory may change only when the owner polls.
     /// while bytes != [3, 3, 3, 4] {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
@@ -103,15 +94,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// ```
     /// use loom_core::atomic::FetchOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![1, 2], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
     /// // The buffer has two operands, and room for two results.
@@ -267,15 +252,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// ```
     /// use loom_core::atomic::BaseOp;
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![0; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
     /// // The operands are copied: there is no completion.
@@ -455,17 +434,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// operation that the program determines at run time.
     ///
     /// ```
-    /// use loom_core::atomic::FetchOp;
-    /// use loom_core::endpoint::AnyAtomic;
+    /// use loom_core::{atomic::FetchOp, endpoint::AnyAtomic};
+    /// # use loom_core::{Access, Caps, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![40], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let add: AnyAtomic = domain.query_atomic(FetchOp::<u8>::SUM)?.into();
     /// // The operand 2, and space for the previous element.

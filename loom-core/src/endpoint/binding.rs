@@ -19,14 +19,9 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 /// ([`Cq::tx_context`](crate::cq::Cq::tx_context)). A reference to it converts into a binding.
 ///
 /// ```
-/// use loom_core::counter::{Counter, CounterAttr};
-/// use loom_core::endpoint::Binding;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::vocabulary::Counted;
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 4)?);
 /// let sent = Counter::open(&domain, CounterAttr::default())?;
 /// let plain = cq.endpoint(&av)?;

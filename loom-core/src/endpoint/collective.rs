@@ -107,33 +107,17 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// until they have: their joins would match the new group.
 ///
 /// ```
-/// use loom_core::collective::ReduceOp;
-/// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Caps, Hints};
+/// use loom_core::{Caps, Forever, allocator_api2::alloc::Global, collective::ReduceOp};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints)?)?;
-/// let (av, cq) = (Av::open(&domain, 3)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// // Mostly each member is a process or a thread of its own.
-/// let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// let mut set = av.set_in(3, allocator_api2::alloc::Global)?;
-/// for endpoint in &endpoints {
-///     set.insert(av.insert(&endpoint.address()?)?)?;
-/// }
-/// let mut groups = Vec::new();
-/// for endpoint in &endpoints {
-///     groups.push(endpoint.join_collective(&set)?);
-/// }
-/// let mut keys = Vec::new();
-/// for group in &groups {
-///     let value = group.rank() as u64 + 1;
-///     keys.push(cq.retry(Forever, || group.all_reduce_value(ReduceOp::SUM, value))?);
-/// }
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::COLLECTIVE);
+/// let mut set = av.set_in(2, Global)?;
+/// set.insert(av.insert(&alice.address()?)?)?;
+/// set.insert(to_bob)?;
+/// // In most programs, each member is a process or a thread of its own.
+/// let groups = [alice.join_collective(&set)?, bob.join_collective(&set)?];
+/// let keys = groups.each_ref().map(|group| cq.retry(Forever, || group.all_reduce_value(ReduceOp::SUM, 2_u64)));
 /// for key in keys {
-///     let sum = cq.finish_value(key, Forever)?;
-///     assert_eq!(sum.value::<u64>()?, Some(1 + 2 + 3));
+///     assert_eq!(cq.finish_value(key?, Forever)?.value::<u64>()?, Some(2 + 2));
 /// }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
@@ -194,12 +178,8 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// Completes when every member has called it.
     ///
     /// ```
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # use loom_core::{Caps, Forever};
+    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::COLLECTIVE);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
     /// # for endpoint in &endpoints {
@@ -289,12 +269,8 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// Sends the root's elements to every member, overwriting the others' buffers.
     ///
     /// ```
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # use loom_core::{Caps, Forever};
+    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::COLLECTIVE);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
     /// # for endpoint in &endpoints {
@@ -327,13 +303,9 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     ///
     /// ```
     /// use loom_core::collective::ReduceOp;
+    /// # use loom_core::{Caps, Forever};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::COLLECTIVE);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
     /// # for endpoint in &endpoints {

@@ -20,23 +20,18 @@ use crate::vocabulary::{EndpointType, FabricAddr};
 /// Connectionless endpoint kind, with peers in an address vector.
 ///
 /// ```
-/// use loom_core::endpoint::{Connectionless, Endpoint};
-/// use loom_core::{Av, Cq, Domain, EndpointAddr, Error, Forever, Transport};
+/// use loom_core::{Endpoint, EndpointAddr, Error, Forever, Source, Transport, endpoint::Connectionless};
 ///
-/// /// Sends to an address: such an endpoint has an address vector, to which it adds peers at any time.
+/// /// Sends to an address, which the endpoint adds to its address vector at any time.
 /// fn tell<'m, T: Transport>(
-///     endpoint: &Endpoint<'m, T, Vec<u8>, Connectionless<'m, T>>,
-///     to: &EndpointAddr,
-///     message: &[u8],
+///     from: &Endpoint<'m, T, Vec<u8>, Connectionless<'m, T>>, to: &EndpointAddr,
 /// ) -> Result<(), Error> {
-///     let peer = endpoint.av().insert(to)?;
-///     endpoint.cq().retry(Forever, || endpoint.inject(peer, message))?;
-///     Ok(())
+///     let peer = from.av().insert(to)?;
+///     Ok(from.cq().retry(Forever, || from.inject(peer, b"hello"))?)
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let received = bob.recv(loom_core::Source::Any, vec![0; 5])?;
-/// tell(&alice, &bob.address()?, b"hello")?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// tell(&alice, &bob.address()?)?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -81,7 +76,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// vector: `&av`, or a [`Binding`] with options.
     ///
     /// ```
-    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain};
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// # let sent = Counter::open(&domain, CounterAttr::default())?;

@@ -12,14 +12,9 @@ use crate::vocabulary::{Caps, Errno};
 /// of the operation.
 ///
 /// ```
-/// use loom_core::atomic::FetchOp;
-/// use loom_core::endpoint::Granted;
-/// use loom_core::{Caps, Domain, Hints};
+/// use loom_core::{Caps, atomic::FetchOp, endpoint::Granted};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints)?)?;
+/// # fixture::domain!(network, domain; Caps::MSG | Caps::ATOMIC);
 /// // The program asks once, before it posts.
 /// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
 /// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
@@ -67,14 +62,9 @@ impl<O: Operation> Granted<O> {
 /// Atomic operation of any kind that a domain has granted. Converts from [`Granted`].
 ///
 /// ```
-/// use loom_core::atomic::{CompareOp, FetchOp};
-/// use loom_core::endpoint::AnyAtomic;
-/// use loom_core::{Caps, Domain, Hints};
+/// use loom_core::{Caps, atomic::{CompareOp, FetchOp}, endpoint::AnyAtomic};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// # fixture::domain!(network, domain; Caps::MSG | Caps::ATOMIC);
 /// // Operations of any kind, on any type, have one type.
 /// let ops: [AnyAtomic; 2] = [
 ///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
@@ -96,28 +86,16 @@ impl<T: Transport> Domain<'_, T> {
     /// Queries an atomic operation of this domain's endpoints, and its maximum number of elements.
     ///
     /// ```
-    /// use loom_core::atomic::FetchOp;
-    /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Access, Caps, Hints};
+    /// use loom_core::{Access, Caps, Forever, Mr, atomic::FetchOp};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// // As over a fabric: `FI_ATOMIC` is granted to those who ask for it.
-    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints)?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
-    ///
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-    /// let to_bob = av.insert(&bob.address()?)?;
     /// let counter = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-    /// // The first element of the region that is aligned: a vector of bytes may begin anywhere.
-    /// let offset = counter.window().as_ptr().align_offset(8);
+    /// // The first aligned element: a vector of bytes may begin anywhere.
+    /// let offset = counter.window().as_ptr().align_offset(8) as u64;
     /// for before in 0..3 {
-    ///     let post = || alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1);
-    ///     let key = cq.retry(Forever, post)?;
-    ///     let fetched = cq.finish_value(key, Forever)?;
-    ///     assert_eq!(fetched.value::<u64>()?, Some(before));
+    ///     let key = cq.retry(Forever, || alice.fetch_value(to_bob, &counter.remote(), offset, add, 1))?;
+    ///     assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(before));
     /// }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

@@ -18,8 +18,7 @@ pub trait HasOptions: Sealed {}
 /// A kind of endpoint that has an address of its own.
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, HasAddress};
-/// use loom_core::{Av, Cq, Domain, Errno, Transport};
+/// use loom_core::{Endpoint, Errno, Transport, endpoint::HasAddress};
 ///
 /// /// What a program prints for its peers. Receive contexts, for example, have no address of their own.
 /// fn told<T: Transport, K: HasAddress>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<String, Errno> {
@@ -35,23 +34,17 @@ pub trait HasAddress: HasOptions {}
 /// A kind of endpoint that sends, writes and reads.
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, Transmits};
-/// use loom_core::{Av, Cq, Domain, Error, Forever, Source, Transport};
+/// use loom_core::{Endpoint, Error, Forever, Source, Transport, endpoint::Transmits};
 ///
-/// /// Sends a message and waits until it is sent: over an endpoint without connections, a connection, a transmit context.
-/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To, message: Vec<u8>) -> Result<(), Error>
-/// where
-///     T: Transport,
-///     K: Transmits<T>,
-/// {
-///     let sent = endpoint.cq().post(message, Forever, |message| endpoint.send(to, message))?;
-///     endpoint.cq().finish(sent, Forever)?.result()?;
+/// /// Sends over an endpoint without connections, a connection or a transmit context.
+/// fn greet<T: Transport, K: Transmits<T>>(from: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<(), Error> {
+///     let sent = from.cq().post(b"hello".to_vec(), Forever, |message| from.send(to, message))?;
+///     from.cq().finish(sent, Forever)?.result()?;
 ///     Ok(())
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
-/// send(&alice, to_bob, b"hello".to_vec())?;
+/// greet(&alice, to_bob)?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -73,22 +66,16 @@ pub trait Transmits<T: Transport>: Sealed {
 /// A kind of endpoint that receives messages.
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, Receives};
-/// use loom_core::{Av, Cq, Domain, Error, Forever, OpKey, Transport};
+/// use loom_core::{Endpoint, Error, Forever, OpKey, Transport, endpoint::Receives};
 ///
-/// /// Posts receives, on an endpoint, a connection, a receive context, or what connections share.
-/// fn fill<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, count: usize) -> Result<Vec<OpKey>, Error>
-/// where
-///     T: Transport,
-///     K: Receives<T>,
-/// {
-///     (0..count).map(|_| Ok(endpoint.recv(K::ANY, vec![0; 64])?)).collect()
+/// /// Posts a receive on an endpoint, a connection, a receive context or a shared receive context.
+/// fn receive<T: Transport, K: Receives<T>>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<OpKey, Error> {
+///     Ok(endpoint.recv(K::ANY, vec![0; 64])?)
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let receives = fill(&bob, 4)?;
+/// let received = receive(&bob)?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// assert_eq!(cq.finish(received, Forever)?.result()?.len(), 5);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receives<T: Transport>: Sealed {
@@ -106,22 +93,16 @@ pub trait Receives<T: Transport>: Sealed {
 /// A kind of endpoint that can peek at tagged messages.
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, Peeks};
-/// use loom_core::{Av, Cq, Domain, Error, Forever, Tag, TagMatch, Transport};
+/// use loom_core::{Endpoint, Error, Forever, Tag, TagMatch, Transport, endpoint::Peeks};
 ///
-/// /// The length of the oldest message with a tag that matches, if one has come.
-/// fn waiting<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, tag: TagMatch) -> Result<Option<usize>, Error>
-/// where
-///     T: Transport,
-///     K: Peeks<T>,
-/// {
-///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, tag)?, Forever)?;
+/// /// Returns the length of the oldest tagged message.
+/// fn oldest<T: Transport, K: Peeks<T>>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<Option<usize>, Error> {
+///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, TagMatch::any())?, Forever)?;
 ///     Ok(peek.message()?.map(|found| found.len))
 /// }
-///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
-/// assert_eq!(waiting(&bob, TagMatch::any())?, Some(5));
+/// assert_eq!(oldest(&bob)?, Some(5));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Peeks<T: Transport>: Receives<T> {}
@@ -129,21 +110,16 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 /// Source of a receive's messages.
 ///
 /// ```
-/// use loom_core::error::PostError;
-/// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
+/// use loom_core::{Caps, Forever, PostError, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
-/// // A directed receive takes the messages of one peer, where the provider grants it.
+/// // A directed receive takes the messages of one peer, if the provider grants it.
 /// let to_alice = av.insert(&alice.address()?)?;
-/// match bob.recv(Source::Peer(to_alice), vec![0; 5]) {
-///     Ok(from_alice) => {
-///         cq.retry(Forever, || alice.inject(to_bob, b"again"))?;
-///         assert_eq!(cq.finish(from_alice, Forever)?.into_buf(), b"again");
-///     }
-///     Err(refused) => assert_eq!(refused.error, PostError::NotGranted(Caps::DIRECTED_RECV)),
+/// if let Err(refused) = bob.recv(Source::Peer(to_alice), vec![0; 5]) {
+///     assert_eq!(refused.error, PostError::NotGranted(Caps::DIRECTED_RECV));
 /// }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -178,20 +154,13 @@ impl Source {
 /// The peer of a connection, in arguments.
 ///
 /// ```
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+/// use loom_core::{Error, Forever, MsgEndpoint, ThePeer, transport::Connected};
 ///
-/// /// A question and its answer: a connection has one peer, which needs no address.
-/// fn ask<T: Connected>(
-///     cq: &Cq<'_, T, Vec<u8>>,
-///     connection: &MsgEndpoint<'_, T, Vec<u8>>,
-///     question: Vec<u8>,
-/// ) -> Result<Vec<u8>, Error> {
+/// /// Sends a question and returns the answer. A connection has one peer, which needs no address.
+/// fn ask<T: Connected>(connection: &MsgEndpoint<'_, T, Vec<u8>>, question: Vec<u8>) -> Result<Vec<u8>, Error> {
 ///     let answer = connection.recv(ThePeer, vec![0; 64])?;
-///     cq.post(question, Forever, |question| connection.send(ThePeer, question))?;
-///     let (mut answer, transfer) = cq.finish(answer, Forever)?.into_result()?;
-///     answer.truncate(transfer.len());
-///     Ok(answer)
+///     connection.cq().post(question, Forever, |question| connection.send(ThePeer, question))?;
+///     Ok(connection.cq().finish(answer, Forever)?.into_result()?.0)
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

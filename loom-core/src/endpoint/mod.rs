@@ -15,22 +15,12 @@
 //! kinds to the operations of a query, checked by the compiler.
 //!
 //! ```
-//! use loom_core::buffer::SourceBuffer;
-//! use loom_core::error::Rejected;
-//! use loom_core::endpoint::{Endpoint, Transmits};
-//! use loom_core::transport::Transport;
-//! use loom_core::vocabulary::Tag;
+//! use loom_core::{Endpoint, PostError, Tag, Transport, endpoint::Transmits};
 //!
-//! /// A message and its tag, to a peer or over a connection.
-//! fn send_both<T, B, K>(endpoint: &Endpoint<'_, T, B, K>, to: K::To, first: B, second: B) -> Result<(), Rejected<B>>
-//! where
-//!     T: Transport,
-//!     B: SourceBuffer,
-//!     K: Transmits<T>,
-//! {
-//!     endpoint.send(to, first)?;
-//!     endpoint.tagged_send(to, Tag(7), second)?;
-//!     Ok(())
+//! /// Sends a message and a tagged message, to a peer or over a connection.
+//! fn send_both<T: Transport, K: Transmits<T>>(from: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<(), PostError> {
+//!     from.inject(to, b"message")?;
+//!     from.tagged_inject(to, Tag(7), b"tagged message")
 //! }
 //! ```
 
@@ -96,14 +86,9 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricA
 /// keeps its slot until it is closed with the queue.
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, Source};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
@@ -125,7 +110,7 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// it was too late or the provider cannot cancel this kind of operation.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    /// use loom_core::{Errno, Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -155,8 +140,7 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// capabilities, orders, inject size and width of immediate data.
     ///
     /// ```
-    /// use loom_core::endpoint::Binding;
-    /// use loom_core::{Av, Caps, Cq, Domain};
+    /// use loom_core::{Binding, Caps};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
@@ -181,15 +165,9 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// Maximum number of elements per post of an atomic operation, which is named by values.
     ///
     /// ```
-    /// use loom_core::atomic::{Atomic, Form};
-    /// use loom_core::vocabulary::{AtomicOp, Datatype};
-    /// use loom_core::{Av, Caps, Cq, Domain, Errno, Hints};
+    /// use loom_core::{Caps, Errno, atomic::{Atomic, Form}, vocabulary::{AtomicOp, Datatype}};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints)?)?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::ATOMIC);
     /// let endpoint = cq.endpoint(&av)?;
     /// let add = Atomic { form: Form::Base, datatype: Datatype::UINT64, op: AtomicOp::SUM };
     /// assert!(endpoint.atomic_count(add)? > 0);
@@ -238,7 +216,7 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// Address of the endpoint, for peers to insert into address vectors or connect to.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, EndpointAddr};
+    /// use loom_core::EndpointAddr;
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
@@ -259,7 +237,6 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     ///
     /// ```
     /// use loom_core::vocabulary::EndpointOption;
-    /// use loom_core::{Av, Cq, Domain};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
@@ -289,23 +266,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// and both have at most 1024 bytes.
     ///
     /// ```
-    /// use loom_core::{Av, Cq, Domain, Error, Forever, Peer, Source, Transport};
-    ///
-    /// /// Sends a copy where the provider takes one, and else the buffer, for whose completion the program waits.
-    /// fn send<T: Transport>(endpoint: &loom_core::Endpoint<'_, T, Vec<u8>>, to: Peer, message: Vec<u8>) -> Result<(), Error> {
-    ///     let cq = endpoint.cq();
-    ///     if message.len() <= endpoint.inject_size() {
-    ///         cq.retry(Forever, || endpoint.inject(to, &message))?;
-    ///     } else {
-    ///         let sent = cq.post(message, Forever, |message| endpoint.send(to, message))?;
-    ///         cq.finish(sent, Forever)?.result()?;
-    ///     }
-    ///     Ok(())
-    /// }
+    /// use loom_core::{Forever, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-    /// let received = bob.recv(Source::Any, vec![0; 5])?;
-    /// send(&alice, to_bob, b"hello".to_vec())?;
+    /// let (message, received) = (b"hello".to_vec(), bob.recv(Source::Any, vec![0; 5])?);
+    /// if message.len() <= alice.inject_size() {
+    ///     // The provider copies the message, without a completion.
+    ///     cq.retry(Forever, || alice.inject(to_bob, &message))?;
+    /// } else {
+    ///     cq.post(message, Forever, |message| alice.send(to_bob, message))?;
+    /// }
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -23,20 +23,16 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, Fabri
 /// State before connecting.
 ///
 /// ```
-/// use loom_core::endpoint::Idle;
-/// use loom_core::transport::Connected;
 /// use loom_core::{Cq, EndpointAddr, Eq, Error, Info, MsgEndpoint, ThePeer};
+/// use loom_core::{endpoint::{Connecting, Idle}, transport::Connected};
 ///
-/// /// Opens an endpoint with room for the peer's first messages. It has no `send` before it is connected.
-/// fn prepare<'m, T: Connected>(
-///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
-///     info: &Info<T>,
-/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Idle>, Error> {
-///     let endpoint = cq.msg_endpoint(eq, info)?;
-///     for _ in 0..8 {
-///         endpoint.recv(ThePeer, vec![0; 4096])?;
-///     }
-///     Ok(endpoint)
+/// /// Posts a receive for the server's first message, and connects. An idle endpoint has no `send`.
+/// fn connect<'m, T: Connected>(
+///     (cq, eq, info): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, &Info<T>), server: &EndpointAddr,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+///     let endpoint: MsgEndpoint<'_, _, _, Idle> = cq.msg_endpoint(eq, info)?;
+///     endpoint.recv(ThePeer, vec![0; 4096])?;
+///     Ok(endpoint.connect(server, b"version 1")?)
 /// }
 /// ```
 #[derive(Debug)]
@@ -45,10 +41,8 @@ pub enum Idle {}
 /// State of an endpoint for a peer's request, before it accepts.
 ///
 /// ```
-/// use loom_core::endpoint::{Connecting, Requested};
-/// use loom_core::eq::ConnectionRequest;
-/// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Eq, Error, MsgEndpoint, ThePeer};
+/// use loom_core::{endpoint::{Connecting, Requested}, eq::ConnectionRequest, transport::Connected};
 ///
 /// /// Accepts a request: the receive is posted first, so that the peer's first message finds it.
 /// fn accept<'m, T: Connected>(
@@ -66,26 +60,13 @@ pub enum Requested {}
 /// State between connecting or accepting and the event with the outcome.
 ///
 /// ```
-/// use loom_core::endpoint::Connecting;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Deadline, Eq, EqEvent, Error, MsgEndpoint};
+/// use loom_core::{MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};
 ///
-/// /// Waits until it is connected. `None`: the deadline has passed, and the endpoint was closed.
+/// /// Returns the connected endpoint, or the unchanged endpoint if the event is about another one.
 /// fn established<'m, T: Connected>(
-///     eq: &Eq<'m, T>,
-///     mut endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>,
-///     mut until: impl Deadline,
-/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>>>, Error> {
-///     while !until.passed() {
-///         if let Some(EqEvent::Connected(event)) = eq.poll()? {
-///             match endpoint.established(&event) {
-///                 Ok(established) => return Ok(Some(established)),
-///                 // The event is about another endpoint.
-///                 Err(same) => endpoint = same,
-///             }
-///         }
-///     }
-///     Ok(None)
+///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>, event: &ConnectedEvent,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>>, MsgEndpoint<'m, T, Vec<u8>, Connecting>> {
+///     endpoint.established(event)
 /// }
 /// ```
 #[derive(Debug)]
@@ -94,21 +75,13 @@ pub enum Connecting {}
 /// Connected state.
 ///
 /// ```
-/// use loom_core::endpoint::Established;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+/// use loom_core::{Error, Forever, MsgEndpoint, ThePeer, endpoint::Established, transport::Connected};
 ///
-/// /// Says goodbye to every peer. Only connected endpoints can be in the list.
-/// fn close_all<T: Connected>(
-///     cq: &Cq<'_, T, Vec<u8>>,
-///     connections: Vec<MsgEndpoint<'_, T, Vec<u8>, Established>>,
-/// ) -> Result<(), Error> {
-///     for connection in connections {
-///         let sent = cq.post(b"goodbye".to_vec(), Forever, |message| connection.send(ThePeer, message))?;
-///         cq.finish(sent, Forever)?.result()?;
-///         connection.shutdown()?;
-///     }
-///     Ok(())
+/// /// Sends a farewell and ends the connection.
+/// fn close<T: Connected>(connection: MsgEndpoint<'_, T, Vec<u8>, Established>) -> Result<(), Error> {
+///     let sent = connection.cq().post(b"goodbye".to_vec(), Forever, |message| connection.send(ThePeer, message))?;
+///     connection.cq().finish(sent, Forever)?.result()?;
+///     Ok(connection.shutdown()?)
 /// }
 /// ```
 #[derive(Debug)]
@@ -132,36 +105,7 @@ pub enum Established {}
 /// with an error, or when the endpoint is dropped. Later posts are refused or complete with an
 /// error, but `sockets` reports sends that fit into its buffers as sent.
 ///
-/// ```
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
-///
-/// /// Connects to a server, sends a question, and returns the answer.
-/// fn ask<'m, T: Connected>(
-///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
-///     info: &Info<T>,
-///     server: &EndpointAddr,
-/// ) -> Result<Vec<u8>, Error> {
-///     let endpoint = cq.msg_endpoint(eq, info)?;
-///     // The receive is posted before the endpoint is connected.
-///     let answer = endpoint.recv(ThePeer, vec![0; 64])?;
-///     let mut connecting = endpoint.connect(server, b"version 1")?;
-///     let connection = loop {
-///         match eq.poll()? {
-///             Some(EqEvent::Connected(event)) => match connecting.established(&event) {
-///                 Ok(connection) => break connection,
-///                 Err(another) => connecting = another,
-///             },
-///             Some(EqEvent::Failed(failure)) if failure.fault.object == connecting.id().fid => return Err(failure.into()),
-///             _ => {}
-///         }
-///     };
-///     cq.post(b"how late is it?".to_vec(), Forever, |question| connection.send(ThePeer, question))?;
-///     let (mut answer, result) = cq.finish(answer, Forever)?.into_parts();
-///     answer.truncate(result?.len());
-///     Ok(answer)
-/// }
-/// ```
+/// Examples: [`Idle`], [`Connecting`] and [`Established`].
 ///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
@@ -396,19 +340,13 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// guarantees it.
     ///
     /// ```
-    /// use loom_core::transport::Connected;
-    /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint};
+    /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, transport::Connected};
     ///
     /// /// Ends a connection, and waits until the peer has ended it, too.
     /// fn hang_up<T: Connected>(eq: &Eq<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
     ///     connection.shutdown()?;
-    ///     loop {
-    ///         if let Some(EqEvent::Shutdown(event)) = eq.poll()?
-    ///             && event.is_of(&connection)
-    ///         {
-    ///             return Ok(());
-    ///         }
-    ///     }
+    ///     while !matches!(eq.poll()?, Some(EqEvent::Shutdown(event)) if event.is_of(&connection)) {}
+    ///     Ok(())
     /// }
     /// ```
     ///

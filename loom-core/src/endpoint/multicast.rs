@@ -31,26 +31,15 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// group reach every member. Receives are posted on the endpoint itself.
 ///
 /// ```
-/// use loom_core::endpoint::{MulticastEndpoint, MulticastGroup};
-/// use loom_core::transport::Multicast;
-/// use loom_core::{EndpointAddr, EqEvent, Error};
+/// use loom_core::{EndpointAddr, Error, Source};
+/// use loom_core::{endpoint::{Joining, MulticastEndpoint, MulticastGroup}, transport::Multicast};
 ///
-/// /// Joins a group, and waits until the event queue says that the endpoint is in it.
+/// /// Joins a group, whose messages arrive at the endpoint.
 /// fn join<'m, T: Multicast>(
-///     endpoint: &MulticastEndpoint<'m, T, Vec<u8>>,
-///     group: &EndpointAddr,
-/// ) -> Result<MulticastGroup<'m, T, Vec<u8>>, Error> {
-///     let mut joining = endpoint.join(group)?;
-///     loop {
-///         match endpoint.eq().poll()? {
-///             Some(EqEvent::Joined(event)) => match joining.joined(&event) {
-///                 Ok(joined) => return Ok(joined),
-///                 Err(another) => joining = another,
-///             },
-///             Some(EqEvent::Failed(failure)) if failure.fault.object == joining.fid() => return Err(failure.into()),
-///             _ => {}
-///         }
-///     }
+///     endpoint: &MulticastEndpoint<'m, T, Vec<u8>>, group: &EndpointAddr,
+/// ) -> Result<MulticastGroup<'m, T, Vec<u8>, Joining>, Error> {
+///     endpoint.recv(Source::Any, vec![0; 4096])?;
+///     Ok(endpoint.join(group)?)
 /// }
 /// ```
 ///
@@ -62,9 +51,7 @@ pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 /// Endpoint kind of [`MulticastEndpoint`].
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, InGroups};
-/// use loom_core::transport::Multicast;
-/// use loom_core::{Error, OpKey, Source};
+/// use loom_core::{Endpoint, Error, OpKey, Source, endpoint::InGroups, transport::Multicast};
 ///
 /// /// Posts receives: what groups of the endpoint get comes to the endpoint itself.
 /// fn fill<T: Multicast>(endpoint: &Endpoint<'_, T, Vec<u8>, InGroups<'_, T>>, count: usize) -> Result<Vec<OpKey>, Error> {
@@ -184,23 +171,13 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 /// State between joining and the event with the outcome.
 ///
 /// ```
-/// use loom_core::endpoint::{Joined, Joining, MulticastGroup};
-/// use loom_core::eq::JoinedEvent;
-/// use loom_core::transport::Multicast;
+/// use loom_core::{endpoint::{Joining, MulticastGroup}, eq::JoinedEvent, transport::Multicast};
 ///
-/// /// What a program has of a group, before and after the event.
-/// enum Membership<'m, T: Multicast> {
-///     Waits(MulticastGroup<'m, T, Vec<u8>, Joining>),
-///     Is(MulticastGroup<'m, T, Vec<u8>, Joined>),
-/// }
-///
-/// impl<T: Multicast> Membership<'_, T> {
-///     fn note(self, event: &JoinedEvent) -> Self {
-///         match self {
-///             Membership::Waits(group) => group.joined(event).map_or_else(Membership::Waits, Membership::Is),
-///             is => is,
-///         }
-///     }
+/// /// Returns the joined group, or the unchanged group if the event is about another one.
+/// fn joined<'m, T: Multicast>(
+///     group: MulticastGroup<'m, T, Vec<u8>, Joining>, event: &JoinedEvent,
+/// ) -> Result<MulticastGroup<'m, T, Vec<u8>>, MulticastGroup<'m, T, Vec<u8>, Joining>> {
+///     group.joined(event)
 /// }
 /// ```
 #[derive(Debug)]
@@ -209,20 +186,12 @@ pub enum Joining {}
 /// State of a joined group.
 ///
 /// ```
-/// use loom_core::endpoint::{Joined, MulticastGroup};
-/// use loom_core::transport::Multicast;
-/// use loom_core::{Cq, Error, Forever};
+/// use loom_core::{Cq, Error, Forever, endpoint::{Joined, MulticastGroup}, transport::Multicast};
 ///
-/// /// Tells every group. A group that is still being joined has no `send`.
-/// fn tell<T: Multicast>(
-///     cq: &Cq<'_, T, Vec<u8>>,
-///     groups: &[MulticastGroup<'_, T, Vec<u8>, Joined>],
-///     news: &[u8],
-/// ) -> Result<(), Error> {
-///     for group in groups {
-///         let sent = cq.post(news.to_vec(), Forever, |message| group.send(message))?;
-///         cq.finish(sent, Forever)?.result()?;
-///     }
+/// /// Sends to a group. A group that is still being joined has no `send`.
+/// fn tell<T: Multicast>(cq: &Cq<'_, T, Vec<u8>>, group: &MulticastGroup<'_, T, Vec<u8>, Joined>) -> Result<(), Error> {
+///     let sent = cq.post(b"news".to_vec(), Forever, |message| group.send(message))?;
+///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(())
 /// }
 /// ```
@@ -237,9 +206,7 @@ pub enum Joined {}
 /// | [`Joined`] | dropping it |
 ///
 /// ```
-/// use loom_core::endpoint::MulticastGroup;
-/// use loom_core::transport::Multicast;
-/// use loom_core::{Cq, Error, Forever};
+/// use loom_core::{Cq, Error, Forever, endpoint::MulticastGroup, transport::Multicast};
 ///
 /// /// Sends one message to all members, and leaves the group.
 /// fn say_goodbye<T: Multicast>(

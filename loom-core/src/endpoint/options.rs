@@ -5,8 +5,7 @@ use crate::vocabulary::{ImmediateData, OpFlags};
 /// Event that completes a send or write.
 ///
 /// ```
-/// use loom_core::endpoint::{CompletionLevel, SendOptions};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{CompletionLevel, Forever, SendOptions, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -50,8 +49,7 @@ impl CompletionLevel {
 /// Options of a send or an RMA write.
 ///
 /// ```
-/// use loom_core::endpoint::{CompletionLevel, SendOptions};
-/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+/// use loom_core::{CompletionLevel, Forever, ImmediateData, SendOptions, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -68,8 +66,7 @@ pub struct SendOptions {
     /// Immediate data.
     ///
     /// ```
-    /// use loom_core::endpoint::SendOptions;
-    /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+    /// use loom_core::{Forever, ImmediateData, SendOptions, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -113,8 +110,7 @@ fn flags(more: bool, fence: bool, level: Option<CompletionLevel>) -> OpFlags {
 /// Options of an RMA read.
 ///
 /// ```
-/// use loom_core::endpoint::ReadOptions;
-/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+/// use loom_core::{Access, Forever, Mr, endpoint::ReadOptions};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
@@ -153,22 +149,13 @@ impl ReadOptions {
 /// Options of an atomic operation.
 ///
 /// ```
-/// use loom_core::atomic::BaseOp;
-/// use loom_core::endpoint::{AtomicOptions, CompletionLevel};
-/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+/// use loom_core::{Access, Caps, CompletionLevel, Forever, Mr, atomic::BaseOp, endpoint::AtomicOptions};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
 /// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-/// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
+/// let (add, part) = (domain.query_atomic(BaseOp::<u8>::SUM)?, memory.remote().part(0, 4).expect("it has 4 bytes"));
 /// // The operation completes when the peer's memory has changed.
 /// let options = AtomicOptions { level: Some(CompletionLevel::Delivery), ..AtomicOptions::new() };
-/// let part = memory.remote().part(0, 4).expect("it has 4 bytes");
 /// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
 /// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
 /// cq.finish(added, Forever)?.result()?;
@@ -205,8 +192,7 @@ impl AtomicOptions {
 /// Options of a receive.
 ///
 /// ```
-/// use loom_core::endpoint::RecvOptions;
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, Source, endpoint::RecvOptions};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The provider may wait until the last of three receives is posted.

@@ -18,21 +18,15 @@ type Unparked<'m, T, B, const N: usize> = (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]
 /// level allows it (over libfabric, with `Ofi<Shared>`).
 ///
 /// ```
-/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
-/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{CqError, Forever, Source};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?);
-/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// let received = bob.recv(Source::Any, vec![0; 5]).map_err(|refused| refused.error)?;
-/// let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-///
 /// let parked = cq.park([alice, bob])?;
 /// let thread = std::thread::spawn(move || {
 ///     let (cq, [_alice, _bob]) = parked.unpark();
-///     Ok::<_, loom_core::cq::CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
+///     Ok::<_, CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
 /// });
 /// assert_eq!(thread.join().expect("it does not panic")?.as_deref(), Some(&b"hello"[..]));
 /// # Ok::<_, loom_core::Error>(())
@@ -58,8 +52,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
     /// ```
-    /// use loom_core::error::Rejected;
-    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_core::Rejected;
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;

@@ -96,17 +96,12 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// outstanding.
     ///
     /// ```
-    /// use loom_core::completion::Completion;
-    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}};
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::vocabulary::EndpointOption;
+    /// use loom_core::{Binding, Completion, Source, vocabulary::EndpointOption};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// let alice = cq.endpoint(&av)?;
+    /// # fixture::queue!(network, domain, av, cq);
+    /// # let alice = cq.endpoint(&av)?;
     /// let bob = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, 400))?;
-    /// let to_bob = av.insert(&bob.address()?)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
     /// let key = bob.multi_recv(Source::Any, vec![0; 1000])?;
     /// for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
     ///     alice.inject(to_bob, message)?;
@@ -170,16 +165,9 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// [claimed](Self::tagged_peek_claim) message uses no space in the buffer.
     ///
     /// ```
-    /// use loom_core::completion::Completion;
-    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source};
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::vocabulary::{Tag, TagMatch};
+    /// use loom_core::{Completion, Source, Tag, TagMatch};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-    /// let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// // Whatever is in the lower four bits.
     /// bob.tagged_multi_recv(Source::Any, TagMatch::masked(Tag(0x70), 0xf), vec![0; 1000])?;
     /// for tag in [0x71, 0x7f] {
@@ -292,13 +280,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// invisible until the queue is polled once more.
     ///
     /// ```
-    /// use loom_core::error::PostError;
-    /// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
-    /// use loom_core::soft::{Network, NetworkAttr, Soft};
-    /// use loom_core::vocabulary::{Tag, TagMatch};
+    /// use loom_core::{Av, Cq, CqAttr, Forever, PostError, Source, Tag, TagMatch, soft::Soft};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let av = Av::open(&domain, 2)?;
     /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::new(16))?;
     /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);

@@ -109,7 +109,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`RemoteEvent`](crate::completion::RemoteEvent) with `data`.
     ///
     /// ```
-    /// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
+    /// use loom_core::{Access, Completion, Forever, ImmediateData, Mr};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
@@ -117,9 +117,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// cq.post(b"8 bytes.".to_vec(), Forever, write)?;
     /// // When bob's queue reports the write, the bytes are in his memory.
     /// let event = loop {
-    ///     if let Some(Completion::Remote(event)) = cq.poll()? {
-    ///         break event;
-    ///     }
+    ///     if let Some(Completion::Remote(event)) = cq.poll()? { break event; }
     /// };
     /// let mut bytes = [0; 8];
     /// region.window().copy_to(16, &mut bytes)?;

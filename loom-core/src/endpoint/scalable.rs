@@ -43,26 +43,17 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// and close them together.
 ///
 /// ```
-/// use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
-/// use loom_core::transport::Scalable;
-/// use loom_core::{Cq, Domain, Error, Source};
-/// # use loom_core::Av;
+/// use loom_core::{Av, Cq, Domain, Error};
+/// use loom_core::{endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext}, transport::Scalable};
 ///
-/// /// Opens an endpoint with a transmit and a receive context for each of two queues.
+/// /// Opens an endpoint with two contexts of each kind, and the first ones of them.
 /// fn open<'m, T: Scalable>(
-///     domain: &Domain<'m, T>,
-///     queues: &[Cq<'m, T, Vec<u8>>; 2],
-/// ) -> Result<Vec<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>)>, Error> {
+///     domain: &Domain<'m, T>, cq: &Cq<'m, T, Vec<u8>>,
+/// ) -> Result<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>), Error> {
 ///     // One bit of an address selects one of two receive contexts.
 ///     let av = Av::open_for_contexts(domain, 16, 1)?;
 ///     let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 2, rx: 2 })?;
-///     let mut contexts = Vec::new();
-///     for (index, cq) in (0..).zip(queues) {
-///         let (tx, rx) = (cq.tx_context(&endpoint, index)?, cq.rx_context(&endpoint, index)?);
-///         rx.recv(Source::Any, vec![0; 4096])?;
-///         contexts.push((tx, rx));
-///     }
-///     Ok(contexts)
+///     Ok((cq.tx_context(&endpoint, 0)?, cq.rx_context(&endpoint, 0)?))
 /// }
 /// ```
 ///
@@ -277,23 +268,7 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 /// during an operation, or makes no progress, a long-lived queue leaks itself, and a scope ends the
 /// process.
 ///
-/// ```
-/// use loom_core::endpoint::TxContext;
-/// use loom_core::transport::Scalable;
-/// use loom_core::{Cq, Error, Forever, Peer};
-///
-/// /// Sends to the third receive context of a peer.
-/// fn send_to_third<T: Scalable>(
-///     cq: &Cq<'_, T, Vec<u8>>,
-///     tx: &TxContext<'_, T, Vec<u8>>,
-///     peer: Peer,
-///     message: Vec<u8>,
-/// ) -> Result<(), Error> {
-///     let sent = cq.post(message, Forever, |message| tx.send(peer.rx_context(2), message))?;
-///     cq.finish(sent, Forever)?.result()?;
-///     Ok(())
-/// }
-/// ```
+/// Example: [`TxCtx`].
 ///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
@@ -303,19 +278,11 @@ pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 /// Endpoint kind of [`TxContext`].
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, TxCtx};
-/// use loom_core::transport::Scalable;
-/// use loom_core::{Error, Forever, Peer};
+/// use loom_core::{Error, Forever, Peer, endpoint::TxContext, transport::Scalable};
 ///
-/// /// Spreads messages over the receive contexts of a peer, by turns.
-/// fn spread<'m, T: Scalable>(
-///     tx: &Endpoint<'m, T, Vec<u8>, TxCtx<'m, T>>,
-///     (peer, contexts): (Peer, u16),
-///     messages: Vec<Vec<u8>>,
-/// ) -> Result<(), Error> {
-///     for (context, message) in (0..contexts).cycle().zip(messages) {
-///         tx.cq().post(message, Forever, |message| tx.send(peer.rx_context(context), message))?;
-///     }
+/// /// Sends to the third receive context of a peer.
+/// fn send_to_third<T: Scalable>(tx: &TxContext<'_, T, Vec<u8>>, peer: Peer, message: Vec<u8>) -> Result<(), Error> {
+///     tx.cq().post(message, Forever, |message| tx.send(peer.rx_context(2), message))?;
 ///     Ok(())
 /// }
 /// ```
@@ -398,23 +365,7 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 /// soon comes back with `ECANCELED`. Over `sockets`, closing it during a message blocks that peer's
 /// messages to other contexts until the scalable endpoint closes.
 ///
-/// ```
-/// use loom_core::endpoint::{RxContext, ScalableEndpoint};
-/// use loom_core::transport::Scalable;
-/// use loom_core::{Cq, Error, Forever, Source};
-///
-/// /// Receives a message that is for the third receive context.
-/// fn receive_third<'m, T: Scalable>(
-///     cq: &Cq<'m, T, Vec<u8>>,
-///     endpoint: &ScalableEndpoint<'m, T>,
-/// ) -> Result<Vec<u8>, Error> {
-///     let rx: RxContext<'_, T, Vec<u8>> = cq.rx_context(endpoint, 2)?;
-///     let received = rx.recv(Source::Any, vec![0; 4096])?;
-///     let (mut bytes, result) = cq.finish(received, Forever)?.into_parts();
-///     bytes.truncate(result?.len());
-///     Ok(bytes)
-/// }
-/// ```
+/// Example: [`RxCtx`].
 ///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
@@ -424,9 +375,7 @@ pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 /// Endpoint kind of [`RxContext`].
 ///
 /// ```
-/// use loom_core::endpoint::{Endpoint, RxCtx};
-/// use loom_core::transport::Scalable;
-/// use loom_core::{Error, Forever, Source};
+/// use loom_core::{Endpoint, Error, Forever, Source, endpoint::RxCtx, transport::Scalable};
 ///
 /// /// The next message of a receive context. It has no `send`, which is a transmit context's.
 /// fn next<'m, T: Scalable>(rx: &Endpoint<'m, T, Vec<u8>, RxCtx<'m, T>>) -> Result<Vec<u8>, Error> {

@@ -33,24 +33,7 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// Tagged messages are refused ([`PostError::NotGranted`]): providers that support them here crash
 /// when an unmatched one arrives.
 ///
-/// ```
-/// use loom_core::endpoint::{AnyConnection, SharedRx};
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, Error, Forever, Info};
-///
-/// /// A server's receives: `count` buffers for the messages of all its connections.
-/// fn share<'m, T: Connected>(
-///     cq: &Cq<'m, T, Vec<u8>>,
-///     info: &Info<T>,
-///     count: usize,
-/// ) -> Result<SharedRx<'m, T, Vec<u8>>, Error> {
-///     let shared = cq.shared_rx(info)?;
-///     for _ in 0..count {
-///         cq.post(vec![0; 4096], Forever, |room| shared.recv(AnyConnection, room))?;
-///     }
-///     Ok(shared)
-/// }
-/// ```
+/// Example: [`Srx`].
 ///
 /// # References
 /// - `man fi_endpoint`, *shared contexts*
@@ -61,18 +44,14 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 /// Endpoint kind of [`SharedRx`].
 ///
 /// ```
-/// use loom_core::endpoint::{AnyConnection, Endpoint, Srx};
-/// use loom_core::transport::Connected;
-/// use loom_core::{Completion, Error};
+/// use loom_core::{Completion, Endpoint, Error, endpoint::{AnyConnection, Srx}, transport::Connected};
 ///
 /// /// Posts the buffer of each message again that has come over any of the connections.
 /// fn serve<T: Connected>(shared: &Endpoint<'_, T, Vec<u8>, Srx>) -> Result<(), Error> {
-///     while let Some(completion) = shared.cq().poll()? {
-///         if let Completion::Op(done) = completion {
-///             let (room, transfer) = done.into_result()?;
-///             println!("{} bytes", transfer.len());
-///             shared.recv(AnyConnection, room)?;
-///         }
+///     while let Some(Completion::Op(done)) = shared.cq().poll()? {
+///         let (room, transfer) = done.into_result()?;
+///         println!("{} bytes", transfer.len());
+///         shared.recv(AnyConnection, room)?;
 ///     }
 ///     Ok(())
 /// }

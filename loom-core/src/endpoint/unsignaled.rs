@@ -28,31 +28,21 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     /// # #![allow(unsafe_code)]
     /// use core::ptr::NonNull;
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, SendOptions, Source, buffer::Lent};
     ///
-    /// use loom_core::buffer::Lent;
-    /// use loom_core::counter::{Counter, CounterAttr};
-    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, SendOptions, Source}};
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::vocabulary::Counted;
-    ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let sends = Counter::open(&domain, CounterAttr::default())?;
-    /// let message = *b"hello";
     /// let alice = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sends).selective())?;
-    /// let bob = cq.endpoint(&av)?;
-    /// let to_bob = av.insert(&bob.address()?)?;
-    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # bob.recv(Source::Any, vec![0; 5])?;
+    /// let message = *b"hello";
     /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
-    /// // SAFETY: the message is read only, and stays until the counter says that the send is over.
+    /// // SAFETY: the message is only read, and lives until the counter reports the send.
     /// unsafe { alice.send_unsignaled(to_bob, SendOptions::new(), &lent) }?;
-    /// while sends.read() < 1 {
-    ///     cq.progress()?;
-    /// }
-    /// // The receive is all that completes.
-    /// let completion = cq.poll()?;
-    /// assert!(completion.is_some() && cq.poll()?.is_none());
+    /// assert!(cq.wait_counter(&sends, 1, Forever)?);
+    /// // Only the receive has a completion.
+    /// assert!(cq.poll()?.is_some() && cq.poll()?.is_none());
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

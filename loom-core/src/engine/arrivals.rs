@@ -16,48 +16,20 @@
 //! # Example with a queue
 //!
 //! ```
-//! use loom_core::engine::arrivals::Arrivals;
-//! use loom_core::immediate::Layout;
-//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Access, Completion, data_layout};
+//! use loom_core::{Access, Arrivals, Completion, Forever, ImmediateData, Mr};
 //!
-//! data_layout! {
-//!     struct Part {
-//!         transfer: u8 = 3,
-//!         index: u16 = 13,
-//!     }
-//! }
-//!
-//! let network = Network::new(NetworkAttr::default())?;
-//! network.info().carries::<Part>()?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-//! let to_bob = av.insert(&bob.address()?)?;
+//! # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 //! let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
-//!
-//! // For the 8 transfers of the layout, and for 4 who wait at the same time.
+//! // For the values below 8, and for 4 waits at the same time.
 //! let arrivals = Arrivals::open(8, 4)?;
-//! let all = arrivals.wait_for(3, 2)?;
-//! for index in 0..2 {
-//!     let data = Part { transfer: 3, index }.encode()?;
-//!     let at = 32 * u64::from(index);
-//!     cq.post(vec![7; 32], Forever, |part| alice.write_data(to_bob, &region.remote(), at, data, part))?;
+//! let both = arrivals.wait_for(3, 2)?;
+//! for at in [0, 32] {
+//!     cq.post(vec![7; 32], Forever, |part| alice.write_data(to_bob, &region.remote(), at, ImmediateData(3), part))?;
 //! }
-//! let told = loop {
-//!     // Polled, so that the queue always has room for the next event of a peer.
-//!     if let Some(Completion::Remote(event)) = cq.poll()? {
-//!         // What does not decode, or names no transfer of the table, is the peer's error.
-//!         let part = Part::decode(event.data().expect("every write has some here"))?;
-//!         arrivals.count(part.transfer.into())?;
-//!     }
-//!     if let Some(told) = arrivals.poll() {
-//!         break told;
-//!     }
-//! };
-//! assert_eq!((told.key, told.value, told.threshold), (all, 3, 2));
-//! # Ok::<_, loom_core::Error>(())
+//! while !arrivals.take(both)? {
+//!     if let Some(Completion::Remote(event)) = cq.poll()? { arrivals.count(event.data().map_or(0, |data| data.0))?; }
+//! }
+//! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 
 use core::cell::Cell;
@@ -79,8 +51,7 @@ const NONE: u32 = u32::MAX;
 /// times.
 ///
 /// ```
-/// use loom_core::engine::arrivals::Arrivals;
-/// use loom_core::CqError;
+/// use loom_core::{Arrivals, CqError};
 ///
 /// let arrivals = Arrivals::open(8, 4)?;
 /// let [first, second] = [arrivals.wait_for(3, 1)?, arrivals.wait_for(5, 1)?];
@@ -114,7 +85,7 @@ impl fmt::Debug for ArrivalKey {
 /// Completed wait: the value has arrived as often as required.
 ///
 /// ```
-/// use loom_core::engine::arrivals::Arrivals;
+/// use loom_core::Arrivals;
 ///
 /// let arrivals = Arrivals::open(8, 4)?;
 /// // Both parts of a transfer, and the first one.
@@ -122,11 +93,8 @@ impl fmt::Debug for ArrivalKey {
 /// arrivals.count(3)?;
 /// arrivals.count(3)?;
 /// // The lower threshold comes first.
-/// let mut over = Vec::new();
-/// while let Some(arrived) = arrivals.poll() {
-///     over.push((arrived.key, arrived.threshold));
-/// }
-/// assert_eq!(over, [(first, 1), (both, 2)]);
+/// let completed = core::iter::from_fn(|| arrivals.poll()).map(|arrived| (arrived.key, arrived.threshold));
+/// assert!(completed.eq([(first, 1), (both, 2)]));
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,14 +129,12 @@ struct Waiter {
 /// Belongs to one thread. Allocates all of its memory when it is opened.
 ///
 /// ```
-/// use loom_core::engine::arrivals::Arrivals;
+/// use loom_core::Arrivals;
 ///
-/// // For the values below 8, and for 4 waits at the same time.
 /// let arrivals = Arrivals::open(8, 4)?;
-/// // A part that comes before the wait begins counts.
+/// // A part that arrives before the wait begins counts.
 /// arrivals.count(3)?;
 /// let both = arrivals.wait_for(3, 2)?;
-/// assert_eq!(arrivals.poll(), None);
 /// arrivals.count(3)?;
 /// let arrived = arrivals.poll().expect("both parts are there");
 /// assert_eq!((arrived.key, arrived.value), (both, 3));

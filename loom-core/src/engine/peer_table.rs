@@ -15,7 +15,7 @@ use crate::vocabulary::FabricAddr;
 /// After the peer is removed, the handle is recognised as stale and never reaches a later peer.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The program's own data for each peer.
@@ -59,8 +59,7 @@ impl fmt::Display for Peer {
 /// Receive context of a peer's scalable endpoint: [`Peer::rx_context`].
 ///
 /// ```
-/// use loom_core::engine::peer_table::RxPeer;
-/// use loom_core::{Av, Cq, Domain, Peer};
+/// use loom_core::{Cq, Peer, engine::peer_table::RxPeer};
 ///
 /// /// Spreads requests over the receive contexts of a peer.
 /// fn context_for(peer: Peer, request: u64, contexts: u16) -> RxPeer {
@@ -144,8 +143,7 @@ const LAST: u32 = u32::MAX - 1;
 /// Peers of a [`PeerTable`], for threads that read it while it changes.
 ///
 /// ```
-/// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
-/// use loom_core::vocabulary::FabricAddr;
+/// use loom_core::{engine::peer_table::{PeerSlot, PeerTable}, vocabulary::FabricAddr};
 ///
 /// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
 /// let mut table = PeerTable::new(&mut slots);
@@ -220,8 +218,7 @@ impl Peers<'_> {
 /// Table over slots that its owner stores and that only the table writes.
 ///
 /// ```
-/// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
-/// use loom_core::vocabulary::FabricAddr;
+/// use loom_core::{engine::peer_table::{PeerSlot, PeerTable}, vocabulary::FabricAddr};
 ///
 /// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
 /// let mut table = PeerTable::new(&mut slots);

@@ -12,28 +12,17 @@ use crate::vocabulary::{CmData, EventKind};
 /// An event.
 ///
 /// ```
-/// use loom_core::endpoint::{Connecting, Established};
-/// use loom_core::transport::Connected;
-/// use loom_core::{Deadline, Eq, EqEvent, Errno, Error, MsgEndpoint};
+/// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};
 ///
-/// /// Waits until an endpoint is connected. Events of other endpoints are dropped here.
-/// fn established<'m, T: Connected>(
-///     eq: &Eq<'m, T>,
-///     mut endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>,
-///     mut until: impl Deadline,
-/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Established>, Error> {
-///     while !until.passed() {
+/// /// Waits until an endpoint is connected. Drops the events of other endpoints.
+/// fn wait<T: Connected>(eq: &Eq<'_, T>, of: &MsgEndpoint<'_, T, Vec<u8>, Connecting>) -> Result<ConnectedEvent, Error> {
+///     loop {
 ///         match eq.poll()? {
-///             Some(EqEvent::Connected(event)) => match endpoint.established(&event) {
-///                 Ok(established) => return Ok(established),
-///                 Err(other) => endpoint = other,
-///             },
-///             Some(EqEvent::Failed(failure)) if failure.is_of(&endpoint) => return Err(failure.into()),
-///             Some(EqEvent::Shutdown(event)) if event.is_of(&endpoint) => return Err(Errno::ENOTCONN.into()),
+///             Some(EqEvent::Connected(event)) if event.is_of(of) => return Ok(event),
+///             Some(EqEvent::Failed(failure)) if failure.is_of(of) => return Err(failure.into()),
 ///             _ => {}
 ///         }
 ///     }
-///     Err(Errno::ETIMEDOUT.into())
 /// }
 /// ```
 #[derive(Debug)]
@@ -105,10 +94,7 @@ impl EndpointId {
 /// [`MsgEndpoint::answer`](crate::endpoint::MsgEndpoint::answer) returns the peer's data.
 ///
 /// ```
-/// use loom_core::endpoint::{Connecting, Established};
-/// use loom_core::eq::ConnectedEvent;
-/// use loom_core::transport::Connected;
-/// use loom_core::MsgEndpoint;
+/// use loom_core::{MsgEndpoint, endpoint::{Connecting, Established}, eq::ConnectedEvent, transport::Connected};
 ///
 /// /// Takes the endpoint that is connected now out of those that a program connects at the same time.
 /// fn connected<'m, T: Connected>(
@@ -145,9 +131,7 @@ debug_struct!(ConnectedEvent, |it| endpoint: it.endpoint);
 /// Reports that an endpoint is disconnected, or could not be connected.
 ///
 /// ```
-/// use loom_core::eq::ShutdownEvent;
-/// use loom_core::transport::Connected;
-/// use loom_core::MsgEndpoint;
+/// use loom_core::{MsgEndpoint, eq::ShutdownEvent, transport::Connected};
 ///
 /// /// Drops the endpoints whose connection has ended.
 /// fn keep_open<T: Connected>(endpoints: &mut Vec<MsgEndpoint<'_, T, Vec<u8>>>, event: &ShutdownEvent) {
@@ -172,22 +156,14 @@ impl ShutdownEvent {
 /// Reports that an endpoint has joined a multicast group.
 ///
 /// ```
-/// use loom_core::endpoint::{Joining, MulticastGroup};
-/// use loom_core::eq::JoinedEvent;
-/// use loom_core::transport::Multicast;
+/// use loom_core::{endpoint::{Joining, MulticastGroup}, eq::JoinedEvent, transport::Multicast};
 ///
-/// /// Moves the group that the event is about from the groups that a program joins to those that it is in.
-/// fn sort<'m, T: Multicast>(
-///     joining: &mut Vec<MulticastGroup<'m, T, Vec<u8>, Joining>>,
-///     joined: &mut Vec<MulticastGroup<'m, T, Vec<u8>>>,
-///     event: &JoinedEvent,
-/// ) {
-///     if let Some(place) = joining.iter().position(|group| group.fid() == event.group) {
-///         match joining.swap_remove(place).joined(event) {
-///             Ok(group) => joined.push(group),
-///             Err(group) => joining.push(group),
-///         }
-///     }
+/// /// Takes the joined group out of the groups that a program joins.
+/// fn joined<'m, T: Multicast>(
+///     joining: &mut Vec<MulticastGroup<'m, T, Vec<u8>, Joining>>, event: &JoinedEvent,
+/// ) -> Option<MulticastGroup<'m, T, Vec<u8>>> {
+///     let index = joining.iter().position(|group| group.fid() == event.group)?;
+///     joining.swap_remove(index).joined(event).ok()
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -200,9 +176,7 @@ pub struct JoinedEvent {
 /// A failed operation.
 ///
 /// ```
-/// use loom_core::eq::Failure;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Eq, Errno};
+/// use loom_core::{Eq, Errno, eq::Failure, transport::Connected};
 ///
 /// /// What a client reports when it could not connect: a server that rejects may have given a reason as data.
 /// fn report<T: Connected>(eq: &Eq<'_, T>, failure: &Failure) -> String {

@@ -43,15 +43,11 @@ const UNREAD: u32 = 1 << 16;
 /// A counted handle. Queue and bound objects stay on the thread that opened it.
 ///
 /// ```
-/// use core::time::Duration;
+/// use loom_core::{Eq, EqEvent, Error, transport::Connected};
 ///
-/// use loom_core::transport::Connected;
-/// use loom_core::{Eq, EqEvent, Error};
-///
-/// /// Looks after the connections of a server for a second at most.
-/// fn look_after<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
-///     match eq.poll_for(Duration::from_secs(1))? {
-///         // This server is full. The peer reads the reason in its event.
+/// /// Handles the next event of a server.
+/// fn turn<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
+///     match eq.poll()? {
 ///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
 ///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint),
 ///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),
@@ -152,21 +148,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Connections make progress in this call and in polls of completion queues.
     ///
     /// ```
-    /// use loom_core::eq::ConnectionRequest;
-    /// use loom_core::transport::Connected;
-    /// use loom_core::{CqError, Deadline, Eq, EqEvent};
+    /// use loom_core::{CqError, Eq, EqEvent, eq::ConnectionRequest, transport::Connected};
     ///
-    /// /// The next request of a peer. The deadline is looked at between two polls.
-    /// fn next_request<'m, T: Connected>(
-    ///     eq: &Eq<'m, T>,
-    ///     mut until: impl Deadline,
-    /// ) -> Result<Option<ConnectionRequest<'m, T>>, CqError> {
-    ///     while !until.passed() {
+    /// /// Waits for the next request of a peer.
+    /// fn next_request<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<ConnectionRequest<'m, T>, CqError> {
+    ///     loop {
     ///         if let Some(EqEvent::Request(request)) = eq.poll()? {
-    ///             return Ok(Some(request));
+    ///             return Ok(request);
     ///         }
     ///     }
-    ///     Ok(None)
     /// }
     /// ```
     ///
@@ -217,9 +207,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// [`EventKind::NOTIFY`].
     ///
     /// ```
-    /// use loom_core::transport::Connected;
-    /// use loom_core::vocabulary::EventKind;
-    /// use loom_core::{CqError, Eq, EqEvent};
+    /// use loom_core::{CqError, Eq, EqEvent, transport::Connected, vocabulary::EventKind};
     ///
     /// /// Ends a loop that sleeps on the queue (`EqAttr::write`): it reads this event among the others.
     /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), CqError> {
@@ -275,21 +263,13 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///
     /// ```
     /// use core::ffi::c_int;
+    /// use loom_core::{CqError, Eq, transport::Connected};
     ///
-    /// use loom_core::transport::Connected;
-    /// use loom_core::{CqError, Eq, EqEvent};
-    ///
-    /// /// Handles what has come, and sleeps when nothing is left: `poll_fd` is what the program sleeps with.
-    /// fn turn<T: Connected>(
-    ///     eq: &Eq<'_, T>,
-    ///     mut handle: impl FnMut(EqEvent<'_, T>),
-    ///     poll_fd: impl FnOnce(c_int),
-    /// ) -> Result<(), CqError> {
-    ///     while let Some(event) = eq.poll()? {
-    ///         handle(event);
-    ///     }
+    /// /// Takes all events, and sleeps if the queue is empty.
+    /// fn turn<T: Connected>(eq: &Eq<'_, T>, sleep_on: impl FnOnce(c_int)) -> Result<(), CqError> {
+    ///     while eq.poll()?.is_some() {}
     ///     if eq.may_sleep()? {
-    ///         poll_fd(eq.wait_fd()?);
+    ///         sleep_on(eq.wait_fd()?);
     ///     }
     ///     Ok(())
     /// }

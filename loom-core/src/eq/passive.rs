@@ -14,28 +14,11 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 /// To stop listening earlier, use a separate event queue.
 ///
 /// ```
-/// use loom_core::endpoint::Connecting;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Info, MsgEndpoint, ThePeer};
+/// use loom_core::{EqEvent, eq::PassiveEndpoint, transport::Connected};
 ///
-/// /// Listens, tells the address, and accepts the first peer.
-/// fn accept_one<'m, T: Connected>(
-///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
-///     info: &Info<T>,
-///     tell: impl FnOnce(EndpointAddr),
-/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
-///     let passive = eq.listen(info)?;
-///     tell(passive.address()?);
-///     loop {
-///         if let Some(EqEvent::Request(request)) = eq.poll()?
-///             && request.listener() == passive.fid
-///         {
-///             let endpoint = request.endpoint(cq, eq)?;
-///             endpoint.recv(ThePeer, vec![0; 64])?;
-///             // The queue says when the endpoint is connected: `MsgEndpoint::established`.
-///             return Ok(endpoint.accept(b"welcome")?);
-///         }
-///     }
+/// /// Returns `true` if a peer requests a connection with this listener.
+/// fn is_request<T: Connected>(event: &EqEvent<'_, T>, listener: &PassiveEndpoint<'_, T>) -> bool {
+///     matches!(event, EqEvent::Request(request) if request.listener() == listener.fid)
 /// }
 /// ```
 ///
@@ -104,22 +87,16 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
 ///
 /// ```
-/// use loom_core::endpoint::Requested;
-/// use loom_core::eq::ConnectionRequest;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Cq, Eq, Error, MsgEndpoint};
+/// use loom_core::{Cq, Eq, Error, MsgEndpoint, endpoint::Requested, eq::ConnectionRequest, transport::Connected};
 ///
-/// /// Opens an endpoint for a peer of the same version, and rejects every other peer.
+/// /// Opens an endpoint for a peer of the same version (the provider may add zeros), and rejects others.
 /// fn admit<'m, T: Connected>(
-///     cq: &Cq<'m, T, Vec<u8>>,
-///     eq: &Eq<'m, T>,
-///     request: ConnectionRequest<'m, T>,
+///     (cq, eq, request): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, ConnectionRequest<'m, T>),
 /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
-///     // The provider may have padded the data with zeros.
 ///     if request.data().starts_with(b"version 1") {
 ///         return Ok(Some(request.endpoint(cq, eq)?));
 ///     }
-///     request.reject(b"version 1 alone")?;
+///     request.reject(b"version 1 only")?;
 ///     Ok(None)
 /// }
 /// ```

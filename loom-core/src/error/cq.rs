@@ -9,8 +9,7 @@ use crate::vocabulary::{Errno, OTHER_PROCESS, with_cause};
 /// arrivals](crate::engine::arrivals).
 ///
 /// ```
-/// use loom_core::cq::CqError;
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+/// use loom_core::{Forever, Source, Spins, cq::CqError};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;

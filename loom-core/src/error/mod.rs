@@ -5,9 +5,7 @@
 //!
 //! ```
 //! use core::error::Error;
-//!
-//! use loom_core::Errno;
-//! use loom_core::error::OpenError;
+//! use loom_core::{Errno, OpenError};
 //!
 //! let error = OpenError::Errno(Errno::ENOSYS);
 //! assert_eq!(error.to_string(), "the transport refused");

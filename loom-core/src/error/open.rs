@@ -10,8 +10,7 @@ use crate::vocabulary::{Caps, EndpointType, Errno, Mode, MrMode, OTHER_PROCESS, 
 /// Reason for which an object was not opened or connected, or an info not offered.
 ///
 /// ```
-/// use loom_core::error::OpenError;
-/// use loom_core::{Av, Cq, CqAttr, Domain};
+/// use loom_core::{Av, Cq, CqAttr, OpenError};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;

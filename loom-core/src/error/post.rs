@@ -9,8 +9,7 @@ use crate::vocabulary::{Access, Caps, Errno, OTHER_PROCESS, with_cause};
 /// Reason for which an operation was not posted.
 ///
 /// ```
-/// use loom_core::error::PostError;
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use loom_core::{Av, Cq, PostError, Source};
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;

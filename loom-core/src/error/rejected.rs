@@ -12,26 +12,18 @@ use super::{OpenError, PostError};
 /// value and keeps the cause.
 ///
 /// ```
-/// use loom_core::error::Rejected;
-/// use loom_core::{Av, Cq, Domain, Source};
+/// use loom_core::{Av, Cq, Forever, Rejected, Source};
 ///
 /// # fixture::domain!(network, domain);
-/// # let av = Av::open(&domain, 2)?;
-/// # let cq = Cq::open(&domain, 1)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 1)?);
 /// # let bob = cq.endpoint(&av)?;
 /// let first = bob.recv(Source::Any, vec![0; 5])?;
-/// let mut room = vec![0; 64];
-/// // While the queue is full: free the slot, and post the same buffer again.
-/// loop {
-///     match bob.recv(Source::Any, room) {
-///         Ok(_) => break,
-///         Err(Rejected { value, error }) if error.is_transient() => room = value,
-///         Err(rejected) => return Err(rejected.into()),
-///     }
-///     bob.cancel(first)?;
-///     cq.poll()?;
-/// }
-/// assert_eq!(cq.in_flight(), 1);
+/// // The queue is full: the post returns its buffer, for another attempt.
+/// let Rejected { value, error } = bob.recv(Source::Any, vec![0; 64]).unwrap_err();
+/// assert!(error.is_transient());
+/// bob.cancel(first)?;
+/// cq.finish(first, Forever)?;
+/// bob.recv(Source::Any, value)?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it holds the value that was passed"]

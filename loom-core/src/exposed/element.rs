@@ -18,15 +18,9 @@ use crate::vocabulary::{AtomicOp, RangeError};
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
+/// # use loom_core::{Access, Caps, Forever, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let offset = region.window().as_ptr().align_offset(8);
 /// let element = region.window().element::<u64>(offset)?;

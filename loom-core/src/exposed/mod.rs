@@ -162,11 +162,9 @@ unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Access, Domain, Mr};
+/// use loom_core::{Access, Mr};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
 /// let window = region.window();
 /// window.copy_from(8, b"for peers")?;
@@ -267,8 +265,7 @@ impl<'m> Window<'m> {
     ///
     /// ```
     /// use core::sync::atomic::Ordering;
-    ///
-    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    /// use loom_core::{Access, Cq, Forever, Mr};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;

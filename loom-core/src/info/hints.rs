@@ -15,8 +15,7 @@ use crate::vocabulary::{
 /// - `mode` in all attributes: loom adds its own modes to [`Hints::mode`]
 ///
 /// ```
-/// use loom_core::info::Hints;
-/// use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, MsgOrder, TxAttributes};
+/// use loom_core::{Caps, EndpointAttributes, EndpointType, Hints, MsgOrder, vocabulary::TxAttributes};
 ///
 /// let hints = Hints {
 ///     caps: Caps::MSG | Caps::TAGGED,

@@ -16,9 +16,7 @@ use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode, RangeError};
 /// A provider's offer of one fabric, domain and kind of endpoint.
 ///
 /// ```
-/// use loom_core::Domain;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::vocabulary::Caps;
+/// use loom_core::{Caps, Domain, soft::{Network, NetworkAttr}};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// let info = network.info();
@@ -89,8 +87,7 @@ impl<T: Transport> Info<T> {
     /// Granted capabilities.
     ///
     /// ```
-    /// use loom_core::Caps;
-    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Caps, soft::{Network, NetworkAttr}};
     ///
     /// let info = Network::new(NetworkAttr::default())?.info();
     /// // A program that can do without takes the faster way where it is granted.
@@ -106,8 +103,7 @@ impl<T: Transport> Info<T> {
     /// Checks that the provider carries immediate data of this layout whole.
     ///
     /// ```
-    /// use loom_core::{RangeError, data_layout};
-    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{RangeError, data_layout, soft::{Network, NetworkAttr}};
     ///
     /// data_layout! {
     ///     struct Part {

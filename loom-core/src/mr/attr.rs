@@ -10,14 +10,9 @@ use crate::vocabulary::{Access, MemoryKey};
 /// Access and other attributes of a region. An [`Access`] converts into one.
 ///
 /// ```
-/// use loom_core::error::OpenError;
-/// use loom_core::mr::MrAttr;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::vocabulary::MemoryKey;
-/// use loom_core::{Access, Domain, Mr};
+/// use loom_core::{Access, Mr, MrAttr, OpenError, vocabulary::MemoryKey};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let plain = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
 /// // The software transport chooses keys itself (`FI_MR_PROV_KEY`).
 /// let known = Mr::open(&domain, vec![0; 8], MrAttr::new(Access::REMOTE_WRITE).key(MemoryKey(4711)));

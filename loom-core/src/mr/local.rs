@@ -26,45 +26,33 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///
 /// ```
 /// # #![allow(unsafe_code)]
+/// use loom_core::{Buffer, buffer::{Descriptor, Lent}, mr::LocalMr};
 /// # use core::ptr::NonNull;
-/// # use loom_core::buffer::{SourceBuffer, TargetBuffer};
-/// use loom_core::buffer::{Buffer, Descriptor, Lent};
-/// use loom_core::mr::LocalMr;
-/// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-/// # use loom_core::{Av, Cq, Forever, Source};
-/// use loom_core::Domain;
+/// # use loom_core::{Domain, Forever, Source, SourceBuffer, TargetBuffer};
+/// # use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 ///
-/// /// Bytes, and the descriptor of the region that contains them.
+/// /// Bytes with the descriptor of the region that contains them.
 /// struct Known(&'static mut [u8], Descriptor);
-///
-/// // SAFETY: the bytes are borrowed for good, and the region is open until every post is over.
+/// // SAFETY: the bytes are borrowed forever, and the region is open until every post has completed.
 /// unsafe impl Buffer for Known {
-///     fn lend(&mut self) -> Lent {
-///         self.0.lend().with_descriptor(self.1)
-///     }
+///     fn lend(&mut self) -> Lent { self.0.lend().with_descriptor(self.1) }
 /// }
 /// # impl SourceBuffer for Known {}
 /// # impl TargetBuffer for Known {}
-///
 /// # let network = Network::new(NetworkAttr::default())?;
-/// // As over hardware: buffers without a descriptor are refused.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
-/// let memory = vec![7_u8; 128].leak();
-/// let lent = Lent::both(NonNull::from_mut(memory).cast(), memory.len());
-/// // SAFETY: the memory stays for good, and the region is open until every post is over.
+/// # // As over hardware: buffers without a descriptor are refused.
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
+/// # let memory = vec![7_u8; 128].leak();
+/// # let lent = Lent::both(NonNull::from_mut(memory).cast(), memory.len());
+/// // SAFETY: the memory stays for good, and the region is open until every post has completed.
 /// let region = unsafe { LocalMr::open(&domain, &lent, 0) }?;
-/// // One registration for two buffers.
-/// let (message, room) = memory.split_at_mut(64);
-/// let [message, room] = [message, room].map(|part| Known(part, region.descriptor()));
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
-/// let received = bob.recv(Source::Any, room)?;
-/// let sent = cq.post(message, Forever, |message| alice.send(to_bob, message))?;
-/// for key in [received, sent] {
-///     cq.finish(key, Forever)?.result()?;
-/// }
-/// region.close()?;
+/// # let (message, room) = memory.split_at_mut(64);
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+/// let received = bob.recv(Source::Any, Known(room, region.descriptor()))?;
+/// # let sent = cq.post(Known(message, region.descriptor()), Forever, |message| alice.send(to_bob, message))?;
+/// # cq.finish(sent, Forever)?.result()?;
+/// cq.finish(received, Forever)?.result()?;
+/// # region.close()?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

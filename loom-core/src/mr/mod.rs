@@ -44,20 +44,14 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// meanwhile waits until the last of these regions is closed.
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+/// use loom_core::{Access, Forever, Mr};
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// let to_owner = av.insert(&owner.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
-/// let bytes = b"8 bytes.".to_vec();
-/// let written = cq.post(bytes, Forever, |bytes| writer.write(to_owner, &region.remote(), 16, bytes))?;
+/// let written = cq.post(b"8 bytes.".to_vec(), Forever, |bytes| alice.write(to_bob, &region.remote(), 16, bytes))?;
 /// cq.finish(written, Forever)?.result()?;
 /// let mut bytes = [0; 8];
-/// // The write may be there only when the owner has polled, also after it has ended at the writer.
+/// // The bytes may arrive after the completion, when the owner polls.
 /// while &bytes != b"8 bytes." {
 ///     cq.progress()?;
 ///     region.window().copy_to(16, &mut bytes)?;
@@ -153,23 +147,19 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// only, otherwise through any.
     ///
     /// ```
-    /// use loom_core::error::OpenError;
-    /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    /// use loom_core::{Access, Forever, Mr, OpenError};
+    /// # use loom_core::{Cq, Domain, soft::{Network, NetworkAttr, RequiredModes}};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// // As over some hardware: what peers reach belongs to an endpoint.
-    /// let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS))?;
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS))?;
+    /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+    /// # let _: &Cq<'_, _, Vec<u8>> = &cq;
     /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
-    /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// let to_bob = av.insert(&bob.address()?)?;
-    /// // The same over every domain.
+    /// // This call works over every domain.
     /// let region = Mr::open_for(&domain, &bob, vec![0; 8], Access::REMOTE_WRITE)?;
     /// cq.retry(Forever, || alice.inject_write(to_bob, &region.remote(), 3, b"hello"))?;
     /// let mut bytes = [0; 8];
     /// while &bytes != b"\0\0\0hello" {
-    ///     // The bytes arrive while both sides poll.
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
@@ -267,7 +257,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// This side's view of the memory, empty for device memory.
     ///
     /// ```
-    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    /// use loom_core::{Access, Forever, Mr};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
@@ -289,7 +279,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Description with which a peer reaches the memory.
     ///
     /// ```
-    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion, Source};
+    /// use loom_core::{Access, Forever, Mr, RemoteRegion, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
@@ -320,8 +310,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Key of the region.
     ///
     /// ```
-    /// use loom_core::vocabulary::RemoteAddr;
-    /// use loom_core::{Access, Domain, Mr, RemoteRegion};
+    /// use loom_core::{Access, Mr, RemoteRegion, vocabulary::RemoteAddr};
     ///
     /// # fixture::domain!(network, domain);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
@@ -348,7 +337,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Meanwhile peers' operations on the region may fail.
     ///
     /// ```
-    /// use loom_core::{Access, Domain, Errno, Mr};
+    /// use loom_core::{Access, Errno, Mr};
     ///
     /// # fixture::domain!(network, domain);
     /// let region = Mr::open(&domain, vec![0; 8192], Access::REMOTE_READ)?;

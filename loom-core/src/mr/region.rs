@@ -263,8 +263,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Closes the region and returns the memory.
     ///
     /// ```
-    /// use loom_core::error::Rejected;
-    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    /// use loom_core::{Access, Mr, Rejected};
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
@@ -272,10 +271,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let memory = match region.close() {
     ///     Ok(memory) => memory,
     ///     // Peers may still reach the memory through the endpoint.
-    ///     Err(Rejected { value: Some(region), .. }) => {
-    ///         drop(endpoint);
-    ///         region.close()?
-    ///     }
+    ///     Err(Rejected { value: Some(region), .. }) => { drop(endpoint); region.close()? }
     ///     Err(error) => return Err(error.into()),
     /// };
     /// assert_eq!(memory, [7; 8]);

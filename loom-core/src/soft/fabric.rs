@@ -50,10 +50,7 @@ impl<'n> Network<'n> {
     /// other field of the hints that requests too much.
     ///
     /// ```
-    /// use loom_core::error::OpenError;
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::vocabulary::TxAttributes;
-    /// use loom_core::{Caps, Hints};
+    /// use loom_core::{Caps, Hints, OpenError, soft::{Network, NetworkAttr}, vocabulary::TxAttributes};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let hints = Hints { caps: Caps::MSG | Caps::MULTICAST, ..Hints::default() };

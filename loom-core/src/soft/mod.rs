@@ -44,8 +44,7 @@
 //! queue drives the other by [`Driving`](crate::Driving).
 //!
 //! ```
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Caps, Hints};
+//! use loom_core::{Caps, Hints, soft::{Network, NetworkAttr}};
 //!
 //! let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT })?;
 //! // As over a fabric: who wants to know where messages come from asks for it.
@@ -97,9 +96,7 @@
 //! of a network (sleeping on counters, fences, keys chosen by the program, deeper queues).
 //!
 //! ```
-//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::vocabulary::Tag;
+//! use loom_core::{Av, Cq, Domain, Forever, Source, Tag, soft::{Network, NetworkAttr}};
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! let domain = Domain::open(&network.info())?;

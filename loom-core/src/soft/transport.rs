@@ -11,26 +11,16 @@ use crate::transport::Transport;
 /// Each queue stays on one thread with its endpoints.
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr, Soft};
-/// use loom_core::{Av, Cq, Domain, Endpoint, Error, Info};
+/// use loom_core::{Av, Cq, Domain, Endpoint, Error, Info, soft::Soft};
 ///
-/// /// A node of a simulated cluster, each of which has a domain of its own.
-/// struct Node {
-///     queue: Cq<'static, Soft<'static>, Vec<u8>>,
-///     endpoint: Endpoint<'static, Soft<'static>, Vec<u8>>,
-/// }
-///
-/// fn node(info: &Info<Soft<'static>>) -> Result<Node, Error> {
+/// /// Opens a node of a simulated cluster, with a domain of its own.
+/// fn node(info: &Info<Soft<'static>>) -> Result<Endpoint<'static, Soft<'static>, Vec<u8>>, Error> {
 ///     let domain = Domain::open(info)?;
-///     let queue = Cq::open(&domain, 16)?;
-///     let endpoint = queue.endpoint(&Av::open(&domain, 8)?)?;
-///     Ok(Node { queue, endpoint })
+///     Ok(Cq::open(&domain, 16)?.endpoint(&Av::open(&domain, 8)?)?)
 /// }
-///
-/// let network = Network::new(NetworkAttr::default())?;
+/// # fixture::domain!(network, domain);
 /// let [a, b] = [node(&network.info())?, node(&network.info())?];
-/// assert_ne!(a.endpoint.address()?, b.endpoint.address()?);
-/// # let _ = (a.queue, b.queue);
+/// assert_ne!(a.address()?, b.address()?);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]

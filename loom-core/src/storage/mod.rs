@@ -60,8 +60,7 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// Fixed number of values in a block of their own, from the caller's allocator.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::storage::Array;
+/// use loom_core::{allocator_api2::alloc::Global, storage::Array};
 ///
 /// // The array allocates once.
 /// let mut squares = Array::new_in(4, Global, |number| number * number)?;

@@ -8,9 +8,7 @@ use crate::vocabulary::Errno;
 /// Limits of an atomic operation: `struct fi_atomic_attr`.
 ///
 /// ```
-/// use loom_core::Errno;
-/// use loom_core::atomic::{Atomic, BaseOp, Operation};
-/// use loom_core::transport::AtomicAttr;
+/// use loom_core::{Errno, atomic::{Atomic, BaseOp, Operation}, transport::AtomicAttr};
 ///
 /// /// What a transport grants whose operations have at most 4096 bytes.
 /// fn granted(atomic: Atomic) -> Result<AtomicAttr, Errno> {

@@ -8,13 +8,9 @@ use crate::vocabulary::{Errno, FabricAddr};
 /// Limits of a collective operation: `struct fi_collective_attr`.
 ///
 /// ```
-/// use loom_core::collective::{Collective, ReduceOp};
-/// use loom_core::{Caps, Domain, Hints};
+/// use loom_core::{Caps, collective::{Collective, ReduceOp}};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints)?)?;
+/// # fixture::domain!(network, domain; Caps::MSG | Caps::COLLECTIVE);
 /// // The program asks before it makes groups.
 /// let granted = domain.query_collective(Collective::all_reduce(ReduceOp::<f64>::SUM))?;
 /// assert!(granted.max_members >= 2);
@@ -43,9 +39,7 @@ pub struct CollectiveCall {
 /// A transport with collective operations (`FI_COLLECTIVE`).
 ///
 /// ```
-/// use loom_core::endpoint::CollectiveGroup;
-/// use loom_core::transport::Collectives;
-/// use loom_core::{Cq, Error, Forever};
+/// use loom_core::{Cq, Error, Forever, endpoint::CollectiveGroup, transport::Collectives};
 ///
 /// /// Returns when every member of the group has called it.
 /// fn meet<T: Collectives>(

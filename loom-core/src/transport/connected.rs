@@ -9,10 +9,7 @@ use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionV
 ///
 /// ```
 /// use std::collections::HashMap;
-///
-/// use loom_core::EqEvent;
-/// use loom_core::transport::Connected;
-/// use loom_core::transport::connected::Fid;
+/// use loom_core::{EqEvent, transport::{Connected, connected::Fid}};
 ///
 /// /// Removes the connection that an event says is over. Connections are found by their endpoint's `fid`.
 /// fn ended<T: Connected, C>(connections: &mut HashMap<Fid, C>, event: &EqEvent<'_, T>) -> Option<C> {
@@ -29,8 +26,7 @@ pub struct Fid(pub u64);
 /// Attributes of an event queue.
 ///
 /// ```
-/// use loom_core::vocabulary::WaitObj;
-/// use loom_core::{Domain, Eq, EqAttr, Error, transport::Connected};
+/// use loom_core::{Domain, Eq, EqAttr, Error, WaitObj, transport::Connected};
 ///
 /// /// Opens a queue with a descriptor to sleep on, which takes events of the program, too.
 /// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<Eq<'m, T>, Error> {
@@ -84,8 +80,7 @@ pub enum Notice<T: Connected> {
 /// `fi_eq_entry`
 ///
 /// ```
-/// use loom_core::transport::connected::{EqEntry, Fid};
-/// use loom_core::vocabulary::EventKind;
+/// use loom_core::{transport::connected::{EqEntry, Fid}, vocabulary::EventKind};
 ///
 /// /// The number that the program gave to `Eq::notify`, if the entry is its own.
 /// fn notified(entry: &EqEntry) -> Option<u64> {
@@ -128,9 +123,7 @@ pub struct Fault {
 /// A transport with connection-oriented endpoints (`FI_EP_MSG`).
 ///
 /// ```
-/// use loom_core::eq::PassiveEndpoint;
-/// use loom_core::transport::Connected;
-/// use loom_core::{EndpointAddr, Eq, Error, Info};
+/// use loom_core::{EndpointAddr, Eq, Error, Info, eq::PassiveEndpoint, transport::Connected};
 ///
 /// /// Listens over any transport that has connections, and returns the address for the peers.
 /// fn listen<'m, T: Connected>(

@@ -8,8 +8,7 @@ use crate::vocabulary::{Errno, WaitObj};
 /// Attributes of a counter.
 ///
 /// ```
-/// use loom_core::vocabulary::WaitObj;
-/// use loom_core::{Counter, CounterAttr, Domain};
+/// use loom_core::{Counter, CounterAttr, WaitObj};
 ///
 /// # fixture::domain!(network, domain);
 /// // With something to sleep on, where the provider has that.

@@ -6,8 +6,7 @@ use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 /// Failure to open an endpoint.
 ///
 /// ```
-/// use loom_core::Errno;
-/// use loom_core::transport::EndpointError;
+/// use loom_core::{Errno, transport::EndpointError};
 ///
 /// /// What a transport returns that has closed what it opened; or has not.
 /// fn open(enabled: Result<(), Errno>, closed: bool) -> Result<(), EndpointError> {

@@ -5,8 +5,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// Word that identifies a posted operation in its completion: libfabric's `void *context`.
 ///
 /// ```
-/// use loom_core::transport::{Context, Event};
-/// use loom_core::vocabulary::CompletionFlags;
+/// use loom_core::{transport::{Context, Event}, vocabulary::CompletionFlags};
 ///
 /// // What a transport keeps of an operation is the context alone, and its event carries that back.
 /// let send = |context: Context| Event::success(context.addr(), CompletionFlags::SEND, 0);
@@ -54,8 +53,7 @@ impl Context {
 /// Entry of a transport's completion queue.
 ///
 /// ```
-/// use loom_core::transport::Event;
-/// use loom_core::vocabulary::{CompletionFlags, Errno};
+/// use loom_core::{Errno, transport::Event, vocabulary::CompletionFlags};
 ///
 /// /// What a transport reports of a message that is longer than its receive.
 /// fn truncated(context: u64, room: usize, len: usize) -> Event {

@@ -6,10 +6,9 @@ use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 /// Name to read from an info.
 ///
 /// ```
-/// use loom_core::soft::Soft;
-/// use loom_core::transport::{Fabrics, Name};
-///
+/// use loom_core::{soft::Soft, transport::{Fabrics, Name}};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let info = network.info();
 /// let name = |name| Soft::name(info.raw(), name);
@@ -156,8 +155,7 @@ pub unsafe trait Fabrics: Sized {
     /// logs and reports.
     ///
     /// ```
-    /// use loom_core::soft::{Network, NetworkAttr, Soft};
-    /// use loom_core::transport::Fabrics;
+    /// use loom_core::{soft::{Network, NetworkAttr, Soft}, transport::Fabrics};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// assert_eq!(Soft::workarounds(network.info().raw()).count(), 0);
@@ -171,9 +169,7 @@ pub unsafe trait Fabrics: Sized {
     /// limits the number of open objects.
     ///
     /// ```
-    /// use loom_core::Errno;
-    /// use loom_core::soft::Soft;
-    /// use loom_core::transport::Fabrics;
+    /// use loom_core::{Errno, soft::Soft, transport::Fabrics};
     ///
     /// assert_eq!(Soft::exhausted(Errno::EMFILE), Some("NetworkAttr::endpoints"));
     /// assert_eq!(Soft::exhausted(Errno::EINVAL), None);

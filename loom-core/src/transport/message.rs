@@ -7,10 +7,9 @@ use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch
 /// Reason for refusing a post.
 ///
 /// ```
-/// use loom_core::Errno;
-/// use loom_core::transport::Refusal;
+/// use loom_core::{Errno, transport::Refusal};
 ///
-/// /// What a transport makes of the result of `fi_send`.
+/// /// Converts the result of `fi_send`.
 /// fn posted(ret: isize) -> Result<(), Refusal> {
 ///     match Errno::from_ret(ret) {
 ///         None => Ok(()),
@@ -18,7 +17,6 @@ use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch
 ///         Some(errno) => Err(Refusal::Errno(errno)),
 ///     }
 /// }
-///
 /// assert_eq!((posted(0), posted(-11)), (Ok(()), Err(Refusal::Again)));
 /// assert_eq!(posted(-12), Err(Refusal::Errno(Errno::ENOMEM)));
 /// ```
@@ -42,27 +40,17 @@ impl From<Errno> for Refusal {
 /// ```
 /// # let mut bytes = [0_u8; 8];
 /// # let pointer = core::ptr::NonNull::from_mut(&mut bytes).cast();
-/// use loom_core::Errno;
-/// use loom_core::buffer::Lent;
-/// use loom_core::transport::{Context, Msg, Refusal};
-/// use loom_core::vocabulary::{FabricAddr, OpFlags};
+/// use loom_core::{Errno, buffer::Lent, transport::{Context, Msg, Refusal}, vocabulary::{FabricAddr, OpFlags}};
 ///
-/// /// The length of a message, in a transport that has no fences.
+/// /// Length of a message, in a transport that has no fences.
 /// fn len(msg: &Msg<'_>) -> Result<usize, Refusal> {
 ///     if msg.flags.contains(OpFlags::FENCE) {
 ///         return Err(Refusal::Errno(Errno::EOPNOTSUPP));
 ///     }
 ///     Ok(msg.pieces.iter().map(Lent::len).sum())
 /// }
-///
-/// let pieces = [Lent::source(pointer, 5), Lent::source(pointer, 3)];
-/// let msg = Msg {
-///     address: FabricAddr(3),
-///     pieces: &pieces,
-///     data: None,
-///     context: Context::word(4711),
-///     flags: OpFlags::COMPLETION,
-/// };
+/// let (pieces, context) = ([Lent::source(pointer, 5), Lent::source(pointer, 3)], Context::word(4711));
+/// let msg = Msg { address: FabricAddr(3), pieces: &pieces, data: None, context, flags: OpFlags::COMPLETION };
 /// assert_eq!(len(&msg), Ok(8));
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,7 @@ use crate::vocabulary::{BusType, LinkState};
 /// Network card, as its provider describes it.
 ///
 /// ```
-/// use loom_core::transport::nic::{Nic, NicLink};
-/// use loom_core::vocabulary::LinkState;
+/// use loom_core::{transport::nic::{Nic, NicLink}, vocabulary::LinkState};
 ///
 /// /// The bits per second of a card that can be used. What the provider does not tell counts as up.
 /// fn speed(nic: &Nic<'_>) -> Option<usize> {
@@ -65,8 +64,7 @@ pub struct NicDevice<'i> {
 /// Position of a network card on its bus.
 ///
 /// ```
-/// use loom_core::transport::nic::NicBus;
-/// use loom_core::vocabulary::BusType;
+/// use loom_core::{transport::nic::NicBus, vocabulary::BusType};
 ///
 /// /// Where Linux tells to which processors a card is near.
 /// fn numa_node(bus: &NicBus) -> Option<String> {

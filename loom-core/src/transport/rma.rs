@@ -19,20 +19,15 @@ pub struct RmaTarget {
 /// Part of a peer's memory, one of several in an RMA operation.
 ///
 /// ```
-/// use loom_core::endpoint::SendOptions;
-/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+/// use loom_core::{Access, Forever, Mr, SendOptions};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let memory = Mr::open(&domain, vec![0; 16], Access::REMOTE_WRITE)?;
-/// // One write to two parts of the peer's memory.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 16 bytes");
-/// let parts = [part(0), part(8)];
-/// let written = cq.post(vec![1, 2, 3, 4], Forever, |bytes| {
-///     alice.write_with(to_bob, &parts, SendOptions::new(), bytes)
-/// })?;
-/// cq.finish(written, Forever)?.result()?;
+/// let (parts, options) = ([part(0), part(8)], SendOptions::new());
+/// let write = |bytes| alice.write_with(to_bob, &parts, options, bytes);
+/// cq.post(vec![1, 2, 3, 4], Forever, write)?;
 /// let mut bytes = [0; 10];
-/// // The bytes may arrive only when the owner polls.
 /// while bytes != [1, 2, 0, 0, 0, 0, 0, 0, 3, 4] {
 ///     cq.progress()?;
 ///     memory.window().copy_to(0, &mut bytes)?;

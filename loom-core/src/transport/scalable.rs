@@ -6,8 +6,7 @@ use crate::vocabulary::{Attributes, Counted, EndpointAddr, Errno, OptionValue};
 /// Numbers of contexts of a scalable endpoint.
 ///
 /// ```
-/// use loom_core::transport::scalable::Contexts;
-/// use loom_core::vocabulary::DomainAttributes;
+/// use loom_core::{transport::scalable::Contexts, vocabulary::DomainAttributes};
 ///
 /// /// A context for each queue, or as many as the domain grants.
 /// fn contexts(granted: &DomainAttributes, queues: u16) -> Contexts {

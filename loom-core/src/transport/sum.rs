@@ -8,23 +8,16 @@ use super::{Atomics, MemoryRegions, Messages, Rma};
 /// retired endpoints (H3).
 ///
 /// ```
-/// use loom_core::{Cq, Endpoint, Error, Forever, Peer, Transport};
+/// use loom_core::{Endpoint, Error, Forever, Peer, Source, Transport};
 ///
 /// /// Sends a message over any transport, and returns its buffer.
-/// fn send<T: Transport>(
-///     cq: &Cq<'_, T, Vec<u8>>,
-///     endpoint: &Endpoint<'_, T, Vec<u8>>,
-///     to: Peer,
-///     message: Vec<u8>,
-/// ) -> Result<Vec<u8>, Error> {
-///     let sent = cq.post(message, Forever, |message| endpoint.send(to, message))?;
-///     Ok(cq.finish(sent, Forever)?.into_result()?.0)
+/// fn send<T: Transport>(from: &Endpoint<'_, T, Vec<u8>>, to: Peer, message: Vec<u8>) -> Result<Vec<u8>, Error> {
+///     let sent = from.cq().post(message, Forever, |message| from.send(to, message))?;
+///     Ok(from.cq().finish(sent, Forever)?.into_result()?.0)
 /// }
-///
-/// # use loom_core::{Av, Domain, Source};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
-/// assert_eq!(send(&cq, &alice, to_bob, b"hello".to_vec())?, b"hello");
+/// assert_eq!(send(&alice, to_bob, b"hello".to_vec())?, b"hello");
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```

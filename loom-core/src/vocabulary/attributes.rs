@@ -11,11 +11,7 @@ use super::{
 /// Numbers of an `fi_info`: requested in hints, or granted by a provider.
 ///
 /// ```
-/// use loom_core::Domain;
-///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let attributes = domain.attributes();
 /// // The provider grants a number of operations in flight, a message size, and ranges per operation.
 /// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
@@ -78,10 +74,9 @@ attributes! {
     /// Attributes of an endpoint.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-    ///
+    /// use loom_core::{EndpointAttributes, EndpointType, Hints};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
     /// let info = network.query(&hints)?;
@@ -135,10 +130,9 @@ attributes! {
     /// Attributes of the transmit side of an endpoint.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::TxAttributes;
-    ///
+    /// use loom_core::{Hints, vocabulary::TxAttributes};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program injects up to 64 bytes.
     /// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
@@ -181,10 +175,9 @@ attributes! {
     /// Attributes of the receive side of an endpoint.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::RxAttributes;
-    ///
+    /// use loom_core::{Hints, vocabulary::RxAttributes};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program keeps up to 32 receives posted, each into two buffers.
     /// let rx_attr = RxAttributes { size: 32, iov_limit: 2, ..RxAttributes::UNSPEC };
@@ -223,10 +216,9 @@ attributes! {
     /// Attributes of a domain.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::DomainAttributes;
-    ///
+    /// use loom_core::{Hints, vocabulary::DomainAttributes};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program has 4 endpoints, and sends immediate data of 8 bytes.
     /// let domain_attr = DomainAttributes { ep_cnt: 4, cq_data_size: 8, ..DomainAttributes::UNSPEC };

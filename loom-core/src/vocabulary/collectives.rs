@@ -6,8 +6,7 @@ enumeration! {
     /// Operation of the members of a group.
     ///
     /// ```
-    /// use loom_core::collective::Collective;
-    /// use loom_core::vocabulary::CollectiveOp;
+    /// use loom_core::{collective::Collective, vocabulary::CollectiveOp};
     ///
     /// /// Whether one member has a part that the others do not have.
     /// fn has_root(collective: Collective) -> bool {

@@ -6,17 +6,15 @@ use core::marker::PhantomData;
 /// Value of an option, with its type in C.
 ///
 /// ```
-/// use loom_core::vocabulary::{EndpointOption, Errno, OptionValue};
+/// use loom_core::{Errno, vocabulary::{EndpointOption, OptionValue}};
 ///
-/// /// What a transport does that has one option.
+/// /// Sets the only option of a transport.
 /// fn set(minimum: &mut usize, option: u32, value: OptionValue) -> Result<(), Errno> {
 ///     match value {
-///         OptionValue::Size(bytes) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => *minimum = bytes,
-///         _ => return Err(Errno::ENOPROTOOPT),
+///         OptionValue::Size(bytes) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => Ok(*minimum = bytes),
+///         _ => Err(Errno::ENOPROTOOPT),
 ///     }
-///     Ok(())
 /// }
-///
 /// let mut minimum = 64;
 /// set(&mut minimum, EndpointOption::MIN_MULTI_RECV.as_raw(), 256_usize.into())?;
 /// assert_eq!(minimum, 256);
@@ -35,18 +33,12 @@ pub enum OptionValue {
 /// Type of an option: `usize`, `bool` or `i32`.
 ///
 /// ```
-/// use loom_core::vocabulary::{EndpointOption, OptionType};
-/// use loom_core::{Endpoint, Transport};
+/// use loom_core::{Endpoint, Transport, vocabulary::{EndpointOption, OptionType}};
 ///
-/// /// An option of any type, where the provider has it.
-/// fn option<T: Transport, V: OptionType>(
-///     endpoint: &Endpoint<'_, T, Vec<u8>>,
-///     option: EndpointOption<V>,
-/// ) -> Option<V> {
-///     endpoint.option(option).ok()
+/// /// Returns an option of any type, if the provider has it.
+/// fn option<T: Transport, V: OptionType>(from: &Endpoint<'_, T, Vec<u8>>, option: EndpointOption<V>) -> Option<V> {
+///     from.option(option).ok()
 /// }
-///
-/// # use loom_core::{Av, Cq, Domain};
 /// # fixture::queue!(network, domain, av, cq);
 /// let endpoint = cq.endpoint(&av)?;
 /// assert!(option(&endpoint, EndpointOption::MIN_MULTI_RECV) > Some(0));
@@ -89,8 +81,7 @@ option_type!(i32, Int, 0);
 /// `ENOPROTOOPT` for options that they lack.
 ///
 /// ```
-/// use loom_core::vocabulary::EndpointOption;
-/// use loom_core::{Av, Binding, Cq, Domain};
+/// use loom_core::{Binding, vocabulary::EndpointOption};
 ///
 /// # fixture::queue!(network, domain, av, cq);
 /// // A multi-receive gives its buffer back when fewer than 256 bytes are left.

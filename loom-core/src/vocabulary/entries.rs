@@ -42,8 +42,7 @@ pub struct CqMsgEntry {
 /// Entry of the format [`CqFormat::DATA`](super::CqFormat::DATA).
 ///
 /// ```
-/// use loom_core::ImmediateData;
-/// use loom_core::vocabulary::{CompletionFlags, CqDataEntry};
+/// use loom_core::{ImmediateData, vocabulary::{CompletionFlags, CqDataEntry}};
 ///
 /// /// The immediate data of an entry. Without the flag, the field may have any value.
 /// fn immediate(entry: &CqDataEntry) -> Option<ImmediateData> {
@@ -72,8 +71,7 @@ pub struct CqDataEntry {
 /// Entry of the format [`CqFormat::TAGGED`](super::CqFormat::TAGGED).
 ///
 /// ```
-/// use loom_core::Tag;
-/// use loom_core::vocabulary::{CompletionFlags, CqTaggedEntry};
+/// use loom_core::{Tag, vocabulary::{CompletionFlags, CqTaggedEntry}};
 ///
 /// /// The tag of an entry: that of a tagged receive. Otherwise the field may have any value.
 /// fn tag(entry: &CqTaggedEntry) -> Option<Tag> {
@@ -104,8 +102,7 @@ pub struct CqTaggedEntry {
 /// Entry of a failed operation, in every format.
 ///
 /// ```
-/// use loom_core::Errno;
-/// use loom_core::vocabulary::CqErrEntry;
+/// use loom_core::{Errno, vocabulary::CqErrEntry};
 ///
 /// /// The reason, whatever the provider has written: never zero, and positive.
 /// fn reason(entry: &CqErrEntry) -> Errno {

@@ -7,34 +7,15 @@ use core::fmt;
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
-///
-/// use loom_core::exposed::Window;
-/// use loom_core::immediate::Layout;
-/// use loom_core::{ImmediateData, RangeError, data_layout};
+/// use loom_core::{ImmediateData, RangeError, data_layout, exposed::Window, immediate::Layout};
 ///
 /// let words = [const { AtomicU64::new(0) }; 2];
 /// let window = Window::from(&words[..]);
-/// // A range that a peer has sent is checked before it is used.
-/// let range = |offset, len| window.slice(offset, len).map(Window::len);
-/// assert_eq!(range(8, 8), Ok(8));
-/// assert_eq!(range(8, 9), Err(RangeError::OutOfWindow));
-/// assert_eq!(range(usize::MAX, 2), Err(RangeError::OutOfWindow));
-/// assert!(window.element::<u64>(8).is_ok());
+/// assert_eq!(window.slice(8, 9).err(), Some(RangeError::OutOfWindow));
 /// assert_eq!(window.element::<u64>(4).err(), Some(RangeError::Misaligned));
-/// assert_eq!(window.element::<u64>(16).err(), Some(RangeError::OutOfWindow));
 ///
-/// data_layout! {
-///     #[derive(Debug, PartialEq, Eq)]
-///     struct Ack {
-///         sequence: u16 = 12,
-///         last: bool = 1,
-///     }
-/// }
-///
-/// let too_large = Ack { sequence: 4096, last: true }.encode();
-/// assert_eq!(too_large, Err(RangeError::ValueTooLarge { field: "sequence", width: 12 }));
-/// // A peer that has another layout.
-/// assert_eq!(Ack::decode(ImmediateData(1 << 13)), Err(RangeError::BitsOutside { width: 13 }));
+/// data_layout! { struct Ack { sequence: u16 = 12, last: bool = 1 } }
+/// assert_eq!(Ack::decode(ImmediateData(1 << 13)).err(), Some(RangeError::BitsOutside { width: 13 }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -17,8 +17,7 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 /// | other fetching and comparing atomics | both |
 ///
 /// ```
-/// use loom_core::RemoteRegion;
-/// use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
+/// use loom_core::{Access, RemoteRegion, vocabulary::{MemoryKey, RemoteAddr}};
 ///
 /// let (base, key) = (RemoteAddr(0), MemoryKey(7));
 /// let region = RemoteRegion { base, len: 4096, key, access: Access::REMOTE_READ };

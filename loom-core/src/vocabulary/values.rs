@@ -51,7 +51,6 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 ///
 /// ```
 /// use loom_core::vocabulary::FabricAddr;
-/// use loom_core::{Av, Cq, Domain};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // Raw calls name a peer by its fabric address. Operations of loom take the `Peer`.
@@ -156,7 +155,7 @@ pub struct Tag(pub u64);
 /// Tags that a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+/// use loom_core::{Forever, Source, Tag, TagMatch};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The receive takes kind 1 from every rank: the rank is in the lower half.
@@ -228,7 +227,7 @@ impl fmt::Display for TagMatch {
 /// Key of a registered region, used by peers.
 ///
 /// ```
-/// use loom_core::{Access, Domain, Mr, RemoteRegion};
+/// use loom_core::{Access, Mr, RemoteRegion};
 ///
 /// # fixture::domain!(network, domain);
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
@@ -289,7 +288,7 @@ impl RemoteAddr {
 /// Data in a completion instead of in memory.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+/// use loom_core::{Forever, ImmediateData, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let data = ImmediateData(0x1_0000);

@@ -11,9 +11,7 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 ///
 /// ```
 /// use std::net::SocketAddr;
-///
-/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
-/// use loom_core::vocabulary::EndpointAddr;
+/// use loom_core::{EndpointAddr, engine::address_table::{AddressTableAttr, AddressTableMemory}};
 ///
 /// let mut memory = AddressTableMemory::new(AddressTableAttr::new(4))?;
 /// let mut table = memory.table();

@@ -23,8 +23,7 @@ use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 /// Size and kind of a table, which allocates all of its memory when it is opened.
 ///
 /// ```
-/// use loom_core::engine::address_table::AddressTableAttr;
-/// use loom_core::vocabulary::AvType;
+/// use loom_core::{engine::address_table::AddressTableAttr, vocabulary::AvType};
 ///
 /// // A hundred peers with IPv6 addresses. The fabric address of a removed peer is recognised.
 /// let attr = AddressTableAttr {
@@ -190,7 +189,6 @@ pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -
 ///
 /// ```
 /// use std::net::SocketAddr;
-///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 ///
 /// let mut memory = AddressTableMemory::new(AddressTableAttr::new(2))?;

@@ -29,7 +29,6 @@
 //!
 //! ```
 //! use std::net::SocketAddr;
-//!
 //! use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
 //!
 //! let mut memory = AddressTableMemory::new(AddressTableAttr::new(1000))?;
@@ -68,7 +67,6 @@ const NIL: u32 = u32::MAX;
 ///
 /// ```
 /// use std::net::SocketAddr;
-///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
 ///
 /// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;

@@ -24,9 +24,7 @@ use crate::vocabulary::AddressError;
 /// Opening allocates 4 bytes for each slot of the vector and 8 for each member.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::engine::address_table::AddressSet;
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Cq, allocator_api2::alloc::Global, engine::address_table::AddressSet};
 ///
 /// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 3)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);

@@ -26,20 +26,16 @@ pub(super) struct Parts<'s> {
 ///
 /// ```
 /// use std::net::SocketAddr;
-///
-/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
-/// use loom_core::vocabulary::FabricAddr;
+/// use loom_core::{engine::address_table::{AddressTableAttr, AddressTableMemory}, vocabulary::FabricAddr};
 ///
 /// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;
 /// let mut table = memory.table();
 /// let [first, second]: [SocketAddr; 2] = ["10.0.0.1:7471".parse()?, "10.0.0.2:7471".parse()?];
 /// let gone = table.insert(first)?.peer();
-/// // What other threads look at while this one inserts and removes.
-/// let peers = table.peers();
 /// assert_eq!(table.remove(gone), Some(FabricAddr(0)));
-/// // The next peer gets the place. The handle of the one before stays stale.
+/// // The next peer uses the slot. The handle of the removed peer stays stale.
 /// let peer = table.insert(second)?.peer();
-/// assert_eq!((peers.addr(peer), peers.addr(gone)), (Some(FabricAddr(0)), None));
+/// assert_eq!((table.peers().addr(peer), table.peers().addr(gone)), (Some(FabricAddr(0)), None));
 /// assert_eq!((table.socket(peer), table.socket(gone)), (Some(second), None));
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```

@@ -11,7 +11,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// Successful transfer.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source, Tag, TagMatch};
+/// use loom_core::{Forever, ImmediateData, Source, Tag, TagMatch};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.tagged_recv(Source::Any, TagMatch::any(), vec![0; 64])?;
@@ -97,7 +97,7 @@ impl fmt::Debug for Transfer {
 /// Failed operation.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+/// use loom_core::{Errno, Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The message is longer than the buffer.
@@ -170,17 +170,15 @@ impl OpError {
 /// Completed operation: its key, its buffer and its result.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::{Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let mut room = vec![0; 64];
 /// for message in [&b"hello"[..], b"again"] {
 ///     let received = bob.recv(Source::Any, room)?;
 ///     cq.retry(Forever, || alice.inject(to_bob, message))?;
-///     let done = cq.finish(received, Forever)?;
-///     assert_eq!(done.key(), received);
 ///     // The buffer comes back whether the operation has succeeded or not.
-///     let (buf, result) = done.into_parts();
+///     let (buf, result) = cq.finish(received, Forever)?.into_parts();
 ///     assert_eq!(&buf[..result?.len()], message);
 ///     room = buf;
 /// }
@@ -230,26 +228,18 @@ impl<B> Done<B> {
     /// Returns the buffer and the transfer of a successful operation.
     ///
     /// ```
-    /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    /// use loom_core::{Errno, Forever, Source};
     ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
-    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// let to_bob = av.insert(&bob.address()?)?;
-    ///
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 8])?;
-    /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let (bytes, transfer) = cq.finish(received, Forever)?.into_result()?;
     /// assert_eq!(&bytes[..transfer.len()], b"hello");
     /// // Four bytes of room for five.
-    /// let message = cq.finish(sent, Forever)?.into_result()?.0;
     /// let received = bob.recv(Source::Any, vec![0; 4])?;
-    /// let sent = cq.post(message, Forever, |message| alice.send(to_bob, message))?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let error = cq.finish(received, Forever)?.into_result().expect_err("the message is longer");
     /// assert_eq!(error.errno, Errno::ETRUNC);
-    /// # cq.finish(sent, Forever)?.into_result()?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -273,17 +263,13 @@ impl<B> Done<B> {
 ///
 /// ```
 /// use core::mem::MaybeUninit;
+/// use loom_core::{Forever, Source, scope};
 ///
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Forever, Source, scope};
-///
-/// let network = Network::new(NetworkAttr::default())?;
+/// # fixture::domain!(network, domain);
 /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
 /// scope(|s| {
-///     let domain = s.open(&network.info())?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-///     # let to_bob = av.insert(&bob.address()?)?;
+/// # let domain = s.open(&network.info())?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 ///     let received = bob.recv(Source::Any, &mut room[..])?;
 ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 ///     let received = cq.finish(received, Forever)?.into_received().map_err(|(_, error)| error)?;

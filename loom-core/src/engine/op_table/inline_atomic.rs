@@ -42,16 +42,9 @@ pub struct LentValues {
 /// Completed atomic operation on a value, with the previous value if the operation fetches it.
 ///
 /// ```
-/// use loom_core::atomic::CompareOp;
-/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+/// use loom_core::{Access, Caps, Forever, Mr, atomic::CompareOp};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let (lock, offset) = (memory.remote(), memory.window().as_ptr().align_offset(8) as u64);
 /// let swap = domain.query_atomic(CompareOp::<u64>::CSWAP)?;

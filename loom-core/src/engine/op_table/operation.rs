@@ -12,23 +12,17 @@ use crate::vocabulary::CompletionFlags;
 ///
 /// ```
 /// use std::collections::HashMap;
-///
-/// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+/// use loom_core::{Completion, Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The program's own data for each operation.
-/// let mut names = HashMap::new();
-/// for name in ["first", "second"] {
-///     names.insert(bob.recv(Source::Any, vec![0; 6])?, name);
-/// }
+/// let mut names = HashMap::from([(bob.recv(Source::Any, vec![0; 5])?, "greeting")]);
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let key = loop {
-///     if let Some(Completion::Op(done)) = cq.poll()? {
-///         break done.key();
-///     }
+///     if let Some(Completion::Op(done)) = cq.poll()? { break done.key(); }
 /// };
-/// assert_eq!(names.remove(&key), Some("first"));
-/// assert!(bob.cancel(key).is_err(), "it is over");
+/// assert_eq!(names.remove(&key), Some("greeting"));
+/// assert!(bob.cancel(key).is_err(), "it is completed");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,8 +149,8 @@ impl Kind {
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # use loom_core::engine::op_table::{ContextKind, OpTable, Slot};
 /// use loom_core::engine::op_table::Kind;
+/// # use loom_core::engine::op_table::{ContextKind, OpTable, Slot};
 ///
 /// # let mut table = Box::<OpTable<Vec<u8>, [Slot<_>; 4]>>::new_uninit();
 /// # // SAFETY: the box has room for the table.
@@ -188,8 +182,7 @@ pub struct Posted {
 /// Kind of an operation's context (rule 3).
 ///
 /// ```
-/// use loom_core::engine::op_table::ContextKind;
-/// use loom_core::vocabulary::Mode;
+/// use loom_core::{engine::op_table::ContextKind, vocabulary::Mode};
 ///
 /// /// What contexts are in a domain, by what its provider asks for.
 /// fn contexts(mode: Mode) -> ContextKind {

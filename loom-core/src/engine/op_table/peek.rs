@@ -11,7 +11,7 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 /// Answer to a peek.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+/// use loom_core::{Cq, Forever, Source, Tag};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
@@ -34,7 +34,7 @@ pub struct Peek {
 /// Message found by a peek, not yet received.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+/// use loom_core::{Forever, Source, Tag, TagMatch};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
@@ -62,7 +62,7 @@ pub struct Found {
 /// Losing it leaves the message claimed until the endpoint is closed.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+/// use loom_core::{Forever, Source, Tag, TagMatch};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;

@@ -21,8 +21,8 @@
 //! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.
 //!
 //! ```
-//! use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
-//! use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+//! use loom_core::{Tag, TagMatch};
+//! use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 //!
 //! let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT })?;
 //! let whatever = matcher.post(Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr::UNSPEC }).expect("a slot is free");
@@ -55,8 +55,7 @@ use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 /// Messages that a receive accepts.
 ///
 /// ```
-/// use loom_core::engine::tag_matcher::{Envelope, Want};
-/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+/// use loom_core::{Tag, TagMatch, engine::tag_matcher::{Envelope, Want}, vocabulary::FabricAddr};
 ///
 /// // Tags from 0x700 to 0x7ff, of one peer.
 /// let want = Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr(3) };
@@ -93,8 +92,7 @@ impl Want {
 /// Tag and source of a message.
 ///
 /// ```
-/// use loom_core::engine::tag_matcher::{Envelope, Want};
-/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+/// use loom_core::{Tag, TagMatch, engine::tag_matcher::{Envelope, Want}, vocabulary::FabricAddr};
 ///
 /// // The transport does not tell the sender of this message.
 /// let message = Envelope { tag: Tag(7), source: FabricAddr::UNSPEC };

@@ -149,16 +149,12 @@ impl Faults {
 /// ([`Network::injected`](crate::soft::Network::injected)).
 ///
 /// ```
-/// use loom_core::soft::{Every, Network, NetworkAttr, Plan};
-/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+/// use loom_core::{Domain, Errno, Forever, Source, soft::{Every, Network, NetworkAttr, Plan}};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // Each second operation is done, and reported as failed.
-/// let info = network.info_with_faults(Plan { fail: Every::Nth(2), ..Plan::new(0) });
-/// let domain = Domain::open(&info)?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let bob = cq.endpoint(&av)?;
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// let domain = Domain::open(&network.info_with_faults(Plan { fail: Every::Nth(2), ..Plan::new(0) }))?;
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 /// let keys = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
 /// for _ in keys {
 ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;

@@ -8,10 +8,9 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 /// Frequency of a fault.
 ///
 /// ```
-/// use loom_core::soft::{Every, Plan};
-/// use loom_core::{Av, Cq, Domain, Source};
-///
+/// use loom_core::{Av, Cq, Domain, Source, soft::{Every, Plan}};
 /// # use loom_core::soft::{Network, NetworkAttr};
+///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // Two posts of three are taken, and the third is refused.
 /// let info = network.info_with_faults(Plan { refuse: Every::Nth(3), ..Plan::new(1) });
@@ -38,34 +37,20 @@ pub enum Every {
 /// # Example
 /// Tests a protocol under many seeds.
 /// ```
-/// use loom_core::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
-/// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
-///
-/// /// The protocol: `None` if there is no answer.
-/// fn ask(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
+/// use loom_core::{Domain, Error, Forever, Info, Source, Spins, soft::{Every, Network, NetworkAttr, Plan, Soft}};
+/// fn greet(info: &Info<Soft<'static>>) -> Result<Vec<u8>, Error> {
 ///     let domain = Domain::open(info)?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 8)?);
-///     let (client, server) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-///     let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
-///     // What is refused for the moment is posted again.
-///     let asked = cq.post(vec![0], Forever, |question| server.recv(Source::Any, question))?;
-///     let told = cq.post(vec![0], Forever, |answer| client.recv(Source::Any, answer))?;
-///     cq.retry(Forever, || client.inject(to_server, &[41]))?;
-///     let Some(done) = cq.wait(asked, Spins(100))? else { return Ok(None) };
-///     let number = done.into_buf()[0];
-///     cq.retry(Forever, || server.inject(to_client, &[number + 1]))?;
-///     Ok(cq.wait(told, Spins(100))?.map(|done| done.into_buf()[0]))
+/// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
+///     let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///     Ok(cq.finish(received, Spins(100))?.into_result()?.0)
 /// }
-///
+/// # let network = || Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT });
 /// for seed in 0..50 {
-///     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT })?;
 ///     let plan = Plan { refuse: Every::About(2), delay: 5, ..Plan::new(seed) };
-///     assert_eq!(ask(&network.info_with_faults(plan))?, Some(42), "with seed {seed}");
-///     assert!(network.injected().total() > 0, "a plan that never strikes tests nothing");
+///     assert_eq!(greet(&network()?.info_with_faults(plan))?, b"hello", "with seed {seed}");
 /// }
-/// // If the server dies, or the client, the protocol says so instead of hanging.
-/// let network = Network::new(NetworkAttr::DEFAULT)?;
-/// assert!(ask(&network.info_with_faults(Plan { kill: Every::Nth(2), ..Plan::new(1) })).is_err());
+/// assert!(greet(&network()?.info_with_faults(Plan { kill: Every::Nth(1), ..Plan::new(1) })).is_err());
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

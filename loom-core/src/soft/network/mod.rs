@@ -43,10 +43,7 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 /// Size of a network, which allocates all of its memory when it is created.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::error::OpenError;
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Cq, Domain, OpenError, allocator_api2::alloc::Global, soft::{Network, NetworkAttr}};
 ///
 /// // Two endpoints, eight messages of each under way, and no regions.
 /// let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, regions: 0, ..NetworkAttr::DEFAULT };
@@ -470,28 +467,23 @@ impl Object for Net {
 /// allocated once, with the size of [`NetworkAttr::layout`].
 ///
 /// ```
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding, soft::{Network, NetworkAttr}};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
-/// let (tell, told) = std::sync::mpsc::channel();
-/// std::thread::scope(|threads| {
-///     let bob = threads.spawn(|| {
-///         let domain = Domain::open(&network.info())?;
-///         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///         let bob = cq.endpoint(&av)?;
-///         let received = bob.recv(Source::Any, vec![0; 5])?;
-///         tell.send(bob.address()?).expect("alice listens");
-///         Ok::<_, loom_core::Error>(cq.finish(received, Yielding::new(Forever))?.into_buf())
-///     });
-///     let domain = Domain::open(&network.info())?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-///     let alice = cq.endpoint(&av)?;
-///     let to_bob = av.insert(&told.recv().expect("bob tells his address"))?;
-///     cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
-///     assert_eq!(bob.join().expect("it does not panic")?, b"hello");
-///     Ok::<_, loom_core::Error>(())
-/// })?;
+/// let (peers, (sender, address)) = (network.clone(), std::sync::mpsc::channel());
+/// let bob = std::thread::spawn(move || {
+/// # let domain = Domain::open(&peers.info())?;
+/// # let bob = Cq::open(&domain, 16)?.endpoint(&Av::open(&domain, 2)?)?;
+///     let received = bob.recv(Source::Any, vec![0; 5])?;
+///     sender.send(bob.address()?).expect("alice waits for the address");
+///     Ok::<_, loom_core::Error>(bob.cq().finish(received, Yielding::new(Forever))?.into_buf())
+/// });
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let alice = cq.endpoint(&av)?;
+/// let to_bob = av.insert(&address.recv().expect("bob sends his address"))?;
+/// cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(bob.join().expect("it does not panic")?, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone)]

@@ -36,9 +36,7 @@ mod wire;
 ///
 /// ```
 /// use core::net::SocketAddr;
-///
-/// use loom_core::EndpointAddr;
-/// use loom_core::vocabulary::AddressFormat;
+/// use loom_core::{EndpointAddr, vocabulary::AddressFormat};
 ///
 /// let socket: SocketAddr = "10.0.0.1:7471".parse().expect("a socket address");
 /// let address = EndpointAddr::from(socket);
@@ -112,8 +110,7 @@ impl fmt::Debug for EndpointAddr {
 /// Error of reading, writing, converting or inserting an address.
 ///
 /// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::{AddressError, Av, AvAttr, Cq, Domain, EndpointAddr};
+/// use loom_core::{AddressError, Av, AvAttr, Cq, EndpointAddr, allocator_api2::alloc::Global};
 ///
 /// assert_eq!("10.0.0.1".parse::<EndpointAddr>(), Err(AddressError::Malformed), "the port is missing");
 /// assert_eq!(EndpointAddr::decode(&[2, 0, 0]).unwrap_err(), AddressError::Truncated);

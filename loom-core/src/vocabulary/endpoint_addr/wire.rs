@@ -10,8 +10,7 @@ impl EndpointAddr {
     /// bytes.
     ///
     /// ```
-    /// use loom_core::{Cq, Domain, EndpointAddr};
-    /// # use loom_core::Av;
+    /// use loom_core::EndpointAddr;
     ///
     /// # fixture::queue!(network, domain, av, cq);
     /// # let endpoint = cq.endpoint(&av)?;

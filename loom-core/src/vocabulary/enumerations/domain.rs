@@ -5,8 +5,8 @@ enumeration! {
     ///
     /// ```
     /// use loom_core::vocabulary::Threading;
-    ///
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // One thread at a time calls a queue and its endpoints. Other queues may have other threads.
     /// assert_eq!(network.info().attributes().domain.threading, Threading::COMPLETION);
@@ -37,10 +37,9 @@ enumeration! {
     /// Driver of transfers.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{DomainAttributes, Progress};
-    ///
+    /// use loom_core::{Hints, vocabulary::{DomainAttributes, Progress}};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // Software moves transfers on when the program polls, and never by itself.
     /// let domain_attr = DomainAttributes { data_progress: Progress::AUTO, ..DomainAttributes::UNSPEC };
@@ -68,10 +67,9 @@ enumeration! {
     /// Protection of queues from overflowing.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{DomainAttributes, ResourceMgmt};
-    ///
+    /// use loom_core::{Hints, vocabulary::{DomainAttributes, ResourceMgmt}};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program relies on the provider, which refuses what a full queue has no room for.
     /// let domain_attr = DomainAttributes { resource_mgmt: ResourceMgmt::ENABLED, ..DomainAttributes::UNSPEC };
@@ -97,8 +95,7 @@ enumeration! {
     /// Numbering of addresses in an address vector.
     ///
     /// ```
-    /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
-    /// use loom_core::vocabulary::{AvType, FabricAddr};
+    /// use loom_core::{engine::address_table::{AddressTableAttr, AddressTableMemory}, vocabulary::{AvType, FabricAddr}};
     ///
     /// let attr = AddressTableAttr { av_type: AvType::TABLE, ..AddressTableAttr::new(4) };
     /// let mut memory = AddressTableMemory::new(attr)?;
@@ -127,9 +124,7 @@ enumeration! {
     ///
     /// ```
     /// use core::ptr::NonNull;
-    ///
-    /// use loom_core::buffer::Lent;
-    /// use loom_core::vocabulary::HmemIface;
+    /// use loom_core::{buffer::Lent, vocabulary::HmemIface};
     ///
     /// # let mut bytes = [0_u8; 16];
     /// # let pointer = NonNull::from_mut(&mut bytes).cast();

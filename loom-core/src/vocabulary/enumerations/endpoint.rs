@@ -4,10 +4,9 @@ enumeration! {
     /// Kind of an endpoint.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-    ///
+    /// use loom_core::{EndpointAttributes, EndpointType, Hints};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let asked = |kind| Hints { endpoint_attr: EndpointAttributes::of(kind), ..Hints::default() };
     /// assert!(network.query(&asked(EndpointType::RDM)).is_ok());
@@ -39,8 +38,7 @@ enumeration! {
     /// Format of an endpoint's address.
     ///
     /// ```
-    /// use loom_core::EndpointAddr;
-    /// use loom_core::vocabulary::AddressFormat;
+    /// use loom_core::{EndpointAddr, vocabulary::AddressFormat};
     ///
     /// let format = |text: &str| text.parse().map(|address: EndpointAddr| address.format());
     /// assert_eq!(format("10.0.0.1:7471"), Ok(AddressFormat::SOCKADDR_IN));
@@ -95,7 +93,7 @@ enumeration! {
     /// Protocol below an endpoint. Endpoints with the same protocol can communicate.
     ///
     /// ```
-    /// use loom_core::vocabulary::{EndpointAttributes, Protocol};
+    /// use loom_core::{EndpointAttributes, vocabulary::Protocol};
     ///
     /// /// Whether two endpoints can talk to each other.
     /// fn can_talk(a: &EndpointAttributes, b: &EndpointAttributes) -> bool {
@@ -186,8 +184,7 @@ enumeration! {
     /// One of the labels below or a differentiated-services code point, see [`dscp`](Self::dscp).
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{TrafficClass, TxAttributes};
+    /// use loom_core::{Hints, vocabulary::{TrafficClass, TxAttributes}};
     ///
     /// // Expedited forwarding, code point 46.
     /// let tclass = TrafficClass::dscp(46);

@@ -4,12 +4,9 @@ enumeration! {
     /// Object to sleep on until a queue has an entry.
     ///
     /// ```
-    /// use loom_core::vocabulary::WaitObj;
-    /// use loom_core::{Cq, CqAttr, Domain};
+    /// use loom_core::{Cq, CqAttr, WaitObj};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// // The program sleeps where it can, and polls elsewhere.
     /// let attr = CqAttr { wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(16) };
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, attr)?;

@@ -12,6 +12,7 @@ bitflags::bitflags! {
     /// ```
     /// use loom_core::{Caps, Hints};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     ///
     /// let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::WRITE | Caps::REMOTE_WRITE, ..Hints::default() };
@@ -133,8 +134,7 @@ bitflags::bitflags! {
     /// In hints, the demands that the user can meet. In results, those that the user must meet.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::Mode;
+    /// use loom_core::{Hints, vocabulary::Mode};
     ///
     /// // The program leaves room in front of its messages, so providers may ask for that.
     /// let hints = Hints { mode: Mode::MSG_PREFIX, ..Hints::default() };

@@ -4,10 +4,9 @@ bitflags::bitflags! {
     /// Operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///
     /// ```
-    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
     ///
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// // One counter counts both directions.
     /// let messages = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND | Counted::RECV, &messages))?;

@@ -8,9 +8,7 @@ bitflags::bitflags! {
     /// results, those that the user must meet.
     ///
     /// ```
-    /// use loom_core::Domain;
-    /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-    /// use loom_core::vocabulary::MrMode;
+    /// use loom_core::{Domain, soft::{Network, NetworkAttr, RequiredModes}, vocabulary::MrMode};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
@@ -74,8 +72,7 @@ bitflags::bitflags! {
     /// Permitted uses of a registered region.
     ///
     /// ```
-    /// use loom_core::error::OpenError;
-    /// use loom_core::{Access, Domain, Mr};
+    /// use loom_core::{Access, Mr, OpenError};
     ///
     /// # fixture::domain!(network, domain);
     /// // Peers may read this memory, and must not write it.
@@ -125,8 +122,7 @@ bitflags::bitflags! {
     /// Flags of a registration.
     ///
     /// ```
-    /// use loom_core::transport::{DmaBuf, MrAttr};
-    /// use loom_core::vocabulary::{Access, MemoryKey, MrFlags};
+    /// use loom_core::{Access, transport::{DmaBuf, MrAttr}, vocabulary::{MemoryKey, MrFlags}};
     ///
     /// /// What a transport looks at: a descriptor, if the memory is given as one.
     /// fn descriptor(attr: &MrAttr) -> Option<DmaBuf> {

@@ -8,10 +8,9 @@ bitflags::bitflags! {
     /// [`RxAttributes`](crate::vocabulary::RxAttributes)).
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{OpFlags, TxAttributes};
-    ///
+    /// use loom_core::{Hints, vocabulary::{OpFlags, TxAttributes}};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // By default, sends are to complete when the message is persistent at the peer.
     /// let tx_attr = TxAttributes { op_flags: OpFlags::COMMIT_COMPLETE, ..TxAttributes::UNSPEC };
@@ -97,8 +96,7 @@ bitflags::bitflags! {
     /// Properties of a completion.
     ///
     /// ```
-    /// use loom_core::vocabulary::CompletionFlags;
-    /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+    /// use loom_core::{Forever, Source, Tag, vocabulary::CompletionFlags};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;

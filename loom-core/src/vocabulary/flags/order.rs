@@ -7,10 +7,9 @@ bitflags::bitflags! {
     /// takes effect after it. For RMA this holds up to `max_order_*_size` bytes of the endpoint.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::MsgOrder;
-    ///
+    /// use loom_core::{Hints, MsgOrder};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // Sends stay in order, and writes do.
     /// let hints = Hints::default().with_msg_order(MsgOrder::SAS | MsgOrder::WAW);
@@ -95,10 +94,9 @@ bitflags::bitflags! {
     /// Empty (`FI_ORDER_NONE`) promises no order.
     ///
     /// ```
-    /// use loom_core::Hints;
-    /// use loom_core::vocabulary::{CompOrder, TxAttributes};
-    ///
+    /// use loom_core::{Hints, vocabulary::{CompOrder, TxAttributes}};
     /// # use loom_core::soft::{Network, NetworkAttr};
+    ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program wants to hear of its sends in the order in which it posts them.
     /// let tx_attr = TxAttributes { comp_order: CompOrder::STRICT, ..TxAttributes::UNSPEC };
