@@ -134,6 +134,7 @@ unsafe impl<A: Allocator> Allocator for Account<'_, A> {
 }
 
 struct Booked {
+    /// [`FREE`], [`NAMING`], then [`NAMED`] for good.
     state: AtomicU8,
     /// Written by the thread that set `NAMING`, never after `NAMED`.
     name: UnsafeCell<&'static str>,

@@ -28,6 +28,7 @@ const EVERYTHING: Counted = Counted::SEND
     .union(Counted::REMOTE_READ)
     .union(Counted::REMOTE_WRITE);
 
+/// Maximum number of counters of an endpoint: one per event.
 const MOST: usize = 6;
 
 /// Numbers of successful and of failed operations.
@@ -62,6 +63,8 @@ const MOST: usize = 6;
 #[doc(alias = "fid_cntr")]
 pub struct Counter<'m, T: Transport> {
     body: Handle<'m, CounterInner<T>>,
+    /// Makes the type invariant in `'m`: a counter, which stays on one thread, cannot be bound to
+    /// queues of a scope that may end on another.
     lives: Brand<'m>,
 }
 

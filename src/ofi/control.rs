@@ -36,18 +36,24 @@ pub struct Fabric<L>(Handle<sys::fid_fabric, L>);
 #[derive(Debug)]
 pub struct Domain<L> {
     fid: Handle<sys::fid_domain, L>,
+    /// Closed after the domain.
     fabric: Handle<sys::fid_fabric, L>,
     addr_format: AddressFormat,
     /// The info of a connection request lacks them.
     facts: Facts,
     group: Option<Group>,
     sleeps: bool,
+    /// `true` if descriptors of its queues stay readable until the provider itself sleeps.
     leaves_readable: bool,
     has_devices: bool,
     has_contexts: bool,
+    /// `true` if atomic reads return the value.
     reads_atomically: bool,
+    /// `true` if insertions read strings in place instead of through pointers.
     takes_strings_in_place: bool,
     removal: Removal,
+    /// `true` if receives of its adopted endpoints have a last piece for the rest of longer
+    /// messages.
     overruns: bool,
 }
 

@@ -239,7 +239,7 @@
 //! # while events < 2 {
 //! #     if posted == Err(Refusal::Again) {
 //! #         // SAFETY: as above; the vector has the address.
-//! #         posted = unsafe { T::send(&endpoint, itself, &from, None, Context::word(2)) };
+//! #         posted = unsafe { T::send(&endpoint, itself, &from, None, None, Context::word(2)) };
 //! #     }
 //! #     // SAFETY: as above.
 //! #     events += unsafe { cq.read(&mut [CqMsgEntry::default(); 2])? };

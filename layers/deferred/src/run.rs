@@ -15,7 +15,9 @@ use crate::work_table::{Interest, WorkKey};
 
 pub(crate) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     pub(crate) job: Job<'m, T, B, K>,
+    /// Buffer of an operation, until it is posted.
     pub(crate) buf: Option<B>,
+    /// Reason for which the work is returned.
     pub(crate) refused: Option<PostError>,
 }
 
@@ -55,6 +57,7 @@ fn count<T: Transport>(then: &Counter<'_, T>, succeeded: bool) {
 }
 
 enum Tried {
+    /// Try again, before other work of the counter.
     Again,
     Gone,
 }

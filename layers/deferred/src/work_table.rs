@@ -114,6 +114,7 @@ pub struct Place<C, V> {
     list: u32,
     interest: Interest,
     waker: Option<Waker>,
+    /// Next slot in the list that the phase implies.
     next: u32,
     value: Option<V>,
     waiting: Waiting<C>,
@@ -174,7 +175,9 @@ impl<C, V> Place<C, V> {
 pub struct WorkTable<S> {
     places: S,
     free: u32,
+    /// Exclusive upper bound of the slots with counters.
     lists: u32,
+    /// Returned work, oldest first.
     returned: (u32, u32),
     len: usize,
 }

@@ -408,6 +408,7 @@ enum Pending<'m, T: Connected, B: Buffer> {
     Nothing,
     /// The peer must connect, or this side must retry.
     Awaits,
+    /// This side has requested or accepted.
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
@@ -416,6 +417,7 @@ struct Place<'m, T: Connected, B: Buffer> {
     pending: RefCell<Pending<'m, T, B>>,
     address: RefCell<Option<EndpointAddr>>,
     error: Cell<PeerError>,
+    /// Ended, not yet reported.
     ended: Cell<bool>,
 }
 

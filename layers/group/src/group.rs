@@ -75,6 +75,7 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     shared: Shared<'m, T, B, A>,
+    /// Indexed by place in the vector.
     queues: Array<[Queue; 2], A>,
 }
 
@@ -87,6 +88,7 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     pub(crate) links: Links<'m, T, B, A>,
+    /// Indexed by place in the vector, or by member number.
     queues: Array<[Queue; 2], A>,
     pub(crate) waiting: Cell<usize>,
     round: Cell<u64>,

@@ -115,6 +115,7 @@ impl Summary {
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],
+    /// Places with a request.
     used: usize,
     /// First place that has not completed.
     first: usize,

@@ -11,6 +11,7 @@ pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> {}
 impl<T: Transport, K: Transmits<T> + Receives<T>> Reaches<T> for K {}
 
 pub(crate) struct What<'r> {
+    /// Region of reads and writes.
     pub(crate) region: &'r RemoteRegion,
     /// Tag, or immediate data.
     pub(crate) word: u64,

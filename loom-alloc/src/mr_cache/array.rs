@@ -11,6 +11,7 @@ use crate::block::Block;
 
 pub(super) struct Array<V> {
     ptr: NonNull<V>,
+    /// Number of values made so far.
     len: usize,
 }
 

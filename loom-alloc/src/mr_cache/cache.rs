@@ -30,6 +30,7 @@ pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
     entries: Entries<'d, T>,
     domain: Domain<'d, T>,
     monitor: M,
+    /// Notices read so far.
     seen: Cell<u64>,
     attr: MrCacheAttr,
     _block: Block<A>,

@@ -42,6 +42,7 @@ struct CacheEntry {
     descriptor: Cell<Option<Descriptor>>,
     users: Cell<u32>,
     rights: Cell<Rights>,
+    /// Next idle, or next free.
     next: Cell<u32>,
     previous: Cell<u32>,
 }
@@ -52,6 +53,7 @@ pub(super) struct Places {
     regions: usize,
     starts: usize,
     order: usize,
+    /// Base-2 logarithm of the memo's length.
     bits: u32,
 }
 

@@ -220,6 +220,7 @@ pub trait Operation: Copy + fmt::Debug + Sealed {
     }
 }
 
+/// Operation without the type of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnyOperation {
     atomic: Atomic,

@@ -132,6 +132,7 @@ struct Parts {
     capacity: usize,
     #[serde(default)]
     bytes: Option<usize>,
+    /// `None` for the default, which exceeds the range of some formats.
     #[serde(default)]
     singles: Option<usize>,
     #[serde(default = "Parts::default_ranges")]

@@ -57,7 +57,9 @@ pub(crate) struct AvInner<T: Transport> {
     table: Peers<'static>,
     /// In the vector's own block, so the lifetime is really shorter.
     addresses: spin::Mutex<Addresses>,
+    /// Bits of each address for the number of a receive context.
     rx_ctx_bits: u8,
+    /// Maximum number of addresses in the lifetime of the vector.
     limit: Option<usize>,
 }
 

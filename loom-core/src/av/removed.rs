@@ -8,12 +8,15 @@ use crate::engine::address_table::AddressTable;
 use crate::engine::peer_table::Peer;
 use crate::vocabulary::{EndpointAddr, FabricAddr};
 
+/// Not in the list.
 const FREE: u32 = u32::MAX;
+/// Last in the list.
 const END: u32 = u32::MAX - 1;
 
 /// Slots of removed peers, the oldest first. An address inserted again leaves its slot in the list.
 #[derive(Debug)]
 pub(super) struct Removed {
+    /// Successor of each slot.
     next: &'static mut [u32],
     ends: Option<(u32, u32)>,
 }
@@ -47,9 +50,11 @@ impl Removed {
     }
 }
 
+/// Capacity of a vector that retires removed addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) peers: usize,
+    /// Maximum number of addresses at the provider, including removed peers'.
     pub(super) addresses: usize,
 }
 

@@ -38,6 +38,7 @@ pub struct RemoteEvent {
     pub flags: CompletionFlags,
     /// Bytes written, or zero if the provider does not report them.
     pub len: usize,
+    /// Valid only with the flag `REMOTE_CQ_DATA`.
     data: ImmediateData,
     source: FabricAddr,
 }

@@ -4,8 +4,8 @@
 
 use core::borrow::Borrow;
 
+use super::keep::UnmatchedEvent;
 use super::poll::PEERS;
-use super::wait::UnmatchedEvent;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, NO_SLOT, OpKey, Peek};
@@ -14,15 +14,21 @@ use crate::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
+    /// The provider queue was empty.
     Nothing,
+    /// Completion in this slot.
     Completion(u32),
+    /// Answer to the most recent kept peek.
     Peek(OpKey),
+    /// Event of no operation: of a peer, or a piece.
     Unmatched,
+    /// Event with no effect for users.
     Silent,
 }
 
 pub(crate) enum Next<V> {
     Taken(V),
+    /// Another event, which is kept, or an error.
     Kept(Result<Kept, CqError>),
 }
 

@@ -15,12 +15,16 @@ use crate::util::count::Count;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
+/// Objects that an endpoint is bound to and keeps open.
 #[derive(Default)]
 pub(crate) struct Bonds {
+    /// Address vector, which threads may share.
     pub(crate) av: Option<Bond>,
+    /// Event queue or scalable endpoint, and counters.
     pub(crate) others: Vec<Bond, 7>,
 }
 
+/// Place of one endpoint in its queue, which closes forgotten endpoints.
 pub(crate) struct EndpointSlot<T: Transport> {
     state: Cell<SlotState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
@@ -31,14 +35,18 @@ pub(crate) struct EndpointSlot<T: Transport> {
     handles: Cell<Count>,
     /// Bound memory regions close before the endpoint.
     regions: Cell<Count>,
+    /// Peers' writes consume its receives.
     consumes: Cell<bool>,
+    /// Closing first ends operations in flight that end soon.
     settles: Cell<bool>,
     offered: Cell<Offered>,
 }
 
+/// Attributes that posts are not checked against.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) kind: EndpointType,
+    /// Order that both sides grant.
     pub(crate) msg_order: MsgOrder,
 }
 
@@ -57,15 +65,18 @@ impl Bonds {
     }
 }
 
+/// Destination of an endpoint's receive posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveMode {
     Itself,
+    /// The endpoint itself, a shared receive context.
     ForOthers,
     /// Takes no messages, but posts this number of zero-length receives, which remote writes
     /// consume (`FI_RX_CQ_DATA`).
     OfWrites(u16),
     /// Closes after the endpoint.
     Through(u16),
+    /// Transmit context.
     Nowhere,
 }
 
@@ -73,8 +84,11 @@ pub(crate) enum ReceiveMode {
 enum SlotState {
     Closed,
     Open,
+    /// Closes with the queue ([`Closing::Retired`]).
     Retired,
+    /// Open for good ([`Closing::Left`]).
     Left,
+    /// The provider failed to close it. Its buffers are lost with the queue.
     Failed(Errno),
 }
 

@@ -12,8 +12,10 @@ mod driver_hooks;
 mod driving;
 mod endpoint_slot;
 mod error;
+mod keep;
 mod open;
 mod poll;
+mod retry;
 mod sleep;
 mod wait;
 
@@ -29,9 +31,9 @@ pub(crate) use self::driver_hooks::{Kept, Next};
 pub use self::driving::Driving;
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
 pub use self::error::ErrorText;
+use self::keep::UnmatchedEvent;
 use self::sleep::Signalled;
 pub use self::sleep::Signaller;
-use self::wait::UnmatchedEvent;
 use crate::buffer::Buffer;
 use crate::domain::scope_registry::Node;
 use crate::domain::{Brand, DomainInner};
@@ -92,15 +94,21 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     domain: Handle<'static, DomainInner<T>>,
     tx: T::Cq,
     rx: Option<T::Cq>,
+    /// Lies in the queue's own block.
     endpoint_slots: NonNull<[EndpointSlot<T>]>,
+    /// Events that arrived during a wait for one key.
     unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
+    /// `NONE` with two provider queues.
     wait: WaitObj,
     signalled: Signalled,
     has_signallers: Cell<bool>,
     /// Polls never take the fast path: there are two provider queues, or prefixes.
     detours: bool,
+    /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
+    /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
     consumes: bool,
+    /// Provider queue that `poll` reads first.
     turn: Cell<bool>,
     /// Its "kept" flag is also set by unmatched events and detours.
     ops: OpTable<B, S>,

@@ -4,7 +4,7 @@
 
 use core::borrow::Borrow;
 
-use super::wait::UnmatchedEvent;
+use super::keep::UnmatchedEvent;
 use super::{Completion, RemoteEvent};
 use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
@@ -14,12 +14,15 @@ use crate::error::PostError;
 use crate::transport::{Event, Msg, Transport};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
+/// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
 /// Not the result of `poll`: the compiler would build completions of the fast path in memory.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
+/// Reason to leave the fast path.
 pub(super) enum Detour {
+    /// Events may be kept or left over from closed endpoints, or there are two provider queues.
     Kept,
     Event(Event),
     Failed(Errno),

@@ -1,18 +1,16 @@
-//! Posting with retries, waiting for one operation, and keeping other completions meanwhile.
+//! Waiting for one operation. Other completions are kept meanwhile.
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
 use core::borrow::Borrow;
 
-use super::poll::{Detour, PEERS, of_an_operation};
-use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
+use super::keep::UnmatchedEvent;
+use super::poll::{Detour, PEERS};
+use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::counter::Counter;
 use crate::deadline::Deadline;
-use crate::engine::op_table::{
-    Direction, Done, Fetched, Message, OpError, OpKey, ParkedCompletion, Peek, Resolution, Taken,
-};
-use crate::error::{PostError, Rejected};
+use crate::engine::op_table::{Done, Fetched, OpKey, Peek, Taken};
 use crate::transport::{Event, Transport};
 
 /// Outcome of one look at the queue.
@@ -26,18 +24,7 @@ enum Advance<R> {
 /// Number of kept events between two checks of the deadline.
 const EVENTS_PER_DEADLINE_CHECK: u32 = 256;
 
-pub(super) enum UnmatchedEvent {
-    Message(Message),
-    Peek {
-        peek: Peek,
-        /// Its future was dropped, so any reader may take it.
-        given_up: bool,
-    },
-    Remote(RemoteEvent),
-    Unclaimed(OpError),
-}
-
-impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Waits for one operation. Other completions are kept for [`poll`](Self::poll). `Ok(None)`
     /// means that the deadline has passed with the operation in flight. Polls without sleeping: see
     /// [`may_sleep`](Self::may_sleep) for that.
@@ -278,7 +265,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Drives progress and keeps completions, for loops around a post that fails with
-    /// [`PostError::Again`]. Kept completions hold slots. Returns `true` if an event was processed.
+    /// [`PostError::Again`](crate::error::PostError::Again). Kept completions hold slots. Returns `true` if an event was processed.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -289,49 +276,34 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         busy
     }
 
-    #[cold]
-    pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
-        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        let ops = &self.body.ops;
-        ops.set_kept(kept.is_some() || self.body.always_detours() || ops.has_used_up() || ops.has_ghosts());
-        kept
+    /// [`wait`](Self::wait) with an error if the deadline passes.
+    ///
+    /// # Errors
+    /// Those of [`wait`](Self::wait), and [`CqError::TimedOut`] with the operation in flight.
+    pub fn finish(&self, key: OpKey, until: impl Deadline) -> Result<Done<B>, CqError> {
+        self.wait(key, until)?.ok_or(CqError::TimedOut)
     }
 
-    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'m, B>> {
-        if direction == Direction::Receive
-            && let Some(event) = self.body.unmatched.borrow_mut().pop_front()
-        {
-            return Some(self.unmatched(event));
-        }
-        Some(match self.body.ops.take_parked(direction)? {
-            ParkedCompletion::Done(done) => Completion::Op(done),
-            ParkedCompletion::Value(fetched) => Completion::Value(fetched),
-        })
+    /// [`wait_value`](Self::wait_value) with an error if the deadline passes.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish).
+    #[inline]
+    pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
+        self.wait_value(key, until)?.ok_or(CqError::TimedOut)
     }
 
-    pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
-        match event {
-            UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
-            UnmatchedEvent::Peek { peek, .. } => Completion::Peek(peek),
-            UnmatchedEvent::Remote(event) => Completion::Remote(event),
-            UnmatchedEvent::Unclaimed(error) => Completion::Unclaimed(error),
-        }
+    /// [`wait_peek`](Self::wait_peek) with an error if the deadline passes.
+    ///
+    /// # Errors
+    /// Those of [`finish`](Self::finish).
+    #[doc(alias = "FI_PEEK")]
+    pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
+        self.wait_peek(key, until)?.ok_or(CqError::TimedOut)
     }
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    pub(super) fn progress(&self) -> Result<bool, CqError> {
-        self.post_used_up_again();
-        let mut busy = false;
-        for queue in core::iter::once(&self.tx).chain(&self.rx) {
-            busy |= self.keep_next(queue)?;
-        }
-        if !busy {
-            self.ops.drained();
-        }
-        Ok(busy)
-    }
-
     /// A single inlined path, like [`Cq::poll`].
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Advance<R>, CqError> {
@@ -377,151 +349,5 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         };
         self.keep(&event)?;
         Ok(true)
-    }
-
-    /// Returns `false` if the queue is empty.
-    ///
-    /// # Errors
-    /// [`CqError::PeerEvents`] without room for a peer event.
-    pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
-        if self.unmatched.borrow().is_full() {
-            return Err(CqError::PeerEvents);
-        }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
-        let event = match unsafe { T::cq_poll(queue) } {
-            Ok(event) => event.map(|event| *event.borrow()),
-            Err(errno) => self.failed(queue, errno)?,
-        };
-        let Some(event) = &event else { return Ok(false) };
-        self.keep(event)?;
-        Ok(true)
-    }
-
-    /// Requires room for the event.
-    #[inline(never)]
-    pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
-        of_an_operation(event)?;
-        let kept = self.unmatched_by_flags(event).or_else(|| {
-            // SAFETY: the transport has just reported the event, and a queue has one table.
-            match unsafe { self.ops.park(event) } {
-                Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
-                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek { peek, given_up: false }),
-                Some(Resolution::Unwanted(error)) => Some(UnmatchedEvent::Unclaimed(error)),
-                Some(Resolution::Foreign) if event.is_error() => Some(UnmatchedEvent::Unclaimed(OpError::of(event))),
-                _ => None,
-            }
-        });
-        if let Some(kept) = kept {
-            let pushed = self.unmatched.borrow_mut().push_back(kept);
-            debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
-            // A driver that does not learn of the event from this call checks for it.
-            self.ops.note_news();
-        }
-        self.ops.set_kept(true);
-        Ok(())
-    }
-
-    /// Keeps the events that closed endpoints left in the provider queues.
-    pub(crate) fn collect(&self) {
-        for queue in core::iter::once(&self.tx).chain(&self.rx) {
-            for _ in 0..self.ops.capacity() + PEER_EVENTS {
-                if !matches!(self.keep_next(queue), Ok(true)) {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// Returns `true` if the next poll has work that the provider queue does not signal.
-    pub(super) fn keeps_something(&self) -> bool {
-        !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
-    }
-}
-
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Posts a buffer. Retries after [`PostError::Full`] and [`PostError::Again`], and drives progress
-    /// between attempts. Completions that arrive meanwhile are kept for [`poll`](Self::poll) and
-    /// [`wait`](Self::wait), and hold slots. Returns [`PostError::Kept`] at once, because only taking
-    /// completions frees a slot then.
-    ///
-    /// ```
-    /// # use loom_core::{Av, Cq, Forever, Source};
-    /// # fixture::domain!(network, domain);
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 4)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
-    /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
-    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The last refusal, with the buffer: a permanent error, or any error once the deadline has
-    /// passed or the queue has failed ([`progress`](Self::progress) reports the cause).
-    #[inline]
-    pub fn post(
-        &self,
-        mut buf: B,
-        mut until: impl Deadline,
-        mut post: impl FnMut(B) -> Result<OpKey, Rejected<B>>,
-    ) -> Result<OpKey, Rejected<B>> {
-        loop {
-            match post(buf) {
-                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.value,
-                posted => return posted,
-            }
-        }
-    }
-
-    /// [`post`](Self::post) for operations without a buffer: injected messages and writes, and
-    /// peeks.
-    ///
-    /// # Errors
-    /// Those of [`post`](Self::post).
-    #[inline]
-    pub fn retry<V>(
-        &self,
-        mut until: impl Deadline,
-        mut post: impl FnMut() -> Result<V, PostError>,
-    ) -> Result<V, PostError> {
-        loop {
-            match post() {
-                Err(error) if self.goes_on(error, &mut until) => {}
-                posted => return posted,
-            }
-        }
-    }
-
-    /// Drives progress after a transient error. Precedes the deadline, which may count checks.
-    #[cold]
-    fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
-        error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
-    }
-
-    /// [`wait`](Self::wait) with an error if the deadline passes.
-    ///
-    /// # Errors
-    /// Those of [`wait`](Self::wait), and [`CqError::TimedOut`] with the operation in flight.
-    pub fn finish(&self, key: OpKey, until: impl Deadline) -> Result<Done<B>, CqError> {
-        self.wait(key, until)?.ok_or(CqError::TimedOut)
-    }
-
-    /// [`wait_value`](Self::wait_value) with an error if the deadline passes.
-    ///
-    /// # Errors
-    /// Those of [`finish`](Self::finish).
-    #[inline]
-    pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
-        self.wait_value(key, until)?.ok_or(CqError::TimedOut)
-    }
-
-    /// [`wait_peek`](Self::wait_peek) with an error if the deadline passes.
-    ///
-    /// # Errors
-    /// Those of [`finish`](Self::finish).
-    #[doc(alias = "FI_PEEK")]
-    pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
-        self.wait_peek(key, until)?.ok_or(CqError::TimedOut)
     }
 }

@@ -57,6 +57,7 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 #[doc(alias = "fid_fabric")]
 pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
+    /// Scope that closes the objects opened through this handle.
     pub(crate) scope: Option<ScopeRef>,
     /// Makes the type invariant in `'m`: shorter-lived memory cannot be used on a longer-lived
     /// domain.
@@ -72,6 +73,7 @@ pub(crate) struct DomainInner<T: Transport> {
     deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
+    /// Scope that opened the domain.
     home: Option<ScopeRef>,
 }
 
@@ -104,6 +106,7 @@ const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::COMMIT_COMPLETE)
     .union(OpFlags::MATCH_COMPLETE);
 
+/// Flags of sends, reads and writes that do not change the meaning of calls.
 const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
 
 impl<T: Transport + 'static> Domain<'static, T> {

@@ -27,10 +27,12 @@ use crate::util::count::Count;
 use crate::util::log::note;
 use crate::vocabulary::Errno;
 
+/// Header of a kept region, open or closed.
 pub(crate) struct Link {
     next: Option<NonNull<Link>>,
     /// Runs under the lock, and only code of the transport.
     close: unsafe fn(NonNull<Link>) -> Result<(), Errno>,
+    /// Drops the region once, with its memory.
     drop: unsafe fn(NonNull<Link>),
 }
 
@@ -50,7 +52,9 @@ pub(crate) struct DeferredClose(spin::Mutex<State>);
 
 struct State {
     endpoints: Count,
+    /// Open regions, with their memory.
     regions: List,
+    /// Memory of closed regions.
     memory: List,
 }
 
@@ -117,6 +121,7 @@ impl DeferredClose {
     }
 }
 
+/// Guard of the lock, which fixes the number of endpoints.
 pub(crate) struct Standstill<'l>(spin::MutexGuard<'l, State>);
 
 impl Standstill<'_> {

@@ -5,6 +5,7 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+/// Open queues and regions of a scope, youngest first.
 pub(crate) struct ScopeRegistry(spin::Mutex<Option<NonNull<Node>>>);
 
 // SAFETY: nodes are accessed under the lock, and leave the list before their objects are dropped.
@@ -30,12 +31,14 @@ impl ScopeRef {
     }
 }
 
+/// Order of closing at the end of a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
     Queue,
     Region,
 }
 
+/// Node in the list of a scope, used under its lock.
 pub(crate) struct Node {
     scope: Cell<Option<ScopeRef>>,
     older: Cell<Option<NonNull<Node>>>,

@@ -39,6 +39,7 @@ use crate::util::debug::debug_struct;
 /// ```
 pub struct AwaitedArrivals<A: Allocator> {
     arrivals: Arrivals<A>,
+    /// By the numbers of the waiters' places.
     wakers: Array<Cell<Option<Waker>>, A>,
 }
 

@@ -51,6 +51,7 @@ pub struct CounterDriver<'m, T: Transport> {
 struct CounterDriverInner<'m, T: Transport> {
     counter: Counter<'m, T>,
     waiting: WaitList,
+    /// Counts at the last read, or `None` after a new wait.
     last: Cell<Option<(u64, u64)>>,
     idle: Cell<Option<Waker>>,
 }
@@ -151,6 +152,7 @@ pub struct Reached<'m, T: Transport> {
     driver: CounterDriver<'m, T>,
     waiter: Waiter,
     threshold: u64,
+    /// Failed operations at the first poll.
     errors: Option<u64>,
 }
 

@@ -21,12 +21,16 @@ use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::Errno;
 
+/// Goal of a waiting post that takes no slot, but needs the provider.
 pub(super) const FOR_PROVIDER: u64 = 0;
 
+/// Goal of a waiting post that takes a slot.
 pub(super) const FOR_SLOT: u64 = 1;
 
+/// End of the list of operations to take back.
 const NONE: u32 = u32::MAX;
 
+/// Turns between two tries of a post that waits behind others.
 const OTHERS_TURN: u32 = 16;
 
 /// Maximum number of operations that complete at their first poll between two turns. Later ones
@@ -96,17 +100,26 @@ pub struct CqDriver<'m, T: Transport, B: Buffer> {
 pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     unclaimed: Unclaimed,
+    /// By slot.
     entries: BlockSlice<Entry>,
+    /// Number of kept completions and other events at the last notification.
     told_of: Cell<u32>,
     failed: Cell<Option<CqError>>,
+    /// Number of turns that found events untaken.
     untaken: Cell<u32>,
     receives_first: Cell<bool>,
     turns: Cell<u32>,
+    /// Number of operations that completed at their first poll since the last turn.
     at_once: Cell<u32>,
+    /// First and last of the operations to take back, oldest first.
     given_up: Cell<(u32, u32)>,
+    /// Number of futures of multi-receives that wait for pieces.
     pub(super) draining: Cell<u32>,
+    /// Posts after transient errors.
     pub(super) room: WaitList,
+    /// Waiters for events of no operation.
     pub(super) events: WaitList,
+    /// Waiters for operations to take back.
     pub(super) claimants: WaitList,
 }
 

@@ -8,15 +8,20 @@ use crate::engine::op_table::OpKey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
+    /// The operation has no future.
     None,
+    /// A future waits for this operation.
     Awaited(OpKey),
+    /// The operation's future was dropped.
     GivenUp(OpKey),
+    /// The operation completed after its future was dropped, and can be taken back.
     Unclaimed(OpKey),
 }
 
 pub(super) struct Entry {
     interest: Cell<Interest>,
     waker: Cell<Option<Waker>>,
+    /// Next in the list of operations to take back.
     pub(super) after: Cell<u32>,
 }
 

@@ -52,7 +52,9 @@ pub struct EqDriver<'m, T: Connected> {
 }
 
 struct Kept<'m, T: Connected> {
+    /// Moment at which the driver read it.
     seen: Moment,
+    /// Object of the event, if futures may wait for it.
     about: Option<Fid>,
     event: EqEvent<'m, T>,
 }
@@ -63,7 +65,9 @@ struct EqDriverInner<'m, T: Connected> {
     events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
     len: Cell<usize>,
     failed: Cell<Option<CqError>>,
+    /// Waiters for events about an object. Goals are its address.
     about: WaitList,
+    /// Waiters for all other events.
     others: WaitList,
     idle: Cell<Option<Waker>>,
 }

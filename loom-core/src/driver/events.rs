@@ -14,6 +14,7 @@ use crate::engine::op_table::Done;
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 
+/// Place among the waiters for the next item.
 struct Place<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
     waiter: Waiter,

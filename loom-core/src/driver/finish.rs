@@ -14,6 +14,7 @@ use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::Errno;
 
+/// Data to post a request later. Its buffer is in the outcome.
 struct Waiting<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
     wait: Wait,

@@ -18,6 +18,7 @@ use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 
+/// Place among the waiters for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
 struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
     driver: CqDriver<'m, T, B>,
     /// Created at the first refusal, because futures move until they are polled.

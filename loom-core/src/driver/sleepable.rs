@@ -79,6 +79,7 @@ pub unsafe trait Sleepable: Drive {
     }
 }
 
+/// Time between two polls of a queue that cannot be slept on.
 const NAP: Duration = Duration::from_millis(1);
 
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {

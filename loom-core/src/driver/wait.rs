@@ -13,7 +13,9 @@ use crate::transport::Transport;
 enum Progress {
     New,
     Waiting,
+    /// Waiting for the pieces of a multi-receive.
     Draining,
+    /// Result returned, or wait released.
     Over,
 }
 

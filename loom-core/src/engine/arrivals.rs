@@ -113,13 +113,16 @@ struct Value {
     /// `u64::MAX` while the value is due, otherwise at most the lowest threshold.
     next: Cell<u64>,
     first: Cell<u32>,
+    /// Next due value, if any.
     due: Cell<u32>,
 }
 
 struct Waiter {
     threshold: Cell<u64>,
+    /// Its value, or `NONE` if the slot is free.
     value: Cell<u32>,
     generation: Cell<u32>,
+    /// Next waiter of the value, or next free slot.
     next: Cell<u32>,
     before: Cell<u32>,
 }
@@ -147,6 +150,7 @@ pub struct Arrivals<A: Allocator> {
     values: Array<Value, A>,
     waiters: Array<Waiter, A>,
     free: Cell<u32>,
+    /// Due values: the oldest and the newest.
     due: Cell<(u32, u32)>,
 }
 

@@ -138,6 +138,8 @@ impl PeerSlot {
     }
 }
 
+/// Last generation of a slot, which then stays free. One more peer would make the first handles
+/// valid again.
 const LAST: u32 = u32::MAX - 1;
 
 /// Peers of a [`PeerTable`], for threads that read it while it changes.

@@ -81,6 +81,7 @@ pub enum EqEvent<'m, T: Connected> {
 pub struct EndpointId {
     /// Identifier of the endpoint in events while it is open.
     pub fid: Fid,
+    /// In the event queue's time.
     pub(crate) opened: Moment,
 }
 

@@ -36,6 +36,7 @@ use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 /// Maximum number of passive endpoints of an event queue.
 pub const LISTENERS: usize = 8;
 
+/// Maximum number of events that a closing queue discards.
 const UNREAD: u32 = 1 << 16;
 
 /// An event queue.
@@ -70,7 +71,9 @@ pub(crate) struct EqInner<T: Connected> {
     raw: T::Eq,
     domain: Handle<'static, DomainInner<T>>,
     attr: EqAttr,
+    /// Unique in the program.
     identity: u64,
+    /// Number of endpoints bound so far.
     bound: Cell<u64>,
     /// Closed with the queue, not earlier: `tcp` continues to use a passive endpoint for peers that
     /// have not sent their request yet.

@@ -108,6 +108,7 @@ pub struct ConnectionRequest<'m, T: Connected> {
     eq: Eq<'m, T>,
     listener: (usize, Fid),
     info: Info<T>,
+    /// `None` once an endpoint has taken the request.
     request: Option<T::Request>,
     data: CmData,
 }

@@ -33,6 +33,7 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
+/// Bytes that a provider requires in front of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefixes {
     pub(crate) tx: usize,

@@ -24,15 +24,18 @@ pub(crate) struct Region<T: Transport, M> {
     // First field: a pointer to the link is a pointer to the region.
     link: Link,
     pub(super) node: Node,
+    /// Initialised once the region is open.
     raw: UnsafeCell<MaybeUninit<T::Mr>>,
     state: Cell<State>,
     pub(super) domain: Handle<'static, DomainInner<T>>,
     /// [`Mr::window`] shortens the lifetime to a borrow of the region.
     pub(super) window: Window<'static>,
+    /// First byte and length, also of memory without a window.
     pub(super) range: (u64, u64),
     pub(super) access: Access,
     /// `true` if peers do not use the memory after closing returns.
     pub(super) fenced: bool,
+    /// Bond of the counter, kept while peers may reach the memory.
     counter: Cell<Option<Bond>>,
     /// Not referenced while the region is open: peers write to it, and it may lie in this block.
     memory: UnsafeCell<ManuallyDrop<M>>,
@@ -40,10 +43,12 @@ pub(crate) struct Region<T: Transport, M> {
 
 #[derive(Clone, Copy)]
 enum State {
+    /// Closed, or not open yet.
     Closed,
     Open,
     /// The provider failed to close it, so peers may still reach the memory.
     Failed(Errno),
+    /// The memory was taken.
     Over,
 }
 
@@ -213,9 +218,12 @@ impl<T: Transport, M> Object for Region<T, M> {
     }
 }
 
+/// State of a region after its handle is dropped.
 pub(super) enum Fate {
+    /// Closed: peers cannot reach the memory.
     Over,
     Failed(Errno),
+    /// Kept on a list of the domain.
     Kept,
 }
 

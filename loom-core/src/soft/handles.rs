@@ -108,8 +108,11 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) port: NonNull<EndpointState>,
+    /// `true` if the domain requires modes or the plan injects faults.
     pub(super) extra_checks: bool,
+    /// `true` if operations posted with flags report success only if the flags request it.
     pub(super) selective: bool,
+    /// Not `Sync`, unlike its port, in which peers reach the inbox.
     pub(super) one_thread: PhantomData<Cell<()>>,
 }
 

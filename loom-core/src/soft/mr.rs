@@ -16,9 +16,12 @@ use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
 use crate::util::sync::Ordering;
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey};
 
+/// Counters for an operation on a range of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Counts {
+    /// Kind of the endpoint's counters that count the completed operation.
     endpoint: Option<Counted>,
+    /// `true` if the counter of the region counts it.
     region: bool,
 }
 
@@ -48,6 +51,7 @@ impl Counts {
     }
 }
 
+/// Range of a region, which stays open until this is dropped.
 pub(super) struct OpenRange<'n> {
     net: &'n Net,
     region: Guard<'n>,

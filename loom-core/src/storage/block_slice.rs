@@ -12,6 +12,7 @@ use super::handle::{Plan, Unfilled};
 use crate::error::OpenError;
 use crate::storage::array;
 
+/// Values in the block of the object that has this field, which drops them.
 pub(crate) struct BlockSlice<V> {
     values: NonNull<[V]>,
 }

@@ -34,12 +34,16 @@ use crate::error::OpenError;
 use crate::storage::{Block, extend};
 use crate::util::count::SharedCount;
 
+/// Begin of each block.
 pub(crate) struct Head {
     handles: SharedCount,
+    /// Number of the handles that are [`Bond`]s.
     bonds: SharedCount,
+    /// Offset of the block's owner, in bytes.
     block_at: u32,
     left: AtomicBool,
     one_thread: bool,
+    /// Ends the object behind this head, by rule 2.
     end: unsafe fn(NonNull<Head>),
 }
 
@@ -81,6 +85,7 @@ impl<V: ?Sized> HandleBlock<V> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
+    /// The block can be freed.
     Free,
     /// The block is kept (rule 4).
     Kept,
@@ -119,6 +124,7 @@ pub(crate) trait Object: Placed {
     }
 }
 
+/// A counted reference to an object, in memory that lives for `'m`.
 pub(crate) struct Handle<'m, V: Object + ?Sized> {
     place: NonNull<HandleBlock<V>>,
     memory: PhantomData<&'m ()>,
@@ -255,6 +261,7 @@ unsafe fn release(head: NonNull<Head>, one_thread: bool) {
     }
 }
 
+/// Handle without the type of its object.
 pub(crate) struct Erased(NonNull<Head>);
 
 impl Drop for Erased {
@@ -362,6 +369,7 @@ impl Plan {
     }
 }
 
+/// A block without its object.
 pub(crate) struct Unfilled<A: Allocator> {
     block: Block<A>,
     block_at: u32,

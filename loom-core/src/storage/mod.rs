@@ -70,6 +70,7 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// ```
 pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
+    /// Number of values made so far.
     len: usize,
     /// Freed after the values are dropped.
     _block: Block<A>,

@@ -15,6 +15,7 @@ fn admits_one_more(count: u32) {
     }
 }
 
+/// A count that is kept by one thread, or under a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(u32);
 
@@ -37,6 +38,7 @@ impl Count {
     }
 }
 
+/// A count that threads share.
 pub(crate) struct SharedCount(AtomicU32);
 
 impl SharedCount {

@@ -20,6 +20,7 @@ pub(crate) struct Closable {
 #[derive(Clone, Copy, Debug)]
 struct Hindrances {
     receives: bool,
+    /// Those of [`InFlight::transmits`].
     transmits: bool,
     /// Maximum length of reads in bytes.
     reads_above: usize,
@@ -30,8 +31,11 @@ struct Hindrances {
 #[derive(Clone, Copy, Debug)]
 enum Among {
     None,
+    /// Insertions into its address vector.
     Vector(AvLock),
+    /// Endpoints that have communicated with it.
     Neighbours(Group),
+    /// Contexts of its scalable endpoint.
     Contexts(ScalableContext),
 }
 

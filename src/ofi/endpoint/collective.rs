@@ -75,6 +75,7 @@ enum State {
 pub(crate) struct Groups<L> {
     domain: Handle<sys::fid_domain, L>,
     av: Handle<sys::fid_av, L>,
+    /// Reports only joins.
     eq: Eq<L>,
     longest: usize,
     joined: RefCell<Vec<Joined<L>, GROUPS>>,

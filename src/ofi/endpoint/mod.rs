@@ -48,14 +48,18 @@ pub struct Endpoint<L> {
     fid: Handle<sys::fid_ep, L>,
     addr_format: AddressFormat,
     closable: Closable,
+    /// `true` if its connection can be shut down before it is closed.
     shuts_down: bool,
     groups: Groups<L>,
+    /// `true` if sends, reads and writes report their success only if flags or the default request
+    /// it.
     selective: bool,
     overruns: bool,
     /// Closed after the endpoint.
     writes: Option<Counter<L>>,
     /// Closed after the endpoint.
     collectives: Option<collective::Groups<L>>,
+    /// Queues and counters that its close leaves unsafe to sleep on.
     deserts: Deserts,
 }
 

@@ -41,6 +41,7 @@ pub fn params() -> Result<Params, Errno> {
 
 /// Environment variables, see [`params`].
 pub struct Params {
+    /// Array of `count`, allocated by libfabric and owned.
     raw: Option<NonNull<sys::fi_param>>,
     count: usize,
 }

@@ -35,6 +35,7 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
+    /// Lies in the memory that `open` was given. Only the polling thread uses it.
     batch: NonNull<Batch>,
     /// At most the queue's depth, twice which is the horizon of rule 4 of the op table.
     room: usize,

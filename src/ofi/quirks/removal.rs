@@ -32,9 +32,11 @@ const RESERVED: FabricAddr = FabricAddr(0);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removal {
     at_any_time: bool,
+    /// Maximum number of addresses of a vector at a time.
     most: usize,
     /// No host has it: 240.0.0.0/4 and 100::/64 are reserved and discarded.
     reserved: Option<SocketAddr>,
+    /// Maximum number of addresses in the lifetime of a vector.
     limit: Option<usize>,
 }
 

@@ -45,13 +45,16 @@ const ENDPOINTS: usize = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     number: u16,
+    /// `true` if endpoints do not drive each other.
     left_in_peace: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Active,
+    /// Closed by the user, with a polled queue.
     Retired,
+    /// Closed by the user, with a queue that is not polled at the moment.
     Left,
 }
 
@@ -66,6 +69,7 @@ struct Neighbour {
 unsafe impl Send for Neighbour {}
 
 struct Neighbours {
+    /// Parent of each group, by number: a group that it was united with, or itself.
     parents: Vec<u16, 1024>,
     endpoints: Vec<Neighbour, ENDPOINTS>,
     /// Inserted addresses, where endpoints may open later. When it is full, all endpoints are
@@ -74,6 +78,7 @@ struct Neighbours {
     /// Name hashes of closed endpoints that `is_given` does not recognise. When it is full, such
     /// endpoints stay open.
     gone: Vec<u64, 256>,
+    /// Group of all domains of untested providers.
     untested: Option<Group>,
     /// Such an address has an unknown spelling, so that it may be any endpoint's.
     untested_met: bool,

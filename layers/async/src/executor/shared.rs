@@ -25,6 +25,7 @@ pub(super) struct Shared {
     pub(super) ready: Ready,
     users: Users,
     nodes: u32,
+    /// Offset of the block's [`Owner`] in bytes.
     owner_at: usize,
     free: unsafe fn(NonNull<Shared>),
 }

@@ -31,6 +31,7 @@ use super::{Full, TaskId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// In the free list.
     Free,
     Waiting,
     Running,
@@ -59,7 +60,9 @@ struct State {
     tasks: Cell<u32>,
     capacity: u32,
     closed: Cell<bool>,
+    /// First task left in this round.
     taken: Cell<u32>,
+    /// The main future was woken.
     main_woken: Cell<bool>,
 }
 

@@ -31,6 +31,7 @@ pub(super) struct Place {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     child: Cell<Link>,
+    /// Next sibling.
     after: Cell<Link>,
     /// Previous sibling, or the parent of the first child.
     before: Cell<Link>,
@@ -39,6 +40,7 @@ pub(super) struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
+    /// Never added, or removed early.
     Out,
     Waiting,
     Due,

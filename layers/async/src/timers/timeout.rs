@@ -34,6 +34,7 @@ use crate::clock::Clock;
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
     sleep: Sleep<'t, C>,
+    /// `None` after completion or the deadline.
     future: Option<F>,
 }
 

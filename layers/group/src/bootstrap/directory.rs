@@ -42,6 +42,7 @@ pub struct Directory {
     rank: u32,
     size: u32,
     limit: u32,
+    /// Number of the last round. Round 0 is the introduction.
     number: u32,
     ended: bool,
     buffer: Vec<u8>,

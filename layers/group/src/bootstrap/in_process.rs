@@ -291,6 +291,7 @@ struct Gift<B> {
 
 struct Given<B> {
     round: Round,
+    /// Used bytes of the memory.
     len: usize,
     memory: B,
 }

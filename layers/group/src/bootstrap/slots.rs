@@ -20,6 +20,7 @@ const PREFIX: usize = 4;
 pub struct Slots<'m> {
     memory: &'m mut [u8],
     count: u32,
+    /// Length of a slot with its prefix.
     stride: usize,
 }
 

@@ -29,11 +29,13 @@ pub(super) struct Slot<B> {
 #[derive(Debug)]
 pub(super) struct Room<B, A: Allocator> {
     pub(super) slots: Array<Slot<B>, A>,
+    /// Aligned for every element.
     pub(super) scratch: Array<u128, A>,
 }
 
 /// Collectives do not wait for packets of another lane.
 pub(super) struct Lane<B, A: Allocator> {
+    /// Number of the collective in flight.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
     /// The end of the team wakes the task.

@@ -66,7 +66,9 @@ pub(super) struct Provider<'g, 'm, T: Transport, B: Packet> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) op: CollectiveOp,
+    /// Rank of the root, or 0.
     pub(super) root: u32,
+    /// Elements that one member sends to or receives from one other.
     pub(super) count: usize,
 }
 
@@ -86,15 +88,18 @@ impl Wanted {
 
 #[derive(Debug)]
 pub(super) struct Call<B> {
+    /// Position in the order of the team's calls.
     number: u64,
     collective: Collective,
     root: usize,
+    /// Start of the results in the packet.
     results: usize,
     stage: Stage<B>,
 }
 
 #[derive(Debug)]
 enum Stage<B> {
+    /// Not posted yet.
     Waits(B),
     Flies(OpKey),
 }

@@ -40,13 +40,16 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     combine: C,
     /// Preceding barrier, or the collective.
     plan: Plan<'b>,
+    /// Collective after the barrier.
     then: Option<Plan<'b>>,
+    /// Number of `plan`.
     number: u8,
     round: u32,
     /// `None` after completion, when the lane may belong to another collective.
     cursors: Option<[Cursor; 2]>,
     /// Takes over operations that are given up, after the first await.
     driver: Option<CqDriver<'m, T, B>>,
+    /// The provider runs the collective, with the call of the lane.
     provided: bool,
 }
 
@@ -72,8 +75,10 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
+    /// The memory was taken.
     Over,
     Waits,
+    /// A message was refused with a transient error.
     Refused,
 }
 

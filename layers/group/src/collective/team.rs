@@ -74,9 +74,11 @@ impl TeamAttr {
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
+    /// Number and original member, by rank.
     peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
+    /// Bytes of a packet.
     pub(super) packet: usize,
     next: Cell<u8>,
     over: Cell<bool>,

@@ -4,6 +4,8 @@ use super::NIL;
 
 pub(super) const SLOTS: usize = 12;
 
+/// Places with eight bits of each hash, and the root of a tree for those without room: one cache
+/// line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
@@ -14,6 +16,7 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
+/// Tag of a free slot. No hash has it.
 const FREE: u8 = 0;
 
 #[inline]

@@ -8,6 +8,7 @@ const LEVELS: usize = 6;
 #[derive(Debug)]
 pub(super) struct Free<'s> {
     words: &'s mut [u64],
+    /// Begin of each level, then the end of the last one.
     levels: [usize; LEVELS + 1],
     count: usize,
 }

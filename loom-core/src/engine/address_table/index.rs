@@ -16,6 +16,7 @@ pub(super) type Links = [u32; 2];
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Record {
+    /// Address of an IPv4 socket, or other contents if the port is 0.
     value: u32,
     port: u16,
 }
@@ -24,12 +25,17 @@ const _: () = assert!(size_of::<Record>() == 6);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
+    /// No address: the slot is free, or belongs to a member of a range.
     Nothing,
+    /// Peer with an address that only the provider has.
     Unnamed,
+    /// IPv4 socket with a port other than 0.
     V4 { ip: u32, port: u16 },
+    /// Address that begins in a cell of the store.
     Stored(u32),
 }
 
+/// Special values in place of a cell index, which is below `CELLS_LIMIT`.
 const NOTHING: u32 = NIL;
 const UNNAMED: u32 = NIL - 1;
 pub(super) const CELLS_LIMIT: usize = UNNAMED as usize;

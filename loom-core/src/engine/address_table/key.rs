@@ -55,6 +55,7 @@ pub(super) enum Key<'a> {
     Raw { format: AddressFormat, bytes: &'a [u8] },
 }
 
+/// Kind of a key, in the top bits of its first word.
 const V4: u64 = 1 << 56;
 const V6: u64 = 2 << 56;
 const RAW: u64 = 3 << 56;

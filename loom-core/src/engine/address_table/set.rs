@@ -54,6 +54,7 @@ pub struct AddressSet<A: Allocator> {
     members: NonNull<Peer>,
     capacity: u32,
     len: u32,
+    /// Ranks by slot, or `NIL`.
     ranks: NonNull<u32>,
     places: usize,
     block: Block<A>,
@@ -268,6 +269,7 @@ impl<A: Allocator> AddressSet<A> {
 enum Meets {
     NoMember,
     Earlier(Peer),
+    /// The peer itself, or a later peer of its slot, or a peer of another vector.
     Itself,
 }
 

@@ -122,12 +122,15 @@ impl SymmetricRange {
     }
 }
 
+/// Consecutive members of a range in consecutive slots: one record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     range: SymmetricRange,
     from: u64,
+    /// Number of members that got slots.
     count: u32,
     place: u32,
+    /// Number of members still present.
     live: u32,
 }
 
@@ -171,6 +174,7 @@ impl Segment {
     }
 }
 
+/// Segments of a table: few enough to check all of them.
 #[derive(Debug)]
 pub(super) struct Segments<'s> {
     all: &'s mut [Segment],

@@ -30,6 +30,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 pub struct Transfer {
     flags: CompletionFlags,
     len: usize,
+    /// The flags determine which of these fields are valid.
     tag: Tag,
     data: ImmediateData,
     source: FabricAddr,

@@ -12,6 +12,7 @@ use crate::error::PostError;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{ImmediateData, Tag};
 
+/// Memory of one value: as long as the longest element.
 type Place = [u64; 2];
 
 fn placed<E: Element>(value: E) -> Place {
@@ -61,6 +62,7 @@ pub struct LentValues {
 #[must_use = "it says whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {
     key: OpKey,
+    /// Holds the value in fields that an atomic's event does not use.
     event: Event,
     size: usize,
 }

@@ -11,10 +11,12 @@ use super::{OpKey, OpTable, Slot};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
+/// Message in the buffer of a multi-receive: a piece that is out. Not `Copy`, so it returns once.
 #[derive(Debug)]
 #[must_use = "the buffer waits for it to come back"]
 pub(crate) struct Message {
     key: OpKey,
+    /// A success only if its `len` bytes lie within the lent memory.
     event: Event,
 }
 

@@ -223,6 +223,7 @@ impl<B> OpTable<B> {
     }
 }
 
+/// Restores the claim and drops the buffer if `lend` unwinds.
 struct HeldClaim<'t, B> {
     table: &'t OpTable<B>,
     slot: &'t Slot<B>,

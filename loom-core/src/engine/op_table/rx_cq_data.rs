@@ -223,6 +223,7 @@ impl<B> OpTable<B> {
     }
 }
 
+/// Ends a receive if `lend` of its buffer unwinds.
 struct LendingAgain<'a, B> {
     table: &'a OpTable<B>,
     index: u32,

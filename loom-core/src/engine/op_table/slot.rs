@@ -110,6 +110,7 @@ impl Phase {
     }
 }
 
+/// Scratch space of the provider while posted, then the event.
 #[derive(Clone, Copy)]
 union Scratch {
     space: [u64; 8],

@@ -11,8 +11,10 @@ use core::cell::Cell;
 use super::table::Table;
 use crate::util::random::Random;
 
+/// Sentinel for a missing node. Node numbers are smaller.
 pub(crate) const NONE: u32 = u32::MAX >> 1;
 
+/// Flag of a number that refers to a node's fork, not to the node as a leaf.
 const FORK: u32 = 1 << 31;
 
 const fn is_fork(at: u32) -> bool {
@@ -23,6 +25,7 @@ const fn is_fork(at: u32) -> bool {
 pub(crate) struct Key {
     pub(crate) tag: u64,
     pub(crate) source: u64,
+    /// Number of the pattern or view.
     pub(crate) pattern: u64,
 }
 
@@ -46,14 +49,19 @@ impl Key {
 
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Next node of the same key. The last one links to the first.
     next: Cell<u32>,
     prev: Cell<u32>,
+    /// Children of the fork: keys with the bit clear, and set.
     children: [Cell<u32>; 2],
+    /// Bit that the fork tests, or one of the two constants below.
     bit: Cell<u32>,
     bucket: Cell<u32>,
 }
 
+/// Value of `bit` of a leaf with an unused fork.
 const NO_FORK: u32 = u32::MAX;
+/// Value of `bit` of a node that is not a leaf.
 const FOLLOWER: u32 = u32::MAX - 1;
 
 impl Link {
@@ -74,6 +82,7 @@ pub(crate) trait Nodes {
     fn key(&self, node: u32) -> Key;
 }
 
+/// List of nodes in order of arrival, without keys. Its operations take constant time.
 #[derive(Debug)]
 pub(crate) struct List {
     first: Cell<u32>,
@@ -138,6 +147,7 @@ fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     next
 }
 
+/// Buckets of one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Line([Cell<u32>; Line::BUCKETS as usize]);
@@ -154,6 +164,7 @@ impl Line {
 pub(crate) struct Index {
     lines: Table<Line>,
     shift: u32,
+    /// Odd, and unpredictable without the seed.
     multipliers: [u64; 4],
 }
 

@@ -21,12 +21,14 @@ pub(crate) struct Posted {
     source: Cell<u64>,
     age: Cell<u64>,
     link: Link,
+    /// Pattern in the index, or one of the constants below.
     pattern: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache line");
 
 const EVERYTHING: u32 = u32::MAX;
+/// Pattern of the receive in the first slot of the walk. Those of later slots follow.
 const WALKED: u32 = EVERYTHING - Walk::SLOTS;
 
 impl Posted {
@@ -48,6 +50,7 @@ pub(crate) struct Pattern {
     ignore: Cell<u64>,
     directed: Cell<bool>,
     receives: Cell<u32>,
+    /// Next pattern that may have receives, or next free pattern.
     next: Cell<u32>,
 }
 
@@ -92,10 +95,13 @@ impl Nodes for Table<Posted> {
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
     everything: List,
+    /// All others while the index is empty.
     walk: Walk,
     index: Index,
+    /// Number of receives in the index: all others, or 0.
     indexed: Cell<u32>,
     patterns: Table<Pattern>,
+    /// Patterns that have, or had, receives.
     first_pattern: Cell<u32>,
     free_pattern: Cell<u32>,
     posted_ever: Cell<u64>,

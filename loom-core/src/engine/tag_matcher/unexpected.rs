@@ -12,6 +12,7 @@ use super::table::Table;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag};
 
+/// Maximum number of walked messages. An index of messages costs more than one of receives.
 const FEW: u32 = 8;
 
 #[derive(Debug)]
@@ -31,6 +32,7 @@ impl Waiting {
 pub(crate) struct View {
     ignore: u64,
     directed: bool,
+    /// Number of lookups before the last one through this view.
     last_used: u64,
 }
 
@@ -66,16 +68,20 @@ impl Nodes for Table<Waiting> {
     }
 }
 
+/// Waiting messages, each in a slot that the user chooses, in memory that the user keeps.
 #[derive(Debug)]
 pub(crate) struct UnexpectedMessages {
     places: Table<Waiting>,
+    /// One for each slot and view.
     links: Table<Link>,
     views: Table<Cell<View>>,
     views_shift: u32,
     index: Index,
     all: List,
     waiting: Cell<u32>,
+    /// `true` if the messages are also in the index.
     indexed: Cell<bool>,
+    /// Number of views, and of permanent ones.
     live: Cell<u32>,
     lasting: u32,
     looks: Cell<u64>,

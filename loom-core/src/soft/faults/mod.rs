@@ -17,19 +17,24 @@ use crate::transport::Event;
 use crate::util::random::Random;
 use crate::vocabulary::{Errno, FabricAddr};
 
+/// State of a port for the plan of its endpoint.
 #[derive(Debug)]
 pub(super) struct Faults {
     pub(super) rules: Cell<Rules>,
     random: Cell<Random>,
+    /// Remaining number up to the strike, or zero for never.
     pub(super) refuse: Cell<u32>,
     fail: Cell<u32>,
     pub(super) lose: Cell<u32>,
     overrun: Cell<u32>,
     pub(super) kill: Cell<u32>,
     pub(super) dead: Cell<bool>,
+    /// Number of delayed writes and reads, and number of polls for them.
     pub(super) late: Cell<u32>,
     pub(super) looks: Cell<u32>,
+    /// Messages in flight to this port, as a linked list, oldest first.
     pub(super) held: Cell<u32>,
+    /// Faults of all endpoints that had this place.
     pub(super) tally: Tally,
 }
 
@@ -198,6 +203,7 @@ impl Injected {
     }
 }
 
+/// Counts of one place for endpoints. One thread at a time writes them, and any thread reads them.
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 

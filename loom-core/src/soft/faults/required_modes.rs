@@ -4,6 +4,7 @@ use bitflags::bitflags;
 
 use crate::vocabulary::{Mode, MrMode};
 
+/// Size of the prefix, in bytes: the global route header of datagrams over InfiniBand.
 const PREFIX: usize = 40;
 
 bitflags! {

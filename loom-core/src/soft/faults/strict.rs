@@ -17,8 +17,10 @@ const ORDERS: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RMA_RAW)
     .union(MsgOrder::RMA_WAW);
 
+/// Maximum length, in bytes, of injected data, as over `tcp;ofi_rxm`.
 const INJECT_SIZE: usize = 64;
 
+/// Quirks that some tested provider has.
 pub(crate) const QUIRKS: ProviderQuirks = ProviderQuirks {
     // Only `tcp` of libfabric 2 stays within the buffer.
     multi_recv: false,
@@ -55,6 +57,7 @@ pub(crate) fn hide_length(event: &mut Event) {
     event.flags.remove(CompletionFlags::RMA);
 }
 
+/// Attributes that an info of a strict network grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strict {
     caps: Caps,
@@ -94,8 +97,11 @@ impl Strict {
     }
 }
 
+/// Contact of an endpoint with a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contact {
+    /// Generations of this endpoint and of the peer, in their places.
     pub(crate) generations: (u32, u32),
+    /// Poll counts of both when the first post was refused. `None` if both have polled since.
     pub(crate) looks: Option<(u32, u32)>,
 }

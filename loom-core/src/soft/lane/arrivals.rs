@@ -13,6 +13,7 @@ const MOST: usize = 8;
 pub(crate) struct Arrivals {
     lanes: [Arriving; MOST],
     count: Cell<usize>,
+    /// `true` if the inbox comes first next time.
     inbox_first: Cell<bool>,
 }
 
@@ -20,6 +21,7 @@ pub(crate) struct Arrivals {
 pub(crate) struct Arriving {
     lane: Cell<Option<NonNull<Lane>>>,
     pub(crate) from: Cell<u64>,
+    /// Number of the sender's next message, by lane or inbox.
     pub(crate) next: Cell<u64>,
 }
 

@@ -115,26 +115,34 @@ impl Slot {
 pub(super) enum LaneState {
     Idle,
     Asked,
+    /// Withdrawn by the sender.
     Withdrawn,
     Open,
+    /// The receiver may sleep.
     OpenWatched,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaneUse {
+    /// Available for a request when idle.
     None,
     Asked,
+    /// Messages to the peer are numbered.
     Numbered,
+    /// Ended by the sender.
     Done,
 }
 
 #[derive(Debug)]
 #[repr(align(128))]
 struct Sent {
+    /// Fabric address of the receiver.
     to: Cell<u64>,
     /// Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
+    /// Value of the receiver's `done` at the last load.
     done: Cell<u64>,
+    /// Value of `next` at the last review.
     next_then: Cell<u64>,
     used: Cell<LaneUse>,
 }
@@ -142,12 +150,15 @@ struct Sent {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Lane {
+    /// Read with each message, seldom written.
     state: AtomicU32,
     mask: u32,
     index: u32,
     slots: NonNull<Slot>,
+    /// First of the lane's cells.
     cells: NonNull<u8>,
     sent: Sent,
+    /// The receiver is done with messages below this number.
     done: DoneWord,
 }
 
@@ -163,6 +174,7 @@ pub(super) const fn cells_of_lane(slots: u32) -> u32 {
     slots + 2
 }
 
+/// Distance between cells, in bytes.
 pub(super) const LANE_CELL: usize = (size_of::<MessageCell>() + SLOT_BYTES).next_multiple_of(align_of::<MessageCell>());
 
 impl Lane {
@@ -349,7 +361,9 @@ impl Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
+    /// All slots hold unread messages.
     Full,
+    /// The slot's last message waits in its cell.
     Kept,
 }
 

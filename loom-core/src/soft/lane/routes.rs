@@ -20,9 +20,12 @@ pub(crate) struct Routes {
     lanes: Table<Lane>,
     /// Not with required modes or a fault plan.
     pub(crate) granted: Cell<bool>,
+    /// Receiver of the last message, and its lane.
     last: Cell<u64>,
     lane: Cell<Option<NonNull<Lane>>>,
+    /// Short messages until the next check.
     outside: Cell<u32>,
+    /// Peer of the last check without a free lane.
     pub(crate) candidate: Cell<u64>,
 }
 

@@ -14,6 +14,7 @@ use crate::vocabulary::{CompletionFlags, Counted, Errno, WaitObj};
 /// Raw counter. Peers' threads count their own operations.
 #[derive(Debug)]
 pub struct SoftCounter {
+    /// Successes counted or set by this thread, without the peers' part.
     value: Cell<u64>,
     errors: Cell<u64>,
     by_peers: PeerCount,
@@ -30,6 +31,7 @@ impl SoftCounter {
     }
 }
 
+/// Operations that an endpoint's own thread counts, and the flags of their completions.
 const KINDS: [(Counted, CompletionFlags); 4] = [
     (Counted::SEND, CompletionFlags::SEND),
     (Counted::RECV, CompletionFlags::RECV),

@@ -22,15 +22,22 @@ use crate::soft::shared::sleeper::Watch;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 
+/// Default minimum of bytes left in a multi-receive that stays posted.
 pub(crate) const MIN_LEFT: usize = 64;
 
+/// Slot for one endpoint. Fields that other endpoints access come first, each on its own cache
+/// lines.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct EndpointState {
     pub(crate) inbox: Inbox,
+    /// Polled as often as the inbox and seldom written: shares its cache line.
     pub(crate) revocations: Revocations,
+    /// Read after each push to the inbox: begins on its cache line.
     pub(crate) watch: Watch,
+    /// Messages delayed by their senders' fault plans.
     pub(crate) wire: Inbox,
+    /// Used by RMA.
     pub(crate) reach: Reach,
     pub(crate) peer_counters: PeerCounters,
     pub(crate) returns: Aligned<Returns>,
@@ -41,33 +48,48 @@ pub(crate) struct EndpointState {
 #[repr(align(128))]
 pub(crate) struct Aligned<V>(pub(crate) V);
 
+/// State for the endpoint's thread.
 #[derive(Debug)]
 pub(crate) struct LocalState {
     pub(crate) index: u16,
     pub(crate) first_cell: u32,
+    /// Changed under the network's lock.
     pub(crate) taken: Cell<bool>,
     pub(crate) addr: Cell<u64>,
     pub(crate) tx: Cell<Option<NonNull<Queue>>>,
     pub(crate) rx: Cell<Option<NonNull<Queue>>>,
     pub(crate) counters: BoundCounters,
+    /// Number of bound memory regions.
     pub(crate) regions: Cell<u32>,
     pub(crate) modes: Cell<RequiredModes>,
+    /// `true` if completions need more than a report: counters, required modes or a fault plan.
     pub(crate) attended: Cell<bool>,
     pub(crate) may_sleep: Cell<bool>,
     faults: NonNull<Faults>,
+    /// Minimum of bytes left in a multi-receive that stays posted.
     pub(crate) min_left: Cell<usize>,
+    /// Next ports in the circles of the transmit and receive queues. One shared queue uses the
+    /// former.
     next_on_tx: Cell<u16>,
     next_on_rx: Cell<u16>,
+    /// Number of cells taken: selects the next one.
     pub(crate) turn: Cell<u32>,
+    /// Number of offers in flight.
     pub(crate) offers: Cell<u32>,
+    /// Linked cells from the inbox, undelivered, oldest first.
     pub(crate) backlog: Cell<u32>,
     pub(crate) places: Table<Receive>,
+    /// Free receive slots, linked.
     pub(crate) receives: Cell<u32>,
+    /// Receive slot last used for each context.
     pub(crate) by_context: Table<Cell<u32>>,
+    /// Posted receives, for each of the `KINDS`.
     pub(crate) posted: [PostedReceives; 2],
+    /// Messages without a receive, for each of the `KINDS`, by cell number.
     pub(crate) unexpected: [UnexpectedMessages; 2],
     pub(crate) routes: Routes,
     pub(crate) arrivals: Arrivals,
+    /// Numbers of memberships, linked.
     pub(crate) memberships: Cell<u32>,
 }
 
@@ -329,20 +351,26 @@ impl LocalState {
     }
 }
 
+/// Operation awaiting completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) context: u64,
+    /// Port of the receiver.
     pub(crate) to: u16,
     pub(crate) report: Report,
     pub(crate) len: usize,
     pub(crate) flags: CompletionFlags,
 }
 
+/// Events that an operation reports, besides counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     All,
+    /// Failure alone, as an event or an immediate refusal (`FI_SELECTIVE_COMPLETION`).
     Failure,
+    /// No event: injected, and no longer refusable.
     Nothing,
+    /// Neither event nor count: both preceded the operation.
     Told,
 }
 

@@ -19,6 +19,7 @@ use crate::transport::CollectiveCall;
 use crate::util::sync::{AtomicU32, Ordering, spin_loop};
 use crate::vocabulary::Errno;
 
+/// Maximum number of operations in flight for each member.
 pub(crate) const ROUNDS: usize = 4;
 
 const JOINING: u32 = 0;
@@ -30,6 +31,7 @@ const BROKEN: u32 = 3;
 pub(crate) enum Usable {
     NotYet,
     Yes,
+    /// A member has left.
     NoMore,
 }
 
@@ -37,11 +39,13 @@ pub(crate) enum Usable {
 #[repr(align(128))]
 pub(crate) struct Group {
     state: AtomicU32,
+    /// Number of calls made, for each round in flight.
     arrived: [AtomicU32; ROUNDS],
     /// Zero if free. Changed under the network's lock, while no member uses the group.
     pub(crate) size: Cell<u32>,
     /// Age among groups of the same members, under the network's lock.
     pub(crate) serial: Cell<u64>,
+    /// Number of members that have joined and not left. Under the network's lock.
     pub(crate) present: Cell<u32>,
 }
 
@@ -149,9 +153,13 @@ const fn slot(round: u32) -> usize {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Member {
+    /// Written under the network's lock, before the group has members.
     pub(crate) addr: Cell<u64>,
+    /// Used under the network's lock.
     pub(crate) is_present: Cell<bool>,
+    /// Next membership of the endpoint, which alone uses it.
     pub(crate) next: Cell<u32>,
+    /// Numbers of calls made and reported, for the endpoint alone.
     pub(crate) made: Cell<u32>,
     pub(crate) reported: Cell<u32>,
     calls: [Call; ROUNDS],
@@ -199,6 +207,8 @@ const IDLE: u32 = 0;
 const MADE: u32 = 1;
 const DONE: u32 = 2;
 
+/// Call of a member: idle, made by the member, done by the member that runs the operation, and idle
+/// after its report.
 #[derive(Debug)]
 pub(crate) struct Call {
     state: AtomicU32,

@@ -23,6 +23,8 @@ pub(crate) struct RecvBuffer {
     pub(crate) ptr: *mut u8,
     pub(crate) len: usize,
     pub(crate) context: u64,
+    /// Zero for one message into one buffer, or the minimum number of bytes with which a
+    /// multi-receive continues, or `SCATTERED` and the place of the first of several buffers.
     pub(crate) min_left: usize,
 }
 
@@ -65,9 +67,13 @@ impl RecvBuffer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecvKind {
+    /// Free, or a further buffer of another receive.
     Other,
+    /// Posted receive without tag.
     Plain,
+    /// Posted receive with tag.
     Tagged,
+    /// Claimed message. `len` is the number of its cell.
     Claimed,
 }
 
@@ -88,10 +94,12 @@ impl RecvKind {
 
 #[derive(Debug)]
 pub(crate) struct Receive {
+    /// Stored word by word: a store of two words at once would wait for the stores of each.
     ptr: Cell<*mut u8>,
     len: Cell<usize>,
     pub(crate) context: Cell<u64>,
     min_left: Cell<usize>,
+    /// Next free place, or next buffer of one receive.
     pub(crate) next: Cell<u32>,
     pub(crate) used: Cell<RecvKind>,
 }
@@ -125,6 +133,7 @@ impl Receive {
     }
 }
 
+/// Kinds of messages, which are matched separately: without and with tag.
 pub(crate) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
 
 #[inline]
@@ -173,8 +182,11 @@ impl WaitsLayout {
 
 #[derive(Debug)]
 pub(crate) struct Matching {
+    /// Places for receives, linked as free places.
     pub(crate) receives: Table<Receive>,
+    /// Place of the last receive posted with a context that maps here.
     pub(crate) by_context: Table<Cell<u32>>,
+    /// Posted receives, for each of the `KINDS`.
     pub(crate) posted: [PostedReceives; 2],
     pub(crate) unexpected: [UnexpectedMessages; 2],
 }

@@ -214,6 +214,7 @@ struct Places {
     ports: usize,
     faults: usize,
     regions: usize,
+    /// One for each port.
     matching: MatchingLayout,
     matchings_at: usize,
     waits: WaitsLayout,
@@ -274,8 +275,10 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) attr: NetworkAttr,
+    /// Unique number of the network in the program.
     pub(super) identity: u32,
     pub(super) eager_size: usize,
+    /// Lock for opening and closing endpoints and regions. Guards their numbers.
     pub(super) opening: spin::Mutex<Ids>,
     /// Set before the endpoint can be reached, or before peers get the region's key.
     pub(super) peers_are_counted: AtomicBool,
@@ -283,13 +286,17 @@ pub(super) struct Net {
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
+    /// Cells of lanes, which are numbered behind the others, and number of the others.
     lane_cells: NonNull<u8>,
     cell_count: u32,
     lanes: NonNull<Lane>,
+    /// Contact of each pair of ports of a strict network.
     contacts: NonNull<Cell<Option<Contact>>>,
     groups: NonNull<Group>,
+    /// One member for each group and endpoint, by group.
     members: NonNull<Member>,
     cell_stride: usize,
+    /// Number of cells of a port, as the exponent of a power of two.
     tx_shift: u32,
     cell_mask: u32,
 }

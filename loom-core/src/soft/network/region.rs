@@ -9,23 +9,30 @@ use crate::soft::shared::peer_counts::PeerCount;
 use crate::util::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
+/// Position of the drawn number in a region's key, above the region's index.
 const DRAWN: u32 = u64::BITS - DRAWN_BITS;
 
 const _: () = assert!(DRAWN_BITS == NUMBER_BITS, "what was drawn is the number of the region's door");
 const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
+/// Memory that a region exposes.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     pub(crate) ptr: NonNull<u8>,
     pub(crate) len: usize,
     pub(crate) access: Access,
+    /// Domain of the region, for operations that are posted there.
     pub(crate) domain: u32,
+    /// Path by which peers reach the region.
     pub(crate) reached: Reached,
 }
 
 #[derive(Debug)]
 pub(crate) struct Reached {
+    /// Domain with endpoints that lead to the region.
     domain: u32,
+    /// Fabric address of the only endpoint that leads to the region, if `domain` is
+    /// [`NO_DOMAIN`](Self::NO_DOMAIN).
     endpoint: AtomicU64,
 }
 
@@ -43,7 +50,9 @@ impl Reached {
 
 #[derive(Debug)]
 pub(crate) struct Region {
+    /// Open while the region is open, under the drawn number of its key.
     users: Gate,
+    /// Counter of peers' writes to the region, or null.
     counter: AtomicPtr<PeerCount>,
     /// `true` from the opening until the last user has left, under the network's lock.
     taken: Cell<bool>,

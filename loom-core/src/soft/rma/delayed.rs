@@ -22,6 +22,7 @@ use crate::soft::transfer::send::{announce, end_offer, lose, take_cell};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
+/// Write or read of one range. `context` is `None` for an injected write, which reports no success.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RmaOp {
     pub(crate) target: RmaTarget,
@@ -41,10 +42,13 @@ impl RmaOp {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
+    /// After this number of looks of its endpoint.
     Looks(u32),
+    /// After a look of its peer, in a strict network.
     PeerLooks,
 }
 
+/// Context of injected operations.
 const NO_CONTEXT: u64 = u64::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a length has room for a key");

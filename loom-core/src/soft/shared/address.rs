@@ -18,6 +18,7 @@ pub(crate) const fn addr_parts(addr: u64) -> (u16, u32) {
     (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
 }
 
+/// Text of an address: `soft://network/port.generation`.
 struct AddressText {
     bytes: [u8; 64],
     len: usize,

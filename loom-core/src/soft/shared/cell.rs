@@ -5,17 +5,22 @@ use core::cell::Cell;
 use crate::util::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::CompletionFlags;
 
+/// Description of a message. With separate `Cell`s, a receiver reads only the fields that it needs.
 #[derive(Debug)]
 pub(crate) struct Message {
+    /// Lower half of [`flags`](Self::flags).
     flags: Cell<u32>,
+    /// [`number_in_pair`] of a [numbered](super::lane) message, otherwise zero.
     in_pair: Cell<u32>,
     pub(crate) from: Cell<u64>,
     pub(crate) tag: Cell<u64>,
     pub(crate) data: Cell<u64>,
     pub(crate) len: Cell<usize>,
+    /// Address behind the cell or in the sender's buffer.
     pub(crate) bytes: Cell<*const u8>,
 }
 
+/// Marks a notice about one of the sender's [lanes](super::lane).
 pub(crate) const LANE_NEWS: CompletionFlags = CompletionFlags::from_bits_retain(1 << 31);
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the number")]
@@ -79,20 +84,27 @@ impl Message {
 #[repr(u32)]
 pub(crate) enum State {
     Home,
+    /// The bytes are in the cell.
     Eager,
+    /// The bytes are in the sender's buffer.
     Offered,
     Copying,
     Done,
+    /// The buffer is the sender's again.
     Revoked,
+    /// The receiver has closed without copying.
     Refused,
 }
 
+/// Head of a cell. The room for eager bytes follows in memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MessageCell {
     pub(crate) link: AtomicU32,
     state: AtomicU32,
+    /// Written before the push, read after the cell is taken.
     pub(crate) message: Message,
+    /// Delay by a fault plan, in looks.
     pub(crate) looks: Cell<u32>,
     pub(crate) number: u32,
 }

@@ -47,10 +47,13 @@ unsafe fn copy_by_call(src: *const u8, dst: *mut u8, len: usize) {
     unsafe { ptr::copy_nonoverlapping(src, dst, len) };
 }
 
+/// Maximum number of buffers of one operation.
 pub(crate) const LIMIT: usize = 4;
 
+/// Address, and length in bytes.
 pub(crate) type Range = (*mut u8, usize);
 
+/// Ranges of an offered message, stored in its cell and only read. Unused ranges are empty.
 pub(crate) type List = [Range; LIMIT];
 
 pub(crate) const NOTHING: Range = (ptr::null_mut(), 0);

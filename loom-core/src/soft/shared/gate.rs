@@ -11,6 +11,8 @@ const NUMBER: u32 = 18;
 pub(crate) const NUMBER_BITS: u32 = u64::BITS - NUMBER;
 
 const _: () = assert!(OPEN << 1 == 1 << NUMBER, "nothing lies between");
+/// An operation uses one region or one endpoint's counters at a time, and an endpoint is in one
+/// operation at a time.
 const _: () = assert!(USERS >= u16::MAX as u64, "the users are fewer than the endpoints of a network");
 
 /// Users of an earlier object in this place cannot enter.

@@ -3,11 +3,13 @@
 use crate::util::siphash::SipHash;
 use crate::vocabulary::Errno;
 
+/// Number of drawn bits of a key.
 pub(crate) const DRAWN_BITS: u32 = 46;
 
 const HALF: u32 = DRAWN_BITS / 2;
 const HALF_MASK: u64 = (1 << HALF) - 1;
 
+/// Separates the key function from other functions of the same seed.
 const LABEL: u64 = 0x6b65_7973 << 32;
 
 #[derive(Debug)]

@@ -5,7 +5,9 @@
 
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 
+/// No cell.
 pub(crate) const NIL: u32 = u32::MAX;
+/// In place of a cell: a closed inbox.
 const CLOSED: u32 = u32::MAX - 1;
 
 const fn word(generation: u32, cell: u32) -> u64 {
@@ -85,6 +87,7 @@ impl Inbox {
     }
 }
 
+/// Generation and domain of a port's endpoint, in one word so that peers read them together.
 #[derive(Debug)]
 pub(crate) struct Reach(AtomicU64);
 
@@ -115,6 +118,7 @@ impl Reach {
     }
 }
 
+/// Cells that receivers return to their owner.
 #[derive(Debug)]
 pub(crate) struct Returns(AtomicU32);
 

@@ -12,6 +12,7 @@ use super::gate::Gate;
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
+/// Number of completed remote operations. Peers' threads reach this part of a counter.
 #[derive(Debug)]
 pub(crate) struct PeerCount(AtomicU64);
 
@@ -31,10 +32,12 @@ impl PeerCount {
     }
 }
 
+/// Operations that peers count.
 pub(crate) const BY_PEERS: [Counted; 2] = [Counted::REMOTE_READ, Counted::REMOTE_WRITE];
 
 #[derive(Debug)]
 pub(crate) struct PeerCounters {
+    /// Open under the endpoint's generation while the endpoint has such counters.
     users: Gate,
     by_kind: [Cell<Option<NonNull<PeerCount>>>; BY_PEERS.len()],
 }

@@ -9,6 +9,7 @@ use super::sleeper::Sleeper;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
+/// Slot of the ring, in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct RingSlot(Event);
@@ -22,10 +23,14 @@ pub(crate) struct Queue {
     head: Cell<NonNull<RingSlot>>,
     tail: Cell<NonNull<RingSlot>>,
     capacity: Cell<u32>,
+    /// Number of events in the ring, and of slots reserved for operations in flight.
     reserved: Cell<u32>,
+    /// Port to poll first. The ports of this queue form a linked circle.
     pub(crate) turn: Cell<u16>,
+    /// Number of further events that this port may have in a row.
     streak: Cell<u16>,
     overrun: Cell<bool>,
+    /// Sleeper of the queue's thread. Last, so that all fields of a poll share a cache line.
     sleeper: Option<Sleeper>,
 }
 

@@ -43,6 +43,7 @@ const AWAKE: u32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Sleeper {
+    /// Kind of sleep, or [`AWAKE`].
     asleep: AtomicU32,
     signalled: AtomicBool,
     bell: Bell,
@@ -105,11 +106,14 @@ impl Sleeper {
     }
 }
 
+/// Word by which peers of a port find that its thread sleeps.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Watch {
     asleep: AtomicBool,
+    /// Open while the port's endpoint is open, if a queue of the endpoint can be slept on.
     door: Gate,
+    /// Sleepers of the endpoint's queues, or one of them if the queues are the same.
     sleepers: [Cell<Option<NonNull<Sleeper>>>; 2],
 }
 
@@ -117,6 +121,7 @@ pub(crate) struct Watch {
 // `Sync`.
 unsafe impl Sync for Watch {}
 
+/// Number of the door. A late peer may wake up the next endpoint's sleeper, without need.
 const DOOR: u64 = 0;
 
 impl Watch {

@@ -106,8 +106,11 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
 }
 
 pub(crate) enum Turn<'a> {
+    /// Deliver now. A numbered message advances its sender's lane.
     Now(Option<&'a Arriving>),
+    /// Wait for earlier messages.
     Later,
+    /// Not a message, and handled.
     Over,
 }
 

@@ -15,6 +15,7 @@ use crate::transport::{Context, Event, Msg, Refusal};
 use crate::util::sync::Ordering;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
+/// Message to send. `context` is `None` for an injected message, which has no event on success.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) to: u64,
@@ -23,6 +24,7 @@ pub(crate) struct Outgoing {
     pub(crate) bytes: *const u8,
     pub(crate) len: usize,
     pub(crate) context: Option<u64>,
+    /// Number of the receiver's polls after which a delayed message arrives.
     pub(crate) delay: Option<u32>,
 }
 
@@ -368,6 +370,7 @@ fn push_late(
     Ok(())
 }
 
+/// Room for the news that memory was written.
 pub(crate) enum News<'n> {
     Slot(&'n Lane),
     Cell(&'n MessageCell),

@@ -54,7 +54,9 @@ mod wire;
 #[derive(Clone)]
 pub struct EndpointAddr {
     format: AddressFormat,
+    /// At most `MAX_LEN`.
     len: usize,
+    /// Bytes from `len` on are zero.
     bytes: [u8; Self::MAX_LEN],
 }
 

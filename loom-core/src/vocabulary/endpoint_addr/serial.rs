@@ -10,6 +10,7 @@ use super::EndpointAddr;
 use super::wire::HEADER_LEN;
 use crate::util::serial;
 
+/// Maximum length of an encoded address, in bytes.
 const ENCODED: usize = HEADER_LEN + EndpointAddr::MAX_LEN;
 
 impl Serialize for EndpointAddr {

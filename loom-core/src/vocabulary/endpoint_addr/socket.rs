@@ -7,7 +7,9 @@ use super::{AddressError, AddressFormat, EndpointAddr};
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
+/// Length of `struct sockaddr_in` in bytes: family, port, four octets, eight bytes of padding.
 const IN_LEN: usize = 16;
+/// Length of `struct sockaddr_in6` in bytes: family, port, flow information, sixteen octets, scope.
 const IN6_LEN: usize = 28;
 
 impl From<SocketAddr> for EndpointAddr {

@@ -13,6 +13,7 @@ use super::{AddressError, AddressFormat, EndpointAddr};
 
 const SEPARATOR: &str = "://";
 
+/// Scheme of formats without a name, followed by the number.
 const NUMBERED: &str = "fi_format_";
 
 /// Prefixes that a string address must not have, in any case.

@@ -45,8 +45,10 @@ pub struct Pmi {
     rank: u32,
     size: u32,
     limit: u32,
+    /// Number of the next round.
     number: u32,
     ended: bool,
+    /// Header and bytes of a rank.
     buffer: Vec<u8>,
 }
 

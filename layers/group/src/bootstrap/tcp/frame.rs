@@ -46,21 +46,18 @@ impl Hello {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
+    /// All ranks have joined.
     Joined,
+    /// The rank is refused.
     Refused(Refusal),
+    /// Rank 0 waits for this rank.
     Waiting(u32),
+    /// A round or the meeting has failed.
     Failed(Failure),
     /// Bytes of a rank. `code` is the kind of the round, `len` the number of bytes that follow.
-    Gift {
-        number: u32,
-        code: u32,
-        len: u32,
-    },
+    Gift { number: u32, code: u32, len: u32 },
     /// Bytes of all ranks, each after its length. `len` is the number of bytes that follow.
-    All {
-        number: u32,
-        len: u64,
-    },
+    All { number: u32, len: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,15 +17,19 @@ use super::{TcpAttr, check_limit};
 const CALLERS: usize = 128;
 
 pub(super) struct Hub {
+    /// Ranks from 1 on.
     spokes: Vec<Link>,
     limit: u32,
     frame: Vec<u8>,
 }
 
 struct Meeting {
+    /// Ranks from 1 on.
     seats: Vec<Seat>,
+    /// Connections without introduction, oldest first.
     callers: VecDeque<Link>,
     me: Hello,
+    /// Rank of the last `Waiting` frame.
     awaited: u32,
 }
 

@@ -13,6 +13,7 @@ pub(super) struct Link {
     stream: TcpStream,
     /// Grows by received bytes, not by the length that a header states.
     pub(super) inbox: Vec<u8>,
+    /// Bytes to write, and the number of them already written.
     outbox: Vec<u8>,
     sent: usize,
     moved: bool,

@@ -58,6 +58,7 @@ pub struct Tcp {
     rank: u32,
     size: u32,
     limit: usize,
+    /// Number of the last round.
     number: u32,
     ended: bool,
     side: Side,

@@ -9,6 +9,7 @@ use crate::vocabulary::{Errno, WaitObj};
 pub(crate) struct Bell {
     rung: AtomicU32,
     shown: AtomicU32,
+    /// Plain memory with the lifetime of the bell.
     alive: loom::cell::UnsafeCell<bool>,
 }
 

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 
 use crate::vocabulary::{Errno, WaitObj};
 
+/// Bell without values.
 #[derive(Debug)]
 pub(crate) enum Bell {}
 

@@ -11,6 +11,8 @@ use std::time::Instant;
 use crate::util::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
+/// Bell on which a thread sleeps: in [`wait`](Self::wait), or in a call of its own on the
+/// descriptor, if it has one.
 #[derive(Debug)]
 pub(crate) struct Bell {
     /// `true` if the bell was rung, and `wait` has not yet consumed the ring. Used with the lock
@@ -22,6 +24,7 @@ pub(crate) struct Bell {
     descriptor: Option<Descriptor>,
 }
 
+/// Two connected sockets: a byte written to one makes the other readable.
 #[derive(Debug)]
 struct Descriptor {
     shown: UnixStream,
@@ -100,8 +103,10 @@ impl Bell {
     }
 }
 
+/// Remaining time of a sleep.
 #[derive(Debug)]
 pub(crate) struct Left {
+    /// `None` for a sleep without a limit.
     end: Option<Instant>,
 }
 

@@ -1,0 +1,126 @@
+//! Events that are kept for a later poll: completions in their slots, other events in a deque.
+
+#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+
+use core::borrow::Borrow;
+
+use super::poll::of_an_operation;
+use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
+use crate::buffer::Buffer;
+use crate::engine::op_table::{Direction, Message, OpError, ParkedCompletion, Peek, Resolution};
+use crate::transport::{Event, Transport};
+
+/// Event that does not complete an operation of this queue.
+pub(super) enum UnmatchedEvent {
+    Message(Message),
+    Peek {
+        peek: Peek,
+        /// Its future was dropped, so any reader may take it.
+        given_up: bool,
+    },
+    Remote(RemoteEvent),
+    Unclaimed(OpError),
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    #[cold]
+    pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
+        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
+        let ops = &self.body.ops;
+        ops.set_kept(kept.is_some() || self.body.always_detours() || ops.has_used_up() || ops.has_ghosts());
+        kept
+    }
+
+    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'m, B>> {
+        if direction == Direction::Receive
+            && let Some(event) = self.body.unmatched.borrow_mut().pop_front()
+        {
+            return Some(self.unmatched(event));
+        }
+        Some(match self.body.ops.take_parked(direction)? {
+            ParkedCompletion::Done(done) => Completion::Op(done),
+            ParkedCompletion::Value(fetched) => Completion::Value(fetched),
+        })
+    }
+
+    pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
+        match event {
+            UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
+            UnmatchedEvent::Peek { peek, .. } => Completion::Peek(peek),
+            UnmatchedEvent::Remote(event) => Completion::Remote(event),
+            UnmatchedEvent::Unclaimed(error) => Completion::Unclaimed(error),
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> CqInner<T, B> {
+    pub(super) fn progress(&self) -> Result<bool, CqError> {
+        self.post_used_up_again();
+        let mut busy = false;
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            busy |= self.keep_next(queue)?;
+        }
+        if !busy {
+            self.ops.drained();
+        }
+        Ok(busy)
+    }
+
+    /// Returns `false` if the queue is empty.
+    ///
+    /// # Errors
+    /// [`CqError::PeerEvents`] without room for a peer event.
+    pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
+        if self.unmatched.borrow().is_full() {
+            return Err(CqError::PeerEvents);
+        }
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        let event = match unsafe { T::cq_poll(queue) } {
+            Ok(event) => event.map(|event| *event.borrow()),
+            Err(errno) => self.failed(queue, errno)?,
+        };
+        let Some(event) = &event else { return Ok(false) };
+        self.keep(event)?;
+        Ok(true)
+    }
+
+    /// Requires room for the event.
+    #[inline(never)]
+    pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
+        of_an_operation(event)?;
+        let kept = self.unmatched_by_flags(event).or_else(|| {
+            // SAFETY: the transport has just reported the event, and a queue has one table.
+            match unsafe { self.ops.park(event) } {
+                Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
+                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek { peek, given_up: false }),
+                Some(Resolution::Unwanted(error)) => Some(UnmatchedEvent::Unclaimed(error)),
+                Some(Resolution::Foreign) if event.is_error() => Some(UnmatchedEvent::Unclaimed(OpError::of(event))),
+                _ => None,
+            }
+        });
+        if let Some(kept) = kept {
+            let pushed = self.unmatched.borrow_mut().push_back(kept);
+            debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
+            // A driver that does not learn of the event from this call checks for it.
+            self.ops.note_news();
+        }
+        self.ops.set_kept(true);
+        Ok(())
+    }
+
+    /// Keeps the events that closed endpoints left in the provider queues.
+    pub(crate) fn collect(&self) {
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            for _ in 0..self.ops.capacity() + PEER_EVENTS {
+                if !matches!(self.keep_next(queue), Ok(true)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the next poll has work that the provider queue does not signal.
+    pub(super) fn keeps_something(&self) -> bool {
+        !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
+    }
+}
