@@ -30,7 +30,7 @@ mod futures_world;
 mod leases;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
 #[path = "../../loom-core/tests/it/engine/tag_matcher/world/mod.rs"]
-mod matching_memory;
+mod matching;
 #[path = "../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod mr_cache;
