@@ -146,7 +146,7 @@ fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("its address");
         let nobody = EndpointAddr::from(nobody);
         match sides.idle().connect(&nobody, &[]) {
-            Err(refused) => assert_eq!(refused.error, OpenError::Errno(Errno::ECONNREFUSED)),
+            Err(refused) => assert_eq!(refused.error, OpenError::Unconnected(Errno::ECONNREFUSED)),
             Ok(connecting) => {
                 let failure = sides.failure(sides.client);
                 assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));

@@ -213,7 +213,7 @@ fn a_join_is_awaited() {
             let (other, another) = (there.endpoint(), Eq::open(there.domain, EqAttr::default()).unwrap());
             let of_another = EqDriver::open(&another, 4).unwrap();
             let refused = loom_async::block_on(&of_another, of_another.join(&other, &address)).map(drop);
-            assert_eq!(refused.unwrap_err().error, OpenError::Errno(Errno::EINVAL));
+            assert_eq!(refused.unwrap_err().error, OpenError::Unconnected(Errno::EINVAL));
         });
     });
 }
