@@ -20,8 +20,8 @@ use loom_core::transport::{
     Messages, MrAttr, Refusal, Rma, RmaTarget,
 };
 use loom_core::vocabulary::{
-    Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
-    MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
+    Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, Excerpt, FabricAddr,
+    ImmediateData, MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
 };
 use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField, library_version};
 
@@ -490,7 +490,9 @@ fn names_are_exact() {
             assert_eq!((same.fabric(), same.domain()), (info.fabric(), info.domain()));
         }
         let elsewhere = Hints { domain: Some("no such domain"), ..hints };
-        assert_eq!(Ofi::<Local>::query(&elsewhere).unwrap_err(), QueryError::NoMatch);
+        let name = Excerpt::of("no such domain");
+        let unknown = QueryError::Unknown { field: TextField::Domain, name, listen: false };
+        assert_eq!(Ofi::<Local>::query(&elsewhere).unwrap_err(), unknown);
     }
 }
 
