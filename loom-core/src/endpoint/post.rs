@@ -5,8 +5,6 @@
 //! [`Posting`] to the transport, and [`Opened::submitted`] returns the key. Each step returns a
 //! refused post's buffer in [`Rejected`].
 
-use core::mem::ManuallyDrop;
-
 use heapless::Vec;
 
 use super::op::{Op, Use};
@@ -18,31 +16,14 @@ use crate::transport::{Context, Msg, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
-/// Reserved slot with the buffer, which the transport does not use. Dropping it frees the slot and
-/// drops the buffer.
-struct Guard<'e, 'm, T: Transport, B: Buffer> {
-    opened: &'e Opened<'m, T, B>,
-    slot: &'e Slot<B>,
-}
-
-impl<'e, 'm, T: Transport, B: Buffer> Guard<'e, 'm, T, B> {
-    #[inline(always)]
-    fn into_parts(self) -> (&'e Opened<'m, T, B>, &'e Slot<B>) {
-        let guard = ManuallyDrop::new(self);
-        (guard.opened, guard.slot)
-    }
-}
-
-impl<T: Transport, B: Buffer> Drop for Guard<'_, '_, T, B> {
-    fn drop(&mut self) {
-        drop(self.opened.take_back(self.slot));
-    }
-}
-
 /// Operation with its buffer in a reserved slot, before validation. `L` is [`Lent`] or [`IoVecs`].
+///
+/// Without `Drop`, which would keep it in memory instead of registers. If it is dropped, the buffer
+/// stays in the op table.
 #[must_use]
 pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
-    guard: Guard<'e, 'm, T, B>,
+    opened: &'e Opened<'m, T, B>,
+    slot: &'e Slot<B>,
     op: Op,
     lent: L,
     context: Context,
@@ -73,7 +54,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend(self.index(), op.kind(), buf)?;
-        Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
+        Ok(Reserved { opened: self, slot, op, lent, context })
     }
 }
 
@@ -83,8 +64,7 @@ impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B> {
     /// peer.
     #[inline(always)]
     pub(super) fn validate(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B>, Rejected<B>> {
-        let Reserved { guard, op, lent, context } = self;
-        let (opened, slot) = guard.into_parts();
+        let Reserved { opened, slot, op, lent, context } = self;
         let error = match address {
             Ok(address) => match opened.check_memory(&lent, op, context, address) {
                 Ok(lent) => return Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
@@ -100,8 +80,7 @@ impl<'e, 'm, T: Transport, B: Buffer, L> Reserved<'e, 'm, T, B, L> {
     /// Takes the address. The caller validates the memory.
     #[inline(always)]
     pub(super) fn aim(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B, L>, Rejected<B>> {
-        let Reserved { guard, op: _, lent, context } = self;
-        let (opened, slot) = guard.into_parts();
+        let Reserved { opened, slot, op: _, lent, context } = self;
         match address {
             Ok(address) => Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
             Err(error) => Err(Rejected { value: opened.take_back(slot), error }),
@@ -216,7 +195,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index(), op.kind(), buf)?;
-        Ok(Reserved { guard: Guard { opened: self, slot }, op, lent, context })
+        Ok(Reserved { opened: self, slot, op, lent, context })
     }
 
     /// Checks all pieces of an operation, and puts them in the form that the provider requires.
@@ -285,7 +264,7 @@ impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B, IoVecs> {
         address: Result<FabricAddr, PostError>,
         iov_limit: usize,
     ) -> Result<Posting<'e, T, B, IoVecs>, Rejected<B>> {
-        let (opened, op) = (self.guard.opened, self.op);
+        let (opened, op) = (self.opened, self.op);
         let mut posting = self.aim(address)?;
         match opened.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
             Ok(()) => Ok(posting),

@@ -21,7 +21,8 @@ use crate::ofi::transport::Ofi;
 
 // SAFETY: see `Transport`.
 unsafe impl<L: Level> Messages for Ofi<L> {
-    #[inline]
+    // Always inlined: callers know whether there is a tag and data.
+    #[inline(always)]
     unsafe fn send(
         endpoint: &Endpoint<L>,
         to: FabricAddr,
@@ -56,7 +57,7 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn inject(
         endpoint: &Endpoint<L>,
         to: FabricAddr,
@@ -89,7 +90,7 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn recv(
         endpoint: &Endpoint<L>,
         from: FabricAddr,
@@ -97,35 +98,11 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         tag: Option<TagMatch>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (raw, context) = (endpoint.raw(), context.as_ptr().cast());
-        if endpoint.overruns() {
-            let Longer { pieces, mut descriptors, count } = Longer::new(lent);
-            let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
-            return match tag {
-                None => {
-                    let recv = entry!(raw, msg => recvv)?;
-                    // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
-                    posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, context) })
-                }
-                Some(TagMatch { tag, ignore }) => {
-                    let recv = entry!(raw, tagged => recvv)?;
-                    // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
-                    posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, tag.0, ignore, context) })
-                }
-            };
-        }
-        let Memory { start, len, descriptor } = Memory::new(lent);
         match tag {
-            None => {
-                let recv = entry!(raw, msg => recv)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
-                posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, context) })
-            }
-            Some(TagMatch { tag, ignore }) => {
-                let recv = entry!(raw, tagged => recv)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
-                posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.0, ignore, context) })
-            }
+            // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+            None => unsafe { recv(endpoint, from, lent, context) },
+            // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+            Some(tag) => unsafe { tagged_recv(endpoint, from, lent, tag, context) },
         }
     }
 
@@ -188,4 +165,54 @@ fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg
         context: msg.context.as_ptr().cast(),
         data,
     }
+}
+
+/// Receive of any message. Not inlined, as [`tagged_recv`]: the caller's registers are not spilled
+/// for both forms.
+///
+/// # Safety
+/// Those of [`Messages::recv`].
+#[inline(never)]
+unsafe fn recv<L: Level>(
+    endpoint: &Endpoint<L>,
+    from: FabricAddr,
+    lent: &Lent,
+    context: Context,
+) -> Result<(), Refusal> {
+    let (raw, context) = (endpoint.raw(), context.as_ptr().cast());
+    if endpoint.overruns() {
+        let Longer { pieces, mut descriptors, count } = Longer::new(lent);
+        let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
+        let recv = entry!(raw, msg => recvv)?;
+        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
+        return posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, context) });
+    }
+    let Memory { start, len, descriptor } = Memory::new(lent);
+    let recv = entry!(raw, msg => recv)?;
+    // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+    posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, context) })
+}
+
+/// # Safety
+/// Those of [`Messages::recv`].
+#[inline(never)]
+unsafe fn tagged_recv<L: Level>(
+    endpoint: &Endpoint<L>,
+    from: FabricAddr,
+    lent: &Lent,
+    TagMatch { tag, ignore }: TagMatch,
+    context: Context,
+) -> Result<(), Refusal> {
+    let (raw, context) = (endpoint.raw(), context.as_ptr().cast());
+    if endpoint.overruns() {
+        let Longer { pieces, mut descriptors, count } = Longer::new(lent);
+        let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
+        let recv = entry!(raw, tagged => recvv)?;
+        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
+        return posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, tag.0, ignore, context) });
+    }
+    let Memory { start, len, descriptor } = Memory::new(lent);
+    let recv = entry!(raw, tagged => recv)?;
+    // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+    posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.0, ignore, context) })
 }
