@@ -18,8 +18,7 @@ use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, OpFl
 
 /// Operation with its buffer in a reserved slot, before validation. `L` is [`Lent`] or [`IoVecs`].
 ///
-/// Without `Drop`, which would keep it in memory instead of registers. If it is dropped, the buffer
-/// stays in the op table.
+/// Without `Drop`, which would keep it in memory: a dropped one leaves the buffer in the op table.
 #[must_use]
 pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
     opened: &'e Opened<'m, T, B>,

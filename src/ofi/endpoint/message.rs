@@ -167,8 +167,7 @@ fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg
     }
 }
 
-/// Receive of any message. Not inlined, as [`tagged_recv`]: the caller's registers are not spilled
-/// for both forms.
+/// Untagged receive. Not inlined, to save registers of the caller.
 ///
 /// # Safety
 /// Those of [`Messages::recv`].
