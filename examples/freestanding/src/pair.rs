@@ -136,7 +136,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         while here.is_none() || !told {
             match self.completion()? {
                 Completion::Op(done) if done.key() == key => here = Some(buffer_of(done, None)?),
-                Completion::Remote(event) if event.data() == Some(DATA) && event.len() == len => told = true,
+                Completion::Remote(event) if event.data() == Some(DATA) && event.len == len => told = true,
                 _ => return Err(Failure::Wrong("a completion of something else")),
             }
         }
