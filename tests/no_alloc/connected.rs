@@ -151,7 +151,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
                     accepting = Some(request.endpoint(cq_b, to)?.accept(&[]).map_err(OpenError::from)?);
                 }
                 Some(EqEvent::Connected(event)) => {
-                    let is_a = connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint);
+                    let is_a = connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint());
                     let (side, from) = if is_a { (&mut a, &mut connecting) } else { (&mut b, &mut accepting) };
                     *side = from.take().and_then(|from: MsgEndpoint<'d, _, _, _>| from.established(&event).ok());
                 }

@@ -285,10 +285,10 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
-        EqEvent::Connected(event) => Some(event.endpoint),
+        EqEvent::Connected(event) => Some(event.endpoint()),
         EqEvent::Shutdown(event) => Some(event.endpoint),
         EqEvent::Failed(failure) => Some(failure.fault.object),
-        EqEvent::Joined(event) => Some(event.group),
+        EqEvent::Joined(event) => Some(event.group()),
         _ => None,
     }
 }

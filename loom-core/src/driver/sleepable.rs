@@ -39,7 +39,7 @@ use crate::transport::{Connected, Transport};
 /// }
 /// # fixture::queue!(network, domain, av, cq);
 /// # let driver = loom_core::CqDriver::open(&cq, loom_core::Unclaimed::Drop)?;
-/// # // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
+/// # // `CqAttr::wait` opens a queue with a descriptor. This one has none.
 /// # assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(CqError::NotOpenedFor));
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -282,7 +282,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
     /// The unchanged group, for an event of another.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
     pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
-        if event.context != self.member.context || event.group != self.fid() {
+        if event.context != self.member.context || event.group() != self.fid() {
             return Err(self);
         }
         Ok(MulticastGroup { member: self.member, state: PhantomData })

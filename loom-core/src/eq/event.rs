@@ -108,13 +108,19 @@ impl EndpointId {
 /// ```
 #[derive(Clone, Copy)]
 pub struct ConnectedEvent {
-    /// The endpoint.
-    pub endpoint: Fid,
+    // Private: the event proves that the endpoint is connected.
+    pub(super) endpoint: Fid,
     pub(super) seen: Moment,
     pub(super) data: CmData,
 }
 
 impl ConnectedEvent {
+    /// The endpoint.
+    #[must_use]
+    pub const fn endpoint(&self) -> Fid {
+        self.endpoint
+    }
+
     /// Returns `true` if the event concerns this endpoint (`&endpoint` or its
     /// [`id`](crate::endpoint::MsgEndpoint::id)).
     #[must_use]
@@ -163,15 +169,22 @@ impl ShutdownEvent {
 /// fn joined<'m, T: Multicast>(
 ///     joining: &mut Vec<MulticastGroup<'m, T, Vec<u8>, Joining>>, event: &JoinedEvent,
 /// ) -> Option<MulticastGroup<'m, T, Vec<u8>>> {
-///     let index = joining.iter().position(|group| group.fid() == event.group)?;
+///     let index = joining.iter().position(|group| group.fid() == event.group())?;
 ///     joining.swap_remove(index).joined(event).ok()
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedEvent {
-    /// The group.
-    pub group: Fid,
+    pub(super) group: Fid,
     pub(crate) context: u64,
+}
+
+impl JoinedEvent {
+    /// The group.
+    #[must_use]
+    pub const fn group(&self) -> Fid {
+        self.group
+    }
 }
 
 /// A failed operation.

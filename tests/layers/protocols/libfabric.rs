@@ -147,7 +147,7 @@ pub(crate) fn connected(
                 accepting = Some(endpoint.unwrap().accept(&[]).unwrap());
             }
             Some(EqEvent::Connected(event)) => {
-                let is_client = connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint);
+                let is_client = connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint());
                 let side = if is_client { (&mut connecting, &mut client) } else { (&mut accepting, &mut server) };
                 *side.1 = side.0.take().and_then(|side| side.established(&event).ok());
             }

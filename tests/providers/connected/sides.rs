@@ -93,7 +93,7 @@ pub(crate) fn meet<'d>(
                 accepting = Some(open(request).expect("an endpoint").accept(&[]).expect("accepts"));
             }
             Some(EqEvent::Connected(event))
-                if connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint) =>
+                if connecting.as_ref().is_some_and(|client| client.id().fid == event.endpoint()) =>
             {
                 client = connecting.take().and_then(|client| client.established(&event).ok());
             }

@@ -253,7 +253,7 @@ fn an_event_is_taken_by_its_own_join_only() {
         }
         let Some(EqEvent::Joined(event)) = side.eq.poll_for(LIMIT).unwrap() else { panic!("an event") };
         let group = joining.joined(&event).expect("this one");
-        assert_eq!(event.group, group.fid());
+        assert_eq!(event.group(), group.fid());
         assert!(side.eq.poll().unwrap().is_none());
     });
 }

@@ -3,18 +3,22 @@
 
 #![allow(dead_code, reason = "what matters is that they compile")]
 
-use loom_core::WaitObj;
-
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
 use loom_core::endpoint::{Established, MsgEndpoint};
 use loom_core::endpoint::{Joined, MulticastGroup};
-use loom_core::eq::ConnectionRequest;
+use loom_core::eq::{ConnectedEvent, ConnectionRequest};
+use loom_core::transport::connected::Fid;
 use loom_core::transport::{Connected, Multicast, Signals};
+use loom_core::vocabulary::WaitObj;
 
 fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Established>) {
     endpoint.send(ThePeer, b"in time").unwrap();
+}
+
+fn connected_event_of_another_endpoint(event: ConnectedEvent, other: Fid) -> bool {
+    event.endpoint() == other
 }
 
 fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, T>) {
@@ -37,4 +41,4 @@ fn signaller_outlives_queue<T: Signals>(domain: &Domain<'_, T>) {
     drop(cq);
 }
 
-pub(crate) const CASES: usize = 5;
+pub(crate) const CASES: usize = 6;
