@@ -21,7 +21,7 @@ use crate::ofi::transport::Ofi;
 
 // SAFETY: see `Transport`.
 unsafe impl<L: Level> Messages for Ofi<L> {
-    // Always inlined: callers know whether there is a tag and data.
+    // Inlined: tag and data are constants of the caller.
     #[inline(always)]
     unsafe fn send(
         endpoint: &Endpoint<L>,

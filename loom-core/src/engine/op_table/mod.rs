@@ -142,7 +142,6 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     orphans: List,
     /// Used-up receives, oldest first (rule 10).
     used_up: List,
-    /// Result of [`is_kept`](Self::is_kept).
     kept: Cell<bool>,
     /// Number of completions not returned at once, modulo 2^32, and the slot of the last one.
     ends: Cell<(u32, u32)>,
@@ -496,7 +495,7 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Limits the length of an event to the lent bytes.
+/// Limits an event to the lent bytes.
 ///
 /// Providers set `len` for receives only (`man fi_cq`). Other successes moved all lent bytes. A
 /// receive longer than the lent bytes was truncated (P5).
