@@ -93,21 +93,51 @@ fn by_hand(
     }
 }
 
+struct Sides {
+    group: All,
+    peers: [Peer; PEERS],
+    receivers: Vec<Receiver>,
+    buffers: [Option<Bytes>; PEERS],
+}
+
+impl Sides {
+    fn open() -> Self {
+        let endpoints = u16::try_from(PEERS + 1).unwrap();
+        let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT }).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let receivers: Vec<_> = (0..PEERS).map(|_| Receiver::open(&domain)).collect();
+        let group = Prepared::open(&domain, PEERS, 2 * PEERS).unwrap();
+        let group = group.connect(receivers.iter().map(Receiver::address)).unwrap();
+        let peers = core::array::from_fn(|number| group.peer(PeerIndex(u32::try_from(number).unwrap())).unwrap());
+        Sides { group, peers, receivers, buffers: core::array::from_fn(|_| Some(bytes())) }
+    }
+
+    fn run(&mut self, side: &str, count: u32) {
+        match side {
+            "grouped" => grouped(&self.group, &mut self.receivers, &mut self.buffers, count),
+            "by_hand" => by_hand(&self.group, &self.peers, &mut self.receivers, &mut self.buffers, count),
+            _ => panic!("sides: grouped, by_hand"),
+        }
+    }
+}
+
+/// Instructions of one scatter.
+fn counted(side: &str) -> f64 {
+    const SCATTERS: u32 = 1_000;
+    measure::instructions(&format!("group::{side}*"), &["--only", side, &SCATTERS.to_string()]) / f64::from(SCATTERS)
+}
+
 fn main() {
-    let endpoints = u16::try_from(PEERS + 1).unwrap();
-    let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT }).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let mut receivers: Vec<_> = (0..PEERS).map(|_| Receiver::open(&domain)).collect();
-    let group = Prepared::open(&domain, PEERS, 2 * PEERS).unwrap();
-    let group = group.connect(receivers.iter().map(Receiver::address)).unwrap();
-    let peers = core::array::from_fn(|number| group.peer(PeerIndex(u32::try_from(number).unwrap())).unwrap());
-    let mut buffers = core::array::from_fn(|_| Some(bytes()));
+    let mut sides = Sides::open();
+    // Cargo adds `--bench`.
+    let args: Vec<_> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let [only, side, count] = &args[..] {
+        assert_eq!(only, "--only", "arguments: none, or --only SIDE COUNT");
+        return sides.run(side, count.parse().unwrap());
+    }
     let [mut of_group, mut of_loop] = [const { Vec::new() }; 2];
     for round in 0..=ROUNDS {
-        let times = [
-            per_operation(ROUND, |count| grouped(&group, &mut receivers, &mut buffers, count)),
-            per_operation(ROUND, |count| by_hand(&group, &peers, &mut receivers, &mut buffers, count)),
-        ];
+        let times = ["grouped", "by_hand"].map(|side| per_operation(ROUND, |count| sides.run(side, count)));
         // The first one warms up.
         if round > 0 {
             for (figures, time) in [&mut of_group, &mut of_loop].into_iter().zip(times) {
@@ -120,4 +150,7 @@ fn main() {
     metric("loop.scatter.64B.ns", median(&of_loop), "ns");
     metric("group.scatter.64B.ns", median(&of_group), "ns");
     metric("group_over_loop.scatter.64B", ratio(&of_group, &of_loop), "ratio");
+    let [grouped, by_hand] = ["grouped", "by_hand"].map(counted);
+    println!("    by a loop {by_hand:.0} instructions, by a group {grouped:.0}");
+    metric("group_over_loop.scatter.64B.instructions", grouped / by_hand, "ratio");
 }

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::cases::{Case, Order, Run};
-use crate::measure::metric;
+use crate::measure::{self, metric};
 use crate::sides::{Engine, List, SEEDS, Side};
 use crate::{DEEPEST, DEPTHS, INDEXED, STEPS, heading};
 
@@ -84,19 +84,8 @@ fn at_once<K: Send, V: Send, const N: usize>(things: [K; N], count: impl Fn(K) -
 
 /// The instructions of one operation, in random order.
 fn count(side: &str, case: Case, depth: u32, seed: u64) -> f64 {
-    let program = std::env::current_exe().expect("this program has a path");
     let repeated = if side == "list" { (STEPS / depth).clamp(20, REPEATED) } else { REPEATED };
     let (name, order) = (case.name(), Order::Random.name());
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
-        .arg(program)
-        .args(["--only", side, &name, order, &depth.to_string(), &seed.to_string(), &repeated.to_string()])
-        .output()
-        .expect("valgrind starts");
-    let log = String::from_utf8_lossy(&output.stderr);
-    let collected =
-        log.lines().find_map(|line| line.split_once("Collected : ")).and_then(|(_, all)| all.trim().parse().ok());
-    let all: f64 = collected.unwrap_or_else(|| panic!("valgrind counted nothing: {log}"));
-    assert!(all > 0.0, "valgrind counted nothing: {log}");
-    all / f64::from(repeated)
+    let arguments = ["--only", side, &name, order, &depth.to_string(), &seed.to_string(), &repeated.to_string()];
+    measure::instructions("*instructions*counted*", &arguments) / f64::from(repeated)
 }

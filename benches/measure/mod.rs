@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each benchmark uses some of it")]
 
+use std::process::Command;
 use std::time::Instant;
 
 /// Nanoseconds of each of `count` operations.
@@ -9,6 +10,22 @@ pub(crate) fn per_operation(count: u32, run: impl FnOnce(u32)) -> f64 {
     let begin = Instant::now();
     run(count);
     begin.elapsed().as_secs_f64() * 1e9 / f64::from(count)
+}
+
+/// Instructions of the functions of that name (a pattern), in a run of this program with those
+/// arguments under valgrind's callgrind. The figure is the same on a busy machine.
+pub(crate) fn instructions(functions: &str, arguments: &[&str]) -> f64 {
+    let program = std::env::current_exe().expect("this program has a path");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", &format!("--toggle-collect={functions}")])
+        .arg(program)
+        .args(arguments)
+        .output()
+        .expect("valgrind starts");
+    let log = String::from_utf8_lossy(&output.stderr);
+    let collected =
+        log.lines().find_map(|line| line.split_once("Collected : ")).and_then(|(_, all)| all.trim().parse().ok());
+    collected.filter(|all| *all > 0.0).unwrap_or_else(|| panic!("valgrind counted nothing: {log}"))
 }
 
 pub(crate) fn median(samples: &[f64]) -> f64 {

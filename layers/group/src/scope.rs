@@ -373,9 +373,16 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                         is_over = false;
                         break;
                     };
-                    place.set(Outcome::of(over));
+                    match over.into_parts() {
+                        (buf, Ok(transfer)) => {
+                            place.set(Outcome::Done { buf, transfer });
+                            done += 1;
+                        }
+                        (buf, Err(error)) => place.set(Outcome::Failed { buf, error }),
+                    }
+                } else {
+                    done += usize::from(place.outcome.is_done());
                 }
-                done += usize::from(place.outcome.is_done());
             }
             if is_over {
                 self.first = self.used;
