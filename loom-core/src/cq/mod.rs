@@ -15,6 +15,7 @@ mod error;
 mod keep;
 mod open;
 mod poll;
+mod pump;
 mod retry;
 mod sleep;
 mod wait;
