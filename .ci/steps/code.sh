@@ -142,11 +142,10 @@ step_features() { # every set of features builds, and the core depends on what i
             cargo check --locked --quiet "${targets[@]}" -p "$package" --no-default-features --features "$features"
         done
     done <<'SETS'
-loom-fabric std libfabric std,libfabric log,serde std,libfabric,log,serde
+loom-fabric std libfabric std,libfabric log,serde std,libfabric,log,serde libfabric-linked
 loom-fabric-core std log serde log,serde std,log,serde
 loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio
-loom-fabric-cli libfabric
 loom-fabric-deferred std
 loom-fabric-group std pmi
 loom-fabric-static std

@@ -5,7 +5,6 @@ step_command() { # `loom`, the command: its tests with and without libfabric, an
     libfabric
     tested cargo test --locked -p loom-fabric-cli
     # Among all steps, test has run them with libfabric.
-    [ -n "$EVERYTHING" ] || tested cargo test --locked -p loom-fabric-cli --features libfabric
     examples_and_command
     local program=$COMMAND provider
     "$program" info

@@ -155,7 +155,7 @@ fn run() -> Result<(), String> {
     at(1_000_000, 5)?;
     #[cfg(feature = "libfabric")]
     {
-        println!("libfabric {}", loom_fabric::ofi::library_version());
+        println!("libfabric {}", support::library_version());
         measure_shm(101)?;
         growth::run().map_err(|error| format!("{error:#}"))?;
     }

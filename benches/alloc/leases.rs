@@ -195,7 +195,8 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
 #[cfg(feature = "libfabric")]
 fn over_libfabric() -> Result<(), String> {
     use loom_core::info::Hints;
-    use loom_fabric::ofi::{Local, Ofi, library_version};
+    use loom_fabric::ofi::{Local, Ofi};
+    use support::library_version;
 
     println!("libfabric {}", library_version());
     for (name, provider, node, count) in

@@ -23,7 +23,8 @@ mod libfabric {
     use loom_fabric::loom_core::{
         Access, Av, Caps, Cq, Domain, Endpoint, EndpointAddr, Hints, Info, Mr, Peer, RemoteRegion,
     };
-    use loom_fabric::ofi::{Local, Ofi, library_version};
+    use loom_fabric::ofi::{Local, Ofi};
+    use support::library_version;
 
     use crate::measure::{median, metric, ratio};
 

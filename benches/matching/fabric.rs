@@ -13,7 +13,8 @@ use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, RxAttributes, Tag};
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
+use support::library_version;
 
 use crate::cases::Random;
 use crate::measure::{median, metric, per_operation, ratio};

@@ -32,7 +32,6 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&said(0, arguments).0).unwrap()
 }
 
-#[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "for drawings and pages"))]
 fn scratch(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -44,13 +43,10 @@ fn info_has_the_software_transport() {
     let table = said(0, &["info"]).0;
     assert!(table.contains("ON REQUEST"), "{table}");
     // Providers grant sources only on request, because sources have a cost.
-    #[cfg(feature = "libfabric")]
-    {
-        let offers = json(&["info", "--json", "--provider", "tcp;ofi_rxm"])["offers"].clone();
-        for (caps, has) in [("caps", false), ("caps_on_request", true)] {
-            let caps = offers[0][caps].as_array().unwrap().iter().any(|name| name == "SOURCE");
-            assert_eq!(caps, has, "{offers}");
-        }
+    let offers = json(&["info", "--json", "--provider", "tcp;ofi_rxm"])["offers"].clone();
+    for (caps, has) in [("caps", false), ("caps_on_request", true)] {
+        let caps = offers[0][caps].as_array().unwrap().iter().any(|name| name == "SOURCE");
+        assert_eq!(caps, has, "{offers}");
     }
     assert!(said(0, &["info", "--type", "rdm", "--caps", "tagged,FI_RMA"]).0.contains("soft"));
     assert!(said(1, &["info", "--provider", "no-such-provider"]).1.contains("nothing here fits"));
@@ -62,7 +58,7 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
     let output = loom(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    for subject in ["loom", "libfabric", "building", "/dev/shm", "memlock", "descriptors", "infiniband"] {
+    for subject in ["loom", "libfabric", "/dev/shm", "memlock", "descriptors", "infiniband"] {
         assert!(findings.iter().any(|finding| finding["subject"] == subject), "{subject}: {report}");
     }
     for finding in findings {
@@ -90,32 +86,22 @@ fn doctor_names_variables_that_change_behaviour() {
     }
 }
 
+/// A machine without libfabric, and one with a broken file.
 #[test]
-fn doctor_finds_that_pkg_config_does_not_start() {
-    let (_, text) = said_with(("PKG_CONFIG", "/no/such/program"), &["doctor", "--json"]);
-    let report: Value = serde_json::from_str(&text).unwrap();
-    let finding = report["findings"].as_array().unwrap().iter().find(|finding| finding["subject"] == "building");
-    let text = finding.unwrap()["text"].as_str().unwrap();
-    assert!(text.contains("pkg-config (what PKG_CONFIG names does not start)"), "{text}");
-    assert!(!text.contains("libfabric.pc"), "{text}");
-}
-
-#[test]
-fn doctor_looks_for_what_a_build_needs() {
-    let here = loom(&["doctor", "--json"]);
-    let mut without = Command::new(env!("CARGO_BIN_EXE_loom"));
-    without.args(["doctor", "--json"]).env("PATH", "/nowhere").env_remove("PKG_CONFIG");
-    let [here, without] = [here, without.output().unwrap()].map(|output| {
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let findings = report["findings"].as_array().unwrap().clone();
-        findings.into_iter().find(|finding| finding["subject"] == "building").unwrap()
-    });
-    assert_eq!(without["level"], "note", "{without}");
-    assert!(without["text"].as_str().unwrap().contains("pkg-config"), "{without}");
-    let advice = without["advice"].as_str().unwrap();
-    assert!(advice.contains("pkg-config"), "{without}");
-    if here["level"] == "good" {
-        assert!(!advice.contains("libclang-dev"), "{without}");
+fn without_a_library_the_software_transport_works_and_the_way_to_it_is_named() {
+    let text = scratch("no-library.so");
+    std::fs::write(&text, "text").unwrap();
+    for (path, reason) in [("/no/such/libfabric.so.1", "No such file"), (text.to_str().unwrap(), "too short")] {
+        let with = |arguments: &[&str]| said_with(("LOOM_LIBFABRIC", path), arguments);
+        let (status, said) = with(&["doctor"]);
+        assert_eq!(status, Some(1), "{said}");
+        assert!(said.contains(path) && said.contains(reason) && said.contains("apt-get install libfabric1"), "{said}");
+        let (status, said) = with(&["info"]);
+        assert!(status == Some(0) && said.contains("soft") && said.contains(path), "{said}");
+        let (status, said) = with(&["bench", "--sizes", "8", "--iterations", "200"]);
+        assert!(status == Some(0) && said.contains("no byte wrong"), "{said}");
+        let (status, _) = with(&["bench", "--provider", "shm", "--sizes", "8"]);
+        assert_eq!(status, Some(1));
     }
 }
 
@@ -139,7 +125,7 @@ fn bench_measures_every_size_and_draws() {
     }
     assert!(report["time_unix_seconds"].as_u64().unwrap() > 1_700_000_000, "{report}");
     assert!(report.get("processor").is_some(), "{report}");
-    assert_eq!(report["libfabric"].is_string(), cfg!(feature = "libfabric"), "{report}");
+    assert!(report["libfabric"].is_string(), "{report}");
     assert_eq!(report["interrupted"], false);
     assert_eq!(std::fs::read_to_string(file).unwrap().matches("<polyline").count(), 3);
     assert!(said(0, &[&soft[..], &["--sizes", "8"]].concat()).0.contains("no byte wrong"));
@@ -154,12 +140,11 @@ fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
 
 #[test]
 fn a_bench_without_results_leaves_no_new_drawing() {
-    let status = if cfg!(feature = "libfabric") { 1 } else { 2 };
     let (new, old) = (scratch("new.svg"), scratch("old.svg"));
     let _ = std::fs::remove_file(&new);
     std::fs::write(&old, "old").unwrap();
     for file in [&new, &old] {
-        said(status, &["bench", "--provider", "magic", "--svg", file.to_str().unwrap()]);
+        said(1, &["bench", "--provider", "magic", "--svg", file.to_str().unwrap()]);
     }
     assert!(!new.exists());
     assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
@@ -260,7 +245,6 @@ fn an_interrupted_bench_prints_what_it_has() {
     assert!(rest.last().unwrap().contains("messages verified"), "{rest:?}");
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn bench_runs_between_two_processes() {
     for provider in ["shm", "tcp;ofi_rxm"] {
@@ -272,7 +256,6 @@ fn bench_runs_between_two_processes() {
     }
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn missing_peers_and_providers_are_named() {
     let nothing = ["bench", "--provider", "shm", "--connect", "127.0.0.1:1", "--timeout", "0.2"];
@@ -283,7 +266,6 @@ fn missing_peers_and_providers_are_named() {
     assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn doctor_says_what_each_fault_is() {
     let (text, _) = said(0, &["doctor", "--faults"]);
@@ -296,7 +278,6 @@ fn doctor_says_what_each_fault_is() {
     assert!(text.contains("is FI_PROVIDER set") && !text.contains("known fault"), "{text}");
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     let arguments = ["bench", "--provider", "tcp;ofi_rxm", "--sizes", "8"];
@@ -306,7 +287,6 @@ fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     assert!(said.contains("no provider `shm`") && said.contains("FI_PROVIDER=^shm leaves out shm"), "{said}");
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn a_bench_of_two_processes_without_the_usual_providers_fails() {
     let (status, said) = said_with(("FI_PROVIDER", "nosuch"), &["bench", "--processes", "2"]);
@@ -316,7 +296,6 @@ fn a_bench_of_two_processes_without_the_usual_providers_fails() {
 
 /// `shm` with a single receive cannot measure batches of messages. `tcp;ofi_rxm` does not read its
 /// variable.
-#[cfg(feature = "libfabric")]
 #[test]
 fn a_usual_provider_that_fails_does_not_end_a_bench() {
     let run = |options: &[&str]| {
@@ -342,7 +321,6 @@ fn a_usual_provider_that_fails_does_not_end_a_bench() {
     assert_eq!(measured(&report), [""; 0], "{report}{stderr}");
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn an_address_that_is_not_here_names_its_option() {
     for command in ["bench", "pingpong"] {
@@ -353,7 +331,6 @@ fn an_address_that_is_not_here_names_its_option() {
     }
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn endpoints_in_shared_memory_refuse_an_address() {
     for command in ["bench", "pingpong", "info"] {
@@ -364,7 +341,6 @@ fn endpoints_in_shared_memory_refuse_an_address() {
     }
 }
 
-#[cfg(feature = "libfabric")]
 #[test]
 fn providers_are_chosen_alike_by_bench_and_pingpong() {
     let few = ["--sizes", "8", "--iterations", "50", "--json"];
@@ -383,15 +359,4 @@ fn providers_are_chosen_alike_by_bench_and_pingpong() {
         assert_eq!(json(&[arguments, &few].concat())["provider"], "tcp;ofi_rxm");
     }
     assert_eq!(json(&[&["pingpong", "--provider", "soft"][..], &few].concat())["provider"], "soft");
-}
-
-#[cfg(not(feature = "libfabric"))]
-#[test]
-fn without_libfabric_the_command_says_how_to_have_it() {
-    for arguments in
-        [&["bench", "--provider", "shm"][..], &["pingpong", "--provider", "shm"], &["bench", "--processes", "2"]]
-    {
-        assert!(said(2, arguments).1.contains("--features libfabric"), "{arguments:?}");
-    }
-    assert!(said(0, &["doctor"]).0.contains("built without libfabric"));
 }

@@ -14,6 +14,7 @@ use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr
 use super::ffi::call::{done, entry, errno};
 use super::ffi::text::CText;
 use super::info::RawInfo;
+use super::library::Library;
 use super::process::{self, Raw};
 use super::quirks;
 use super::quirks::av_lock::AvLock;
@@ -258,7 +259,7 @@ pub(crate) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     process::notice_fork();
     let mut raw = ptr::null_mut();
     // SAFETY: the attributes belong to the info and are only read, and `raw` receives the fabric.
-    let code = unsafe { sys::fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
+    let code = unsafe { Library::of_object().fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Fabric::of)
 }
 

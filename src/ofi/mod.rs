@@ -314,6 +314,7 @@ mod counter;
 mod endpoint;
 mod ffi;
 mod info;
+mod library;
 mod process;
 mod queue;
 mod quirks;
@@ -333,7 +334,8 @@ pub use info::RawInfo;
 pub use info::list::InfoList;
 pub use info::params::{Param, Params, params};
 pub use info::providers::{Provider, Providers, providers};
-pub use info::query::{QueryError, TextField, headers_version, library_version};
+pub use info::query::{QueryError, TextField, headers_version};
+pub use library::Library;
 pub use queue::entry_queue::{EntryCq, QueueEntry};
 pub use queue::event_queue::{Eq, Request};
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]

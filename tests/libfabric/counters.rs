@@ -18,7 +18,8 @@ use loom_core::info::{Hints, Info};
 use loom_core::mr::{Mr, MrAttr};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
+use support::library_version;
 
 use posting::{LIMIT, post};
 

@@ -11,9 +11,8 @@ use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, EndpointAddr, EndpointAttributes, EndpointType, MsgOrder, OpFlags, ParamType,
     Protocol, ResourceMgmt, Threading, Version,
 };
-use loom_fabric::ofi::{
-    Local, Ofi, QueryError, Shared, TextField, headers_version, library_version, params, providers,
-};
+use loom_fabric::ofi::{Local, Ofi, QueryError, Shared, TextField, headers_version, params, providers};
+use support::library_version;
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {

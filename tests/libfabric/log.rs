@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use log::{LevelFilter, Log, Metadata, Record};
 use loom_fabric::loom_core::allocator_api2::alloc::Global;
 use loom_fabric::loom_core::vocabulary::{EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
+use loom_fabric::ofi::{Level, Local, Ofi, Shared};
 use loom_fabric::{Av, Caps, Cq, Domain, EndpointAddr, Hints, Info, Source, Spins};
 use loom_group::{Connections, PeerError, PeerIndex};
+use support::library_version;
 
 /// Keeps the lines of each thread.
 struct Collector;

@@ -9,6 +9,8 @@ mod gone_addresses;
 mod group_connections;
 mod groups;
 mod headers;
+#[cfg(not(libfabric_linked))]
+mod loading;
 #[cfg(feature = "log")]
 mod log;
 mod profiles;

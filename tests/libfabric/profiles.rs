@@ -10,11 +10,12 @@ use loom_core::eq::{Eq, EqAttr};
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
 use loom_static::profiles::{
     ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm,
     TcpRxm, Udp, UdpRxd,
 };
+use support::library_version;
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {

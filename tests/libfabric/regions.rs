@@ -25,7 +25,8 @@ use loom_core::info::{Hints, Info};
 use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Ofi, Shared, library_version};
+use loom_fabric::ofi::{Ofi, Shared};
+use support::library_version;
 
 type T = Ofi<Shared>;
 

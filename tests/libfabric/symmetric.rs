@@ -13,7 +13,8 @@ use loom_core::error::{OpenError, Rejected};
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
+use support::library_version;
 
 type T = Ofi<Local>;
 

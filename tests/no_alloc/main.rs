@@ -272,7 +272,8 @@ fn arrivals(tally: &mut Tally) {
 #[cfg(feature = "libfabric")]
 mod libfabric {
     use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-    use loom_fabric::ofi::{self, Ofi, library_version};
+    use loom_fabric::ofi::{self, Ofi};
+    use support::library_version;
 
     use super::{Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
 

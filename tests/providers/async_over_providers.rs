@@ -29,7 +29,8 @@ use loom_core::{
 };
 use loom_deferred::{Deferred, DeferredDriver, Work};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
+use support::library_version;
 
 /// The longest message, where the provider allows longer ones.
 const MOST: usize = 2_000;

@@ -17,10 +17,11 @@ use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr, Errno};
 use loom_core::{Done, OpKey};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
 use loom_group::CollectiveError;
 use loom_group::collective::{Combine, Running, Sum, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
+use support::library_version;
 
 type T = Ofi<Local>;
 type Buf = Vec<u8>;

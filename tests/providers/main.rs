@@ -46,7 +46,7 @@ fn main() {
     if alone::is_child() {
         arguments.test_threads = Some(1);
     }
-    let version = loom_fabric::ofi::library_version();
+    let version = support::library_version();
     println!("libfabric {version}");
     support::shared_memory::remove_at_exit();
     let sections = vec![

@@ -2,11 +2,10 @@
 
 use std::env;
 
+use loom_fabric::ofi::{Library, Local, Ofi, headers_version};
+
 use super::Finding;
-use super::building::Parts;
-#[cfg(feature = "libfabric")]
 use super::faults;
-#[cfg(feature = "libfabric")]
 use crate::text::count;
 
 pub(super) fn look(all_faults: bool) -> Vec<Finding> {
@@ -14,31 +13,21 @@ pub(super) fn look(all_faults: bool) -> Vec<Finding> {
         "loom",
         concat!("version ", env!("CARGO_PKG_VERSION"), "; the software transport is there"),
     )];
-    let parts = Parts::look();
-    findings.extend(libfabric(&parts, all_faults));
-    findings.push(parts.finding());
+    findings.extend(libfabric(all_faults));
     findings.extend(environment());
     findings
 }
 
-#[cfg(not(feature = "libfabric"))]
-fn libfabric(parts: &Parts, _: bool) -> Vec<Finding> {
-    vec![parts.without()]
-}
-
-#[cfg(feature = "libfabric")]
-fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
-    use loom_fabric::ofi::{Local, Ofi, headers_version, library_version};
-
-    let (library, headers) = (library_version(), headers_version());
-    let file = file().unwrap_or_else(|| "in a file that /proc/self/maps does not show".into());
-    let text = format!("{library} at run time ({file}), built with the headers of {headers}");
-    if library < headers {
-        let advice = format!(
-            "the library must not be older than the headers: set LD_LIBRARY_PATH to one of {headers}, or build the command again"
-        );
-        return vec![Finding::wrong("libfabric", text, advice)];
-    }
+fn libfabric(all_faults: bool) -> Vec<Finding> {
+    let library = match Library::get() {
+        Ok(library) => library,
+        Err(error) => {
+            let advice = "the commands measure the software transport without it; LD_LIBRARY_PATH and LOOM_LIBFABRIC choose a library";
+            return vec![Finding::wrong("libfabric", error.to_string(), advice)];
+        }
+    };
+    let (version, file) = (library.version(), library.path().unwrap_or("a file without a name"));
+    let text = format!("{version} ({file}), called as {}", headers_version());
     let mut findings = vec![Finding::good("libfabric", text)];
     let mut providers: Vec<(String, bool)> = Vec::new();
     let infos = Ofi::<Local>::query(&loom_core::info::Hints::default());
@@ -70,11 +59,10 @@ fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
             "FI_LOG_LEVEL=warn says why; is FI_PROVIDER set to a name that is not here?",
         )),
     }
-    findings.extend(known_faults(&library.to_string(), &providers, all_faults));
+    findings.extend(known_faults(&version.to_string(), &providers, all_faults));
     findings
 }
 
-#[cfg(feature = "libfabric")]
 fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<Finding> {
     let Some(faults) = faults::of(version) else {
         let text = format!("loom's tests have not run over libfabric {version}; known are 1.17 and 2.5");
@@ -109,13 +97,6 @@ fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<F
     findings
 }
 
-#[cfg(feature = "libfabric")]
-fn file() -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let path = maps.lines().find(|line| line.contains("libfabric.so"))?;
-    path.find('/').map(|at| path[at..].to_owned())
-}
-
 fn environment() -> Vec<Finding> {
     let mut set: Vec<(String, String)> = env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
@@ -127,6 +108,7 @@ fn environment() -> Vec<Finding> {
         .map(|(name, value)| {
             let value = crate::text::harmless(value);
             let advice = match name.as_str() {
+                "LOOM_LIBFABRIC" => "loom loads this libfabric, and no other",
                 "LOOM_UNTESTED" => "loom takes no provider for tested: unset it unless that is meant",
                 "LOOM_STRICT" => "software networks of loom's programs are strict: unset it unless that is meant",
                 "FI_PROVIDER" if value.starts_with('^') => "libfabric leaves these providers out: unset it to have all",

@@ -1,8 +1,6 @@
 //! `loom doctor`: problems of this machine, and their remedies.
 
-mod building;
 mod cards;
-#[cfg(any(test, feature = "libfabric"))]
 mod faults;
 mod library;
 mod machine;
@@ -61,7 +59,6 @@ impl Finding {
         Finding { level: Level::Note, subject, text: text.into(), advice: Some(advice.into()) }
     }
 
-    #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "faults are libfabric's"))]
     fn fact(subject: &'static str, text: impl Into<String>) -> Self {
         Finding { level: Level::Note, subject, text: text.into(), advice: None }
     }

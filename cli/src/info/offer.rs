@@ -4,10 +4,8 @@ use loom_core::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Attributes, Caps, LinkState};
-#[cfg(feature = "libfabric")]
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-#[cfg(feature = "libfabric")]
-use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+use loom_fabric::ofi::{Library, Local, Ofi, QueryError};
 
 #[derive(Debug)]
 pub(crate) struct Offer {
@@ -36,7 +34,7 @@ pub(crate) struct Card {
 #[derive(Debug)]
 pub(crate) struct Found {
     /// Version of the queried libfabric, or the reason for not querying it.
-    pub(crate) library: Result<String, &'static str>,
+    pub(crate) library: Result<String, String>,
     pub(crate) offers: Vec<Offer>,
 }
 
@@ -88,14 +86,13 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     Ok(Found { library, offers })
 }
 
-#[cfg(not(feature = "libfabric"))]
-#[expect(clippy::unnecessary_wraps, reason = "as with libfabric")]
-fn libfabric(_: &Hints<'_>, _: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
-    Ok(Err(crate::play::WITH_LIBFABRIC))
-}
-
-#[cfg(feature = "libfabric")]
-fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
+fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String, String>, String> {
+    let library = match Library::get() {
+        Ok(library) => library,
+        // The software transport has offers, too.
+        Err(error @ QueryError::LibraryNotFound) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(error.to_string()),
+    };
     match Ofi::<Local>::query(hints) {
         Ok(infos) => {
             let first = offers.len();
@@ -115,10 +112,9 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
         Err(QueryError::ChosenName) => return Err(crate::play::NO_ADDRESS.to_owned()),
         Err(error) => return Err(format!("{error:#}")),
     }
-    Ok(Ok(format!("libfabric {}", library_version())))
+    Ok(Ok(format!("libfabric {}", library.version())))
 }
 
-#[cfg(feature = "libfabric")]
 fn on_request(hints: &Hints<'_>, provider: &str, kind: EndpointType) -> Caps {
     let is_granted = |caps: &Caps| {
         let endpoint_attr = EndpointAttributes::of(kind);

@@ -13,7 +13,7 @@ use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{
     AddressFormat, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Version,
 };
-use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+use loom_fabric::ofi::{Library, Local, Ofi, QueryError};
 
 use crate::failure::Failure;
 use crate::play::NO_ADDRESS;
@@ -32,6 +32,7 @@ const USUAL: [&str; 2] = ["shm", "tcp;ofi_rxm"];
 const DEFAULT_NODE: &str = "127.0.0.1";
 
 pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
+    let version = library_version()?;
     let info = find(setup)?;
     let longest = info.attributes().endpoint.max_msg_size;
     if let Some(size) = setup.sizes.iter().find(|size| **size > longest) {
@@ -40,12 +41,11 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
     }
     if crashes_in_one_process(&info) && setup.place.is_one_process() {
         return Err(Failure::Unavailable(format!(
-            "shm of libfabric {} crashes when two endpoints of one process answer each other; use two processes: \
-             --listen and --connect, or `loom bench --processes 2`",
-            library_version()
+            "shm of libfabric {version} crashes when two endpoints of one process answer each other; use two \
+             processes: --listen and --connect, or `loom bench --processes 2`",
         )));
     }
-    let name = format!("libfabric {}", library_version());
+    let name = format!("libfabric {version}");
     let open = || Domain::open(&info).map_err(Failure::when("opening the domain"));
     match &setup.place {
         Place::OneThread => {
@@ -112,6 +112,9 @@ fn terms(setup: &Setup, provider: &str) -> String {
 /// least one provider.
 pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     let mut here = Vec::new();
+    if one_process && matches!(Library::get(), Err(QueryError::LibraryNotFound)) {
+        return Ok(here);
+    }
     for provider in USUAL {
         let hints = Hints {
             caps: Op::Tagged.caps(),
@@ -136,7 +139,11 @@ pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
 /// `smr_map_to_endpoint`, and an answer of more than 192 bytes makes the other side follow a null
 /// pointer. Two processes are not affected.
 fn crashes_in_one_process(info: &Info<Fabric>) -> bool {
-    info.provider() == "shm" && library_version() >= Version::new(2, 0)
+    info.provider() == "shm" && library_version().is_ok_and(|version| version >= Version::new(2, 0))
+}
+
+fn library_version() -> Result<Version, Failure> {
+    Library::get().map(Library::version).map_err(Failure::when("looking for libfabric"))
 }
 
 fn tell(text: &str) -> Result<(), Failure> {

@@ -10,11 +10,7 @@ use crate::play::frame::Message;
 
 enum Carrier {
     Alone,
-    Thread {
-        to: Sender<Message>,
-        from: Receiver<Message>,
-    },
-    #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
+    Thread { to: Sender<Message>, from: Receiver<Message> },
     Process(Connection),
 }
 
@@ -29,7 +25,6 @@ impl Link {
         Link::over(Carrier::Alone)
     }
 
-    #[cfg(feature = "libfabric")]
     pub(crate) fn to_process(connection: Connection) -> Self {
         Link::over(Carrier::Process(connection))
     }

@@ -56,7 +56,6 @@ impl Session {
 
     /// A deadline does not end a provider's waits: `shm` takes spin locks in shared memory, and a
     /// process killed while it holds one never releases it.
-    #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
     pub(crate) fn guard(&self) {
         let (beats, patience) = (Arc::downgrade(&self.beats), self.timeout.max(Duration::from_secs(2)));
         thread::spawn(move || {

@@ -57,7 +57,6 @@ impl Place {
         }
     }
 
-    #[cfg(feature = "libfabric")]
     pub(crate) fn is_one_process(&self) -> bool {
         matches!(self, Place::OneThread | Place::TwoThreads)
     }

@@ -61,9 +61,9 @@ where
 
 #[cfg(feature = "libfabric")]
 fn over(provider: &str) -> Result<(), Failure> {
-    use loom_fabric::ofi::{Local, Ofi, library_version};
+    use loom_fabric::ofi::{Library, Local, Ofi};
 
-    if provider == "shm" && library_version().major >= 2 {
+    if provider == "shm" && Library::get()?.version().major >= 2 {
         return Err("shm of libfabric 2 crashes between two endpoints of one process: `loom pingpong --listen` plays between two".into());
     }
     let hints = Hints { caps: CAPS, ..Hints::local(provider) };

@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use loom_core::info::Info;
 
 use super::RawInfo;
+use crate::ofi::library::Library;
 use crate::ofi::threading::Level;
 use crate::ofi::transport::Ofi;
 use crate::ofi::{quirks, sys};
@@ -78,7 +79,7 @@ impl Drop for RawList {
     fn drop(&mut self) {
         if let Some(head) = self.head {
             // SAFETY: the rest of the list is owned, and freed here only.
-            unsafe { sys::fi_freeinfo(head.as_ptr()) };
+            unsafe { Library::of_object().fi_freeinfo(head.as_ptr()) };
         }
     }
 }

@@ -20,8 +20,9 @@ use loom_core::transport::Name;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder, Threading};
 
-use self::query::{headers_version, library_version};
+use self::query::headers_version;
 use super::ffi::text;
+use super::library::Library;
 use super::process::getpid;
 use super::quirks::known_behaviour::Facts;
 use super::{quirks, sys};
@@ -67,14 +68,14 @@ impl RawInfo {
     #[doc(alias = "fi_allocinfo")]
     pub(crate) fn empty() -> Option<Self> {
         // SAFETY: null requests an empty info, as `fi_allocinfo` does.
-        let raw = NonNull::new(unsafe { sys::fi_dupinfo(ptr::null()) })?;
+        let raw = NonNull::new(unsafe { Library::of_object().fi_dupinfo(ptr::null()) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(raw) })
     }
 
     pub(crate) fn try_clone(&self) -> Option<Self> {
         // SAFETY: valid, and only read.
-        let copy = NonNull::new(unsafe { sys::fi_dupinfo(self.as_ptr()) })?;
+        let copy = NonNull::new(unsafe { Library::of_object().fi_dupinfo(self.as_ptr()) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(copy) })
     }
@@ -100,7 +101,7 @@ impl RawInfo {
         let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: text.len(), ..*self.fields() };
         // SAFETY: the parts are those of this info and a local text, which are only read and
         // copied.
-        let copy = NonNull::new(unsafe { sys::fi_dupinfo(&raw const lent) })?;
+        let copy = NonNull::new(unsafe { Library::of_object().fi_dupinfo(&raw const lent) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(copy) })
     }
@@ -293,7 +294,7 @@ impl Drop for RawInfo {
     fn drop(&mut self) {
         // SAFETY: owned, allocated by libfabric, and freed here only. `next` is null, so that no
         // other info is freed.
-        unsafe { sys::fi_freeinfo(self.as_ptr()) };
+        unsafe { Library::of_object().fi_freeinfo(self.as_ptr()) };
     }
 }
 
@@ -301,12 +302,14 @@ impl Drop for RawInfo {
 /// headers at build time, because `fi_tostr` would read beyond the end of older structures.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if library_version() != headers_version() {
+        if Library::of_object().version() != headers_version() {
             return write!(f, "{self:?}\n{:#?}", self.attributes());
         }
         let mut out = [0; 8192];
         // SAFETY: `out` has the passed length, and the info is valid and only read.
-        let text = unsafe { sys::fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO) };
+        let text = unsafe {
+            Library::of_object().fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO)
+        };
         // SAFETY: null, or `out`, which ends with a zero byte and outlives the text.
         f.write_str(unsafe { text::read(text) }.unwrap_or("").trim_end())
     }

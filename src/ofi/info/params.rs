@@ -5,10 +5,12 @@
 use core::fmt;
 use core::ptr::{self, NonNull};
 
-use loom_core::vocabulary::{Errno, ParamType};
+use loom_core::vocabulary::ParamType;
 
 use crate::ofi::ffi::call::done;
 use crate::ofi::ffi::text;
+use crate::ofi::info::query::QueryError;
+use crate::ofi::library::Library;
 use crate::ofi::sys;
 
 /// Returns the environment variables that libfabric and its providers read, with their values.
@@ -22,19 +24,19 @@ use crate::ofi::sys;
 ///     println!("{}={} ({})", param.name, param.value.unwrap_or(""), param.help);
 /// }
 /// assert!(params.iter().any(|param| param.name == "FI_LOG_LEVEL"));
-/// # Ok::<_, loom_fabric::loom_core::Errno>(())
+/// # Ok::<_, loom_fabric::Error>(())
 /// ```
 ///
 /// # Errors
-/// Those of libfabric.
+/// Those of [`Library::get`], and libfabric's.
 ///
 /// # References
 /// - `man fi_getparams`
 #[doc(alias = "fi_getparams")]
-pub fn params() -> Result<Params, Errno> {
+pub fn params() -> Result<Params, QueryError> {
     let (mut raw, mut count) = (ptr::null_mut(), 0);
     // SAFETY: both pointers receive results, which we own.
-    done(unsafe { sys::fi_getparams(&raw mut raw, &raw mut count) })?;
+    done(unsafe { Library::get()?.fi_getparams(&raw mut raw, &raw mut count) }).map_err(QueryError::Errno)?;
     let count = usize::try_from(count).unwrap_or(0);
     Ok(Params { raw: NonNull::new(raw), count })
 }
@@ -90,7 +92,7 @@ impl Drop for Params {
     fn drop(&mut self) {
         if let Some(raw) = self.raw {
             // SAFETY: owned, and freed here only.
-            unsafe { sys::fi_freeparams(raw.as_ptr()) };
+            unsafe { Library::of_object().fi_freeparams(raw.as_ptr()) };
         }
     }
 }

@@ -11,7 +11,8 @@ use loom_core::vocabulary::Version;
 
 use super::RawInfo;
 use super::list::RawList;
-use super::query::{HEADERS, QueryError, check_library, found};
+use super::query::{HEADERS, QueryError, found};
+use crate::ofi::library::Library;
 use crate::ofi::sys;
 
 /// Returns the providers of this libfabric, usable on this machine or not.
@@ -26,17 +27,24 @@ use crate::ofi::sys;
 /// ```
 ///
 /// # Errors
-/// [`QueryError::NoMatch`] without a provider, [`QueryError::LibraryTooOld`], or libfabric's error.
+/// [`QueryError::NoMatch`] without a provider, those of [`Library::get`], or libfabric's.
 ///
 /// # References
 /// - `man fi_getinfo`, `FI_PROV_ATTR_ONLY`
 #[doc(alias = "FI_PROV_ATTR_ONLY")]
 pub fn providers() -> Result<Providers, QueryError> {
-    check_library()?;
+    let library = Library::get()?;
     let mut raw = ptr::null_mut();
     // SAFETY: no strings and no hints. `raw` receives a list that we own.
     let code = unsafe {
-        sys::fi_getinfo(HEADERS.as_raw(), ptr::null(), ptr::null(), sys::FI_PROV_ATTR_ONLY, ptr::null(), &raw mut raw)
+        library.fi_getinfo(
+            HEADERS.as_raw(),
+            ptr::null(),
+            ptr::null(),
+            sys::FI_PROV_ATTR_ONLY,
+            ptr::null(),
+            &raw mut raw,
+        )
     };
     Ok(Providers(found(code, raw)?))
 }

@@ -16,6 +16,7 @@ use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::{encode, names};
 use crate::ofi::ffi::call::errno;
 use crate::ofi::ffi::text::{CText, TextError};
+use crate::ofi::library::{self, Library};
 use crate::ofi::quirks::overrun;
 use crate::ofi::threading::Level;
 use crate::ofi::transport::Ofi;
@@ -34,18 +35,8 @@ pub(crate) const HEADERS: Version = {
 /// Before it, registration modes have other meanings.
 const OLDEST: Version = Version::new(1, 5);
 
-/// Version of the running libfabric, which may be newer than the headers at build time.
-///
-/// # References
-/// - `man fi_version`
-#[doc(alias = "fi_version")]
-#[must_use]
-pub fn library_version() -> Version {
-    // SAFETY: no arguments, no state.
-    Version::from_raw(unsafe { sys::fi_version() })
-}
-
-/// Version of the headers that this program was built with.
+/// Version of the headers that loom calls libfabric by: 1.17, or with the feature
+/// `libfabric-linked` that of the headers at build time.
 #[must_use]
 pub const fn headers_version() -> Version {
     HEADERS
@@ -100,7 +91,16 @@ pub enum QueryError {
         /// [`Hints::listen`], with which a node must be this host.
         listen: bool,
     },
-    /// The running libfabric is older than the headers at build time, so that structures may
+    /// The dynamic loader gives no libfabric.
+    LibraryNotFound,
+    /// The library has no such function, in the version with the structures of libfabric 1.17.
+    LibrarySymbol {
+        /// Name of the function.
+        symbol: &'static str,
+        /// Version of the function.
+        version: &'static str,
+    },
+    /// The running libfabric is older than the [headers](headers_version), so that structures may
     /// differ.
     LibraryTooOld {
         /// Version of the headers.
@@ -108,7 +108,8 @@ pub enum QueryError {
         /// Version of the library.
         library: Version,
     },
-    /// [`Hints::api_version`] is older than loom supports, or newer than the headers at build time.
+    /// [`Hints::api_version`] is older than loom supports, or newer than the
+    /// [headers](headers_version).
     ApiVersion {
         /// Requested version.
         asked: Version,
@@ -144,6 +145,9 @@ pub enum QueryError {
 }
 
 const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
+
+const INSTALL: &str =
+    "install libfabric (Debian and Ubuntu: `apt-get install libfabric1`), or set LOOM_LIBFABRIC to its file";
 
 const SEGMENT_LIMIT: &str =
     "messages are divided that a receiver may not have room for: set FI_OFI_RXM_SAR_LIMIT to 1048576 at most";
@@ -193,8 +197,16 @@ impl fmt::Display for QueryError {
             QueryError::Unknown { field, name, .. } => {
                 write!(f, "the {field} `{name}` is unknown: `loom info` lists those of each provider")
             }
+            QueryError::LibraryNotFound => {
+                f.write_str("libfabric is not found (")?;
+                library::write_attempts(f)?;
+                write!(f, "): {INSTALL}")
+            }
+            QueryError::LibrarySymbol { symbol, version } => {
+                write!(f, "the library has no {symbol} of version {version}: it is not libfabric 1.17 or a later 1 or 2")
+            }
             QueryError::LibraryTooOld { headers, library } => {
-                write!(f, "libfabric {library} is running, older than {headers}, which this program was built with")
+                write!(f, "libfabric {library} is running, older than {headers}, which this program was built for")
             }
             QueryError::ApiVersion { asked, oldest, newest } => {
                 write!(f, "version {asked} of the interface cannot be asked for, but {oldest} to {newest} can")
@@ -227,6 +239,8 @@ impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
         Self::Invalid(match error {
             QueryError::NoMatch => "no provider offers what is asked for",
+            QueryError::LibraryNotFound => INSTALL,
+            QueryError::LibrarySymbol { .. } => "a library is not libfabric 1.17 or a later 1 or 2",
             QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
             QueryError::ApiVersion { .. } => "this version of the interface cannot be asked for",
             QueryError::Address => {
@@ -275,7 +289,7 @@ impl<L: Level> Ofi<L> {
     /// # Errors
     /// - [`QueryError::NoMatch`] without a match, or [`QueryError::Unknown`] if a name is the
     ///   reason.
-    /// - [`QueryError::LibraryTooOld`] if the loaded library is older than the headers.
+    /// - Those of [`Library::get`].
     /// - [`QueryError::ChosenName`] if the hints would name the endpoints of every matching
     ///   provider.
     /// - Others if libfabric cannot take the hints, or reports another error.
@@ -293,7 +307,7 @@ impl<L: Level> Ofi<L> {
     }
 
     pub(crate) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
-        check_library()?;
+        let library = Library::get()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
             return Err(QueryError::NothingToListenOn);
         }
@@ -318,7 +332,7 @@ impl<L: Level> Ofi<L> {
         // SAFETY: the strings and the hints outlive the call, which does not keep them. `raw`
         // receives a list that we own.
         let code = unsafe {
-            sys::fi_getinfo(
+            library.fi_getinfo(
                 version.as_raw(),
                 pointer(node.as_ref()),
                 pointer(service.as_ref()),
@@ -366,11 +380,6 @@ pub(crate) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryE
             other => QueryError::Errno(other),
         }),
     }
-}
-
-pub(crate) fn check_library() -> Result<(), QueryError> {
-    let library = library_version();
-    if library < HEADERS { Err(QueryError::LibraryTooOld { headers: HEADERS, library }) } else { Ok(()) }
 }
 
 fn asked_version(hints: &Hints<'_>) -> Result<Version, QueryError> {

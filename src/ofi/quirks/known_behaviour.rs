@@ -19,7 +19,7 @@ use loom_core::vocabulary::Version;
 
 use crate::ofi::info::RawInfo;
 use crate::ofi::info::decode;
-use crate::ofi::info::query::library_version;
+use crate::ofi::library::Library;
 
 bitflags! {
     /// Facts of a provider in one version.
@@ -364,7 +364,7 @@ impl Facts {
         }
         let version = decode::attributes(info).provider_version;
         let name = info.name(Name::Provider).unwrap_or_default();
-        shown((name, library_version(), version))
+        shown((name, Library::of_object().version(), version))
     }
 }
 

@@ -7,7 +7,8 @@ use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch, Version,
 };
-use loom_fabric::ofi::{Av, Counter, Cq, Endpoint, Local, Ofi, library_version};
+use loom_fabric::ofi::{Av, Counter, Cq, Endpoint, Local, Ofi};
+use support::library_version;
 
 use super::{LIMIT, PROVIDERS, shared_memory, source, target, word};
 

@@ -23,7 +23,8 @@ use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, Excerpt, FabricAddr,
     ImmediateData, MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
 };
-use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField, library_version};
+use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField};
+use support::library_version;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const DEPTH: usize = 64;

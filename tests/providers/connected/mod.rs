@@ -7,7 +7,8 @@ use support::report::{self, Section};
 use libtest_mimic::{Failed, Trial};
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Level, Ofi, library_version};
+use loom_fabric::ofi::{Level, Ofi};
+use support::library_version;
 
 const SECTION: &str = "connected";
 

@@ -15,7 +15,7 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
-use loom_fabric::ofi::library_version;
+use support::library_version;
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, T, client_info, meet, pattern, room, with_sides};

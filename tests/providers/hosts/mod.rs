@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use libtest_mimic::{Failed, Trial};
-use loom_fabric::ofi::library_version;
+use support::library_version;
 
 use opening::Way;
 use side::Part;

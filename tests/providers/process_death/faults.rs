@@ -1,7 +1,7 @@
 //! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/faults/faults.c` shows
 //! the same in C.
 
-use loom_fabric::ofi::library_version;
+use support::library_version;
 
 const CLOSED: &str = "A stranger that has connected and sends while the endpoint is closed can crash the process \
     (`…-stranger-of-a-closed-endpoint-crashes`)";

@@ -18,7 +18,8 @@ use std::time::Duration;
 use libtest_mimic::{Failed, Trial};
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::Caps;
-use loom_fabric::ofi::{Ofi, library_version};
+use loom_fabric::ofi::Ofi;
+use support::library_version;
 
 const SECTION: &str = "process_death";
 

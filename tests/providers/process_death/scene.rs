@@ -14,7 +14,8 @@ use loom_core::info::Info;
 use loom_core::mr::RemoteRegion;
 use loom_core::scope;
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Tag};
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Local, Ofi};
+use support::library_version;
 
 pub(crate) use crate::process_death::posting::{LIMIT, post};
 use crate::process_death::watched::{Watch, Watched};

@@ -29,7 +29,8 @@ use loom_core::vocabulary::{
     Access, Caps, DomainAttributes, EndpointAttributes, EndpointType, Errno, ImmediateData, Progress, Tag,
 };
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
+use loom_fabric::ofi::{Level, Local, Ofi, Shared};
+use support::library_version;
 
 use posting::{LIMIT, pattern, post};
 

@@ -22,7 +22,8 @@ use loom_core::vocabulary::Caps;
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
-use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
+use loom_fabric::ofi::{Level, Local, Ofi, Shared};
+use support::library_version;
 
 use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use support::behaviours::needs::{self, Behaviour};

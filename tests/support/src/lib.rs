@@ -10,3 +10,12 @@ pub mod posting;
 pub mod report;
 #[cfg(feature = "libfabric")]
 pub mod shared_memory;
+
+/// Version of the libfabric of this process.
+#[cfg(feature = "libfabric")]
+pub fn library_version() -> loom_core::vocabulary::Version {
+    match loom_fabric::ofi::Library::get() {
+        Ok(library) => library.version(),
+        Err(error) => panic!("{error}"),
+    }
+}

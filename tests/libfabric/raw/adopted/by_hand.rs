@@ -13,6 +13,7 @@ use loom_fabric::ofi::{Counter, Cq, Eq, Fabric, Mr, RawInfo};
 
 use super::*;
 use crate::raw::{source, target};
+use loom_fabric::ofi::Library;
 
 /// A fabric and its domain, adopted.
 fn open(info: &RawInfo) -> (Fabric<Local>, Domain<Local>) {
@@ -20,7 +21,7 @@ fn open(info: &RawInfo) -> (Fabric<Local>, Domain<Local>) {
     // SAFETY: the info is only read.
     let attributes = unsafe { (*info.as_ptr()).fabric_attr };
     // SAFETY: the attributes are the info's, and only read.
-    let code = unsafe { sys::fi_fabric(attributes, &raw mut raw_fabric, ptr::null_mut()) };
+    let code = unsafe { Library::get().unwrap().fi_fabric(attributes, &raw mut raw_fabric, ptr::null_mut()) };
     let raw = opened(code, raw_fabric).unwrap();
     // SAFETY: just opened.
     let fabric = unsafe { Fabric::from_ptr(raw) };
@@ -86,7 +87,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
     for info in infos() {
         println!("{info}");
         // SAFETY: the info is only read.
-        let copy = NonNull::new(unsafe { sys::fi_dupinfo(info.raw().as_ptr()) }).unwrap();
+        let copy = NonNull::new(unsafe { Library::get().unwrap().fi_dupinfo(info.raw().as_ptr()) }).unwrap();
         // SAFETY: libfabric has allocated it, as a copy of what it has found.
         let raw_info = unsafe { RawInfo::from_ptr(copy) };
         assert_eq!(T::attributes(&raw_info), *info.attributes());

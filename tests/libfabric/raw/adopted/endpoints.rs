@@ -7,6 +7,7 @@ use loom_fabric::ofi::RawInfo;
 
 use super::by_hand::open_endpoint;
 use super::*;
+use loom_fabric::ofi::Library;
 
 /// Closes an endpoint that is not over `shm`.
 fn close_endpoint(endpoint: &Endpoint<Local>) {
@@ -25,7 +26,7 @@ fn insert(opened: &Opened<'_>, endpoint: &Endpoint<Local>) -> FabricAddr {
 /// A copy of an info, of which endpoints are opened that share contexts.
 fn sharing(info: &Info<T>, change: impl FnOnce(&mut sys::fi_ep_attr)) -> RawInfo {
     // SAFETY: the info is only read.
-    let copy = NonNull::new(unsafe { sys::fi_dupinfo(info.raw().as_ptr()) }).unwrap();
+    let copy = NonNull::new(unsafe { Library::get().unwrap().fi_dupinfo(info.raw().as_ptr()) }).unwrap();
     // SAFETY: the copy is ours.
     let attributes = unsafe { (*copy.as_ptr()).ep_attr };
     // SAFETY: the copy's own, which it has as the info has.

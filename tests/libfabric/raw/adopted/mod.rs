@@ -20,7 +20,8 @@ use loom_core::transport::Messages;
 use loom_core::vocabulary::{
     Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,
 };
-use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, library_version, sys};
+use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, sys};
+use support::library_version;
 
 use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, retry};
 use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};

@@ -32,7 +32,7 @@ pub fn limit() -> Limit {
 /// Whether this is a provider of libfabric 1, whose faults are not loom's.
 pub fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> bool {
     #[cfg(feature = "libfabric")]
-    let old = loom_fabric::ofi::library_version().major < 2;
+    let old = crate::library_version().major < 2;
     #[cfg(not(feature = "libfabric"))]
     let old = false;
     old && info.provider() == provider
