@@ -54,8 +54,10 @@
 //!
 //! # Features
 //! - `std` (default): clocks and the global allocator.
-//! - `libfabric`: the libfabric transport, module `ofi`. Building requires libfabric 1.17 or newer
-//!   with its headers, libclang and pkg-config. Running requires a libfabric at least as new as
+//! - `libfabric`: the libfabric transport, module `ofi`, for 64-bit Linux with glibc. The first
+//!   query loads libfabric 1.17 or newer ([`ofi::Library`]).
+//! - `libfabric-linked`: links libfabric instead, for other systems and static builds. Building
+//!   requires its headers, libclang and pkg-config. Running requires a libfabric at least as new as
 //!   those headers.
 //! - `log`: logs opened, closed and leaked objects and workarounds for providers through the crate
 //!   `log` ([targets and levels](loom_core#features)).

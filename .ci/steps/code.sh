@@ -61,10 +61,22 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
     fails_with "more items have no example" .ci/examples --plant
 }
 
+# The declarations of this machine's headers, without the exported functions, which `ofi::Library` finds.
+bindings() {
+    cargo check --locked --quiet --features libfabric-linked --target-dir "$PWD/target/linked" >&2
+    sed -E 's/unsafe extern "C" \{[^}]*\}//g' "$(ls -t target/linked/debug/build/loom-fabric-*/out/libfabric.rs | head -1)"
+}
+
+step_bindings() { # makes bindings/libfabric-1.17.rs from the headers of libfabric 1.17, not run with the others
+    libfabric
+    [ "$(pkg-config --modversion libfabric)" = 1.17.0 ] || die "these are not the headers of libfabric 1.17"
+    bindings >bindings/new && mv bindings/new bindings/libfabric-1.17.rs
+}
+
 step_packages() { # every package is complete, and is documented without a libfabric, with controls
     libfabric
     command -v python3 >/dev/null || packages python3
-    local folder=$PWD/target/packages wanted made verified=()
+    local folder=$PWD/target/packages wanted verified=()
     # Packages of the same version that were compiled before would be taken for these.
     rm -rf "$folder/package" "$folder/publish"
     # Among all steps, features has seen that each builds by itself.
@@ -77,11 +89,9 @@ step_packages() { # every package is complete, and is documented without a libfa
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir "$folder/docs"
     [ -e "$folder/docs/doc/loom_fabric/ofi/index.html" ] || die "the module ofi is not documented"
-    fails_with "needs libfabric" env PKG_CONFIG=/bin/false cargo check --locked --features libfabric --target-dir "$folder/docs"
+    fails_with "needs libfabric" env PKG_CONFIG=/bin/false cargo check --locked --features libfabric-linked --target-dir "$folder/docs"
     if [ "$(pkg-config --modversion libfabric)" = 1.17.0 ]; then
-        cargo check --locked --quiet --features libfabric --target-dir "$folder/bindings"
-        made=$(ls -t "$folder"/bindings/debug/build/loom-fabric-*/out/libfabric.rs | head -1)
-        cmp "$made" bindings/libfabric-1.17.rs || die "cp $made bindings/libfabric-1.17.rs"
+        cmp <(bindings) bindings/libfabric-1.17.rs || die ".ci/run bindings"
     else
         skip "comparing bindings/libfabric-1.17.rs, which needs the headers of libfabric 1.17"
     fi
@@ -152,7 +162,11 @@ loom-fabric-static std
 loom-fabric-tagged std serde
 loom-fabric-updates std
 SETS
-    local tree
+    local tree crates
+    # With libfabric, and without its headers, pkg-config and libclang.
+    PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent cargo build --locked --quiet --features libfabric --target-dir target/bare
+    crates=$(cargo tree --locked -e normal,build --features libfabric --prefix none | awk '{ print $1 }' | sort -u | wc -l)
+    [ "$crates" -le 12 ] || die "loom with libfabric has $crates crates"
     tree=$(cargo tree --locked -e normal -p loom-fabric-core --prefix none --no-dedupe | awk '{ print $1 }' | sort -u | tr '\n' ' ')
     echo "loom-fabric-core depends on: $tree"
     [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless loom-fabric-core spin stable_deref_trait " ] ||
@@ -180,15 +194,15 @@ newer_headers() {
     echo "$folder"
 }
 
-step_headers() { # builds with the headers of libfabric 2, too, and names and numbers are the same
+step_headers() { # links libfabric, with the headers of libfabric 2, and names and numbers are the same
     libfabric
     local folder library
     folder=$(newer_headers)
     [ -n "$folder" ] || { skip "the headers of libfabric 2.1 cannot be had"; return 0; }
     library=$(newer_libfabric)
     export PKG_CONFIG_LIBDIR=$folder/usr/lib/x86_64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$folder CARGO_TARGET_DIR=$PWD/target/headers
-    tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric --lib
-    tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric --test libfabric -- headers:: discovery:: raw:: device::
+    tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric-linked --lib
+    tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric-linked --test libfabric -- headers:: discovery:: raw:: device::
     grep -q 'FI_MAJOR_VERSION : u32 = 2 ;' target/headers/debug/build/loom-fabric-*/out/libfabric.rs || die "other headers were used"
 }
 

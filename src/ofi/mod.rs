@@ -280,13 +280,12 @@
 //! # How it calls libfabric
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
 //! (`ep->msg->send(...)`). This module calls through them from Rust: a post is one indirect call. A
-//! missing table or entry is `ENOSYS`. Only the exported symbols are linked: `fi_getinfo`,
-//! `fi_freeinfo`, `fi_dupinfo`, `fi_fabric`, `fi_version`, `fi_tostr_r`, `fi_getparams`,
-//! `fi_freeparams`.
+//! missing table or entry is `ENOSYS`. [`Library`] has the exported functions.
 //!
 //! # Files
 //! | file | contents |
 //! |---|---|
+//! | `library` | finding libfabric, and the functions that it exports |
 //! | `sys`, `pointers` | generated bindings, conversion between raw handles and C objects |
 //! | `call` | calls through operation tables, return values |
 //! | `process` | pointers with the process of their object, forked children |
