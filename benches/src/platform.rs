@@ -73,7 +73,7 @@ impl Platform {
     #[must_use]
     pub fn here(pinned: bool) -> Platform {
         #[cfg(feature = "libfabric")]
-        let libfabric = Some(loom_fabric::ofi::library_version().to_string());
+        let libfabric = loom_fabric::ofi::Library::get().ok().map(|library| library.version().to_string());
         #[cfg(not(feature = "libfabric"))]
         let libfabric = None;
         let kernel = first_line("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}"));

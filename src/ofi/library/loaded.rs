@@ -5,6 +5,8 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use heapless::String;
+
 use super::Library;
 use crate::ofi::ffi::text;
 use crate::ofi::info::query::QueryError;
@@ -141,7 +143,11 @@ fn attempt(f: &mut fmt::Formatter<'_>, file: &CStr) -> fmt::Result {
         Some(_) => write!(f, "{}: loaded", file.to_str().unwrap_or("the file")),
         None => {
             // SAFETY: null, or a text of this thread that stays until its next call of the loader.
-            f.write_str(unsafe { text::read(dlerror()) }.unwrap_or("no reason"))
+            let reason = unsafe { text::read(dlerror()) }.unwrap_or("no reason");
+            // A copy, because the formatter may call the loader.
+            let mut copy = String::<512>::new();
+            let _ = reason.chars().try_for_each(|letter| copy.push(letter));
+            f.write_str(&copy)
         }
     }
 }
