@@ -39,7 +39,9 @@ packages() {
     ) 9>"$TOOLS/apt.lock"
 }
 
-libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
+libfabric() { packages gcc libfabric-dev pkg-config; }
+# What linking it needs, too.
+linked_libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
 
 # Runs a command that may print nothing for minutes: prints a line every 30 s.
 patiently() {

@@ -68,13 +68,13 @@ bindings() {
 }
 
 step_bindings() { # makes bindings/libfabric-1.17.rs from the headers of libfabric 1.17, not run with the others
-    libfabric
+    linked_libfabric
     [ "$(pkg-config --modversion libfabric)" = 1.17.0 ] || die "these are not the headers of libfabric 1.17"
     bindings >bindings/new && mv bindings/new bindings/libfabric-1.17.rs
 }
 
 step_packages() { # every package is complete, and is documented without a libfabric, with controls
-    libfabric
+    linked_libfabric
     command -v python3 >/dev/null || packages python3
     local folder=$PWD/target/packages wanted verified=()
     # Packages of the same version that were compiled before would be taken for these.
@@ -124,7 +124,7 @@ step_deny() { # what users build with loom: licences, sources, each once (deny.t
 }
 
 step_semver() { # by name alone: what users can name is as in the newest release, or the version says that it is not, with a control
-    libfabric
+    linked_libfabric
     local semver release planted
     cargo_tool cargo-semver-checks 0.51.0
     semver=("$TOOLS/bin/cargo-semver-checks" semver-checks)
@@ -139,7 +139,7 @@ step_semver() { # by name alone: what users can name is as in the newest release
 }
 
 step_features() { # every set of features builds, and the core depends on what it says
-    libfabric
+    linked_libfabric
     local package sets features targets
     # A program that finds loom and has nothing else: every target of the repository's package without libfabric.
     cargo check --locked --quiet --all-targets
@@ -195,7 +195,7 @@ newer_headers() {
 }
 
 step_headers() { # links libfabric, with the headers of libfabric 2, and names and numbers are the same
-    libfabric
+    linked_libfabric
     local folder library
     folder=$(newer_headers)
     [ -n "$folder" ] || { skip "the headers of libfabric 2.1 cannot be had"; return 0; }
