@@ -1,12 +1,5 @@
 //! [`Library`]: the libfabric of this process.
 //!
-//! With the feature `libfabric` it is found when it is first used, in this order:
-//! 1. the file that the environment variable `LOOM_LIBFABRIC` names, and no other
-//! 2. a libfabric that the process has already
-//! 3. `libfabric.so.1`, then `libfabric.so`, on the path of the dynamic loader
-//!
-//! It stays in the process. With the feature `libfabric-linked` it is the one that was linked.
-//!
 //! `fi_getinfo`, `fi_freeinfo` and `fi_dupinfo` have the version `FABRIC_1.3`, with the structures
 //! of libfabric 1.17, which later versions keep. Their default versions have longer structures.
 
@@ -30,6 +23,14 @@ use super::sys;
 use crate::loom_core::vocabulary::Version;
 
 /// The libfabric of this process.
+///
+/// With the feature `libfabric`, the first call of [`get`](Self::get) loads it, and it stays in the
+/// process:
+/// 1. the file in the environment variable `LOOM_LIBFABRIC`, and no other
+/// 2. a libfabric that the process has already
+/// 3. `libfabric.so.1`, then `libfabric.so`, on the path of the dynamic loader
+///
+/// With the feature `libfabric-linked` it is the linked one.
 ///
 /// ```
 /// use loom_fabric::ofi::Library;
