@@ -55,7 +55,7 @@
 //! # Features
 //! - `std` (default): clocks and the global allocator.
 //! - `libfabric`: the libfabric transport, module `ofi`, for 64-bit Linux with glibc. The first
-//!   query loads libfabric 1.17 or newer ([`ofi::Library`]).
+//!   query loads libfabric 1.17 or newer (`ofi::Library`).
 //! - `libfabric-linked`: links libfabric instead, for other systems and static builds. Building
 //!   requires its headers, libclang and pkg-config. Running requires a libfabric at least as new as
 //!   those headers.
