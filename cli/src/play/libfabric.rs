@@ -112,7 +112,8 @@ fn terms(setup: &Setup, provider: &str) -> String {
 /// least one provider.
 pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     let mut here = Vec::new();
-    if one_process && matches!(Library::get(), Err(QueryError::LibraryNotFound)) {
+    if one_process && let Err(error @ QueryError::LibraryNotFound) = Library::get() {
+        tell(&error.to_string())?;
         return Ok(here);
     }
     for provider in USUAL {
