@@ -76,12 +76,6 @@ struct CounterInner<T: Transport> {
     last: [Cell<u64>; 2],
 }
 
-impl Default for CounterAttr {
-    fn default() -> Self {
-        CounterAttr { wait: WaitObj::NONE }
-    }
-}
-
 impl<'m, T: Transport> Counter<'m, T> {
     /// Opens a counter at zero, in memory from `alloc`.
     ///

@@ -147,10 +147,10 @@ impl World<'_> {
                 Access::Read => endpoint.read(peer, &told, offset_there, buf),
                 Access::Write => endpoint.write(peer, &told, offset_there, buf),
                 Access::WriteData(data) => endpoint.write_data(peer, &told, offset_there, ImmediateData(data), buf),
-                Access::ReadParts(at) => endpoint.read_with(peer, &parts(cut(at)), ReadOptions::new(), buf),
+                Access::ReadParts(at) => endpoint.read_with(peer, &parts(cut(at)), ReadOptions::default(), buf),
                 _ => {
                     let Access::WriteParts(at) = what else { unreachable!("all others are above") };
-                    endpoint.write_with(peer, &parts(cut(at)), SendOptions::new(), buf)
+                    endpoint.write_with(peer, &parts(cut(at)), SendOptions::default(), buf)
                 }
             }
             .map(Some)

@@ -14,9 +14,9 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The calls whose names end in `with` send one message from two buffers, and receive it into two.
 /// let room = [vec![0; 2], vec![0; 5]];
-/// let received = bob.recv_with(Source::Any, RecvOptions::new(), room)?;
+/// let received = bob.recv_with(Source::Any, RecvOptions::default(), room)?;
 /// let message = [b"hell".to_vec(), b"o".to_vec()];
-/// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::new(), message))?;
+/// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::default(), message))?;
 /// let (room, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), room), (5, [b"he".to_vec(), b"llo\0\0".to_vec()]));
 /// # Ok::<_, loom_core::Error>(())

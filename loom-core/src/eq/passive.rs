@@ -93,7 +93,7 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// fn admit<'m, T: Connected>(
 ///     (cq, eq, request): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, ConnectionRequest<'m, T>),
 /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
-///     if request.data().starts_with(b"version 1") {
+///     if request.data.starts_with(b"version 1") {
 ///         return Ok(Some(request.endpoint(cq, eq)?));
 ///     }
 ///     request.reject(b"version 1 only")?;
@@ -110,18 +110,13 @@ pub struct ConnectionRequest<'m, T: Connected> {
     info: Info<T>,
     /// `None` once an endpoint has taken the request.
     request: Option<T::Request>,
-    data: CmData,
+    /// Data of the peer's [`connect`](crate::endpoint::MsgEndpoint::connect).
+    pub data: CmData,
 }
 
 impl<'m, T: Connected> ConnectionRequest<'m, T> {
     pub(super) fn new(eq: Eq<'m, T>, listener: (usize, Fid), info: T::Info, request: T::Request, data: CmData) -> Self {
         ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
-    }
-
-    /// Data of the peer's `connect`.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        &self.data
     }
 
     /// Info to open the endpoint from.

@@ -28,7 +28,7 @@ impl Memory {
     /// The second piece begins with the byte at `cut`.
     pub fn in_two(bytes: &[u8], cut: usize) -> Self {
         assert!(cut <= bytes.len());
-        let whole = Prefixed::new([&[0; ROOM], bytes].concat().into(), ROOM);
+        let whole = Prefixed { buf: [&[0; ROOM], bytes].concat().into(), room: ROOM };
         DROPS.with_borrow_mut(|drops| {
             drops.push(0);
             Memory { id: drops.len() - 1, whole, cut }

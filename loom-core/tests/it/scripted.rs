@@ -244,9 +244,9 @@ unsafe impl<'s> AddressVectors for Scripted<'s> {
     type Av = &'s Script;
 
     unsafe fn av_room(domain: &Self::Domain, capacity: usize) -> AvRoom {
-        AvRoom { reused: domain.reused.get(), ..AvRoom::new(capacity) }
+        AvRoom { places: capacity, reused: domain.reused.get(), ..Default::default() }
     }
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+    unsafe fn av_open(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
         Ok(domain)
     }
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {

@@ -112,7 +112,7 @@ impl<L: Level> Pair<L> {
         // SAFETY: the fabric is open.
         let domain = unsafe { Raw::<L>::domain_open(&fabric, info.raw()) }.unwrap();
         // SAFETY: the domain is open.
-        let av = unsafe { Raw::<L>::av_open(&domain, 8) }.unwrap();
+        let av = unsafe { Raw::<L>::av_open(&domain, 8, 0) }.unwrap();
         let a = Side::open(&domain, info, &av, with_source);
         let b = Side::open(&domain, info, &av, with_source);
         let insert = |side: &Side<L>| {
@@ -285,7 +285,10 @@ fn rma<L: Level>(pair: &Pair<L>) {
     let memory = target(&mut window);
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ;
     // SAFETY: the window outlives the region.
-    let region = unsafe { Raw::<L>::mr_open(&pair.domain, &memory, MrAttr::new(access, MemoryKey(42))) }.unwrap();
+    let region = unsafe {
+        Raw::<L>::mr_open(&pair.domain, &memory, MrAttr { access, key: MemoryKey(42), ..Default::default() })
+    }
+    .unwrap();
     let key = Raw::<L>::mr_key(&region);
     let by_address = pair.attributes.domain.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC);
     let base = if by_address { memory.ptr().as_ptr().addr() as u64 } else { 0 };

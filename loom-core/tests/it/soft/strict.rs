@@ -325,7 +325,7 @@ fn a_write_that_asks_for_delivery_is_reported_when_it_is_done() {
             world.meet();
             let region = world.region(PEERS);
             let (parts, options) =
-                ([region.remote().part(0, 8).unwrap()], SendOptions { level: Some(level), ..SendOptions::new() });
+                ([region.remote().part(0, 8).unwrap()], SendOptions { level: Some(level), ..SendOptions::default() });
             let written = world.a.write_with(world.to_b, &parts, options, bytes(8)).unwrap();
             let done = world.a.cq().wait(written, loom_core::Spins(5)).unwrap();
             assert_eq!((done.is_some(), byte(&region)), (early || !strict, u8::from(!strict)));

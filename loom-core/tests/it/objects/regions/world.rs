@@ -266,7 +266,7 @@ unsafe impl Fabrics for Watched {
 unsafe impl AddressVectors for Watched {
     type Av = &'static World;
 
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+    unsafe fn av_open(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
         Ok(domain)
     }
     unsafe fn av_close(av: &Self::Av) -> Result<(), Errno> {
@@ -275,7 +275,7 @@ unsafe impl AddressVectors for Watched {
     }
 
     answers! {
-        fn av_room(&Self::Domain, usize) -> AvRoom = AvRoom::new(1);
+        fn av_room(&Self::Domain, usize) -> AvRoom = AvRoom { places: 1, ..Default::default() };
         fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());

@@ -2,7 +2,7 @@
 use core::ptr::NonNull;
 
 use loom_core::av::Av;
-use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
@@ -107,7 +107,7 @@ fn what_is_only_read_is_registered_for_reading() {
         let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut buf = Registered::new(&domain, &shared[..]).unwrap();
-        assert!(buf.bytes_mut().is_none());
+        assert!(bytes_mut(&mut buf).is_none());
         let sent = endpoint.send(me, buf).map_err(PostError::from).unwrap();
         assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
     });
