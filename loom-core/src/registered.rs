@@ -63,7 +63,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// for _ in 0..4 {
     ///     pool.push(Registered::new(&domain, vec![0; 4096])?);
     /// }
-    /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor() == Some(buf.descriptor())));
+    /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor == Some(buf.descriptor())));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -138,7 +138,7 @@ impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
 unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
     #[inline]
     fn lend(&mut self) -> Lent {
-        self.buf.lend().with_descriptor(self.region.descriptor())
+        Lent { descriptor: Some(self.region.descriptor()), ..self.buf.lend() }
     }
 }
 impl<T: Transport, B: SourceBuffer> SourceBuffer for Registered<'_, T, B> {}

@@ -105,19 +105,19 @@ impl Attributes {
 }
 
 pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
-    if memory.kind().name().is_none() {
+    if memory.kind.name().is_none() {
         // libfabric looks the kind up in a table without a check.
         return Err(Errno::EOPNOTSUPP);
     }
     let raw_domain = domain.raw();
     let fid = domain.fid().as_ptr();
-    let start = memory.ptr().as_ptr().cast();
+    let start = memory.ptr.as_ptr().cast();
     let flags = attr.flags.bits();
     let mut raw = ptr::null_mut();
     let code = if domain.has_devices() {
         let register = entry!(raw_domain, mr => regattr)?;
-        let range = sys::iovec { iov_base: start, iov_len: memory.len() };
-        let attributes = Attributes::new(&raw const range, memory.kind(), attr);
+        let range = sys::iovec { iov_base: start, iov_len: memory.len };
+        let attributes = Attributes::new(&raw const range, memory.kind, attr);
         #[cfg(libfabric_has_dmabuf)]
         let buffer;
         #[cfg(libfabric_has_dmabuf)]
@@ -142,12 +142,12 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
         // region.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
-    } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
+    } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let register = entry!(raw_domain, mr => reg)?;
         let (access, key) = (attr.access.bits(), attr.key.0);
         // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
         // region.
-        unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
+        unsafe { register(fid, start, memory.len, access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
     } else {
         return Err(Errno::EOPNOTSUPP);
     };

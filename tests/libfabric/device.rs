@@ -45,14 +45,14 @@ struct OnUnknown(Vec<u8>);
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnUnknown {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::from_raw(4711))
+        Lent { kind: HmemIface::from_raw(4711), ..self.0.lend() }
     }
 }
 
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..self.0.lend() }
     }
 }
 impl SourceBuffer for OnDevice {}

@@ -47,7 +47,7 @@ impl IoVecs {
     }
 
     pub(crate) fn total(&self) -> Option<usize> {
-        self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))
+        self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len))
     }
 }
 
@@ -92,11 +92,11 @@ mod tests {
         let mut pieces = IoVecs::default();
         array.lend_pieces(&mut pieces);
         let lent: std::vec::Vec<_> =
-            pieces.get().unwrap().iter().map(|piece| (piece.ptr().as_ptr(), piece.len())).collect();
+            pieces.get().unwrap().iter().map(|piece| (piece.ptr.as_ptr(), piece.len)).collect();
         assert_eq!(lent, [(one.as_ptr().cast_mut(), 3), (two.as_ptr().cast_mut(), 5)]);
         assert_eq!(pieces.total(), Some(8));
-        assert!(!array.lend().is_readable(), "two buffers are not one range");
-        assert_eq!([&two[..]].lend().len(), 5);
+        assert!(!array.lend().readable, "two buffers are not one range");
+        assert_eq!([&two[..]].lend().len, 5);
     }
 
     #[test]

@@ -84,14 +84,14 @@ mod tests {
         assert_eq!((buf.bytes(), buf.room), (&b"message"[..], 4));
         assert_eq!(buf.bytes_mut(), b"message");
         let lent = buf.lend();
-        assert_eq!((lent.ptr().as_ptr(), lent.len(), lent.headroom()), (start.wrapping_add(4), 7, 4));
+        assert_eq!((lent.ptr.as_ptr(), lent.len, lent.headroom), (start.wrapping_add(4), 7, 4));
         for (prefix, front) in [(0, 4), (3, 1), (4, 0)] {
             let lent = lent.with_prefix(prefix).unwrap();
-            assert_eq!((lent.ptr().as_ptr(), lent.len()), (start.wrapping_add(front), 11 - front));
-            assert_eq!(lent.headroom(), front);
+            assert_eq!((lent.ptr.as_ptr(), lent.len), (start.wrapping_add(front), 11 - front));
+            assert_eq!(lent.headroom, front);
         }
         assert!(lent.with_prefix(5).is_none());
-        assert_eq!((lent.whole().ptr().as_ptr(), lent.whole().len()), (start, 11));
+        assert_eq!((lent.whole().ptr.as_ptr(), lent.whole().len), (start, 11));
         assert_eq!(buf.buf.len(), 11);
     }
 
@@ -99,14 +99,14 @@ mod tests {
     fn what_may_not_be_written_and_what_is_too_short_has_less_room() {
         let mut buf = Prefixed { buf: &b"....message"[..], room: 4 };
         let lent = buf.lend();
-        assert_eq!((lent.len(), lent.headroom()), (7, 0));
+        assert_eq!((lent.len, lent.headroom), (7, 0));
         let mut short = Prefixed { buf: [0_u8; 3], room: 4 };
         assert!(short.bytes().is_empty() && short.bytes_mut().is_empty());
         let mut array = [0_u8; 3];
         let lent = Prefixed { buf: &mut array[..], room: 4 }.lend();
-        assert_eq!((lent.len(), lent.headroom()), (0, 3));
+        assert_eq!((lent.len, lent.headroom), (0, 3));
         let mut bytes = [0_u8; 9];
         let lent = Prefixed { buf: Prefixed { buf: &mut bytes[..], room: 4 }, room: 2 }.lend();
-        assert_eq!((lent.len(), lent.headroom()), (3, 6));
+        assert_eq!((lent.len, lent.headroom), (3, 6));
     }
 }

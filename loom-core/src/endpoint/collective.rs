@@ -335,9 +335,9 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         let size = collective.datatype().size().unwrap_or(0);
         let (operands, results) = collective.parts(self.size, self.rank == root);
         let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size));
-        let unit = unit.filter(|unit| lent.len() > 0 && lent.len().is_multiple_of(*unit));
+        let unit = unit.filter(|unit| lent.len > 0 && lent.len.is_multiple_of(*unit));
         let unit = unit.ok_or(PostError::NotElements { size })?;
-        let count = lent.len() / unit;
+        let count = lent.len / unit;
         let length = operands * count * size;
         Ok((count, lent.first(length), lent.behind(length)))
     }

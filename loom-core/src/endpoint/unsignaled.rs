@@ -159,7 +159,7 @@ struct Unsignaled {
 
 impl Unsignaled {
     const fn len(&self) -> usize {
-        self.lent.len()
+        self.lent.len
     }
 
     const fn msg(&self, data: Option<ImmediateData>, flags: OpFlags) -> Msg<'_> {

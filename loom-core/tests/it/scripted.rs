@@ -130,8 +130,8 @@ impl Script {
 
     fn post(&self, context: Context, lent: &[Lent]) -> Result<(), Refusal> {
         let refused = self.refusal.take();
-        let len = lent.iter().map(Lent::len).sum();
-        let first = lent.first().map_or(0, |first| first.ptr().addr().get());
+        let len = lent.iter().map(|piece| piece.len).sum();
+        let first = lent.first().map_or(0, |first| first.ptr.addr().get());
         self.notes.borrow_mut().push(Noted::Posted { context: context.addr(), first, len, refused });
         refused.map_or(Ok(()), Err)
     }

@@ -291,7 +291,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     .unwrap();
     let key = Raw::<L>::mr_key(&region);
     let by_address = pair.attributes.domain.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC);
-    let base = if by_address { memory.ptr().as_ptr().addr() as u64 } else { 0 };
+    let base = if by_address { memory.ptr.as_ptr().addr() as u64 } else { 0 };
     println!("  region: key {key:?}, descriptor {:#x}, base {base:#x}", Raw::<L>::mr_descriptor(&region));
     let at = |offset: u64| RmaTarget { to: pair.to_b, addr: RemoteAddr(base + offset), key };
 
@@ -305,7 +305,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     assert_eq!(b[0].data, data);
     assert!(b[0].flags.contains(CompletionFlags::REMOTE_CQ_DATA));
     // SAFETY: the write is complete; nobody writes to the window now.
-    let written = unsafe { std::slice::from_raw_parts(memory.ptr().as_ptr(), 4096) };
+    let written = unsafe { std::slice::from_raw_parts(memory.ptr.as_ptr(), 4096) };
     assert_eq!(&written[96..1096], sent);
     assert!(written[..96].iter().chain(&written[1096..]).all(|byte| *byte == 0));
 
@@ -325,7 +325,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
         println!("  inject write: the sender has an event all the same: {event:?}");
     }
     // SAFETY: as above.
-    assert_eq!(unsafe { std::slice::from_raw_parts(memory.ptr().as_ptr(), 4096) }[2000..2008], sent[..8]);
+    assert_eq!(unsafe { std::slice::from_raw_parts(memory.ptr.as_ptr(), 4096) }[2000..2008], sent[..8]);
     // SAFETY: open, and used no more.
     unsafe { Raw::<L>::mr_close(&region) }.unwrap();
 }

@@ -195,7 +195,7 @@ impl<B> OpTable<B> {
         let lent = unsafe { slot.fill(buf, Buffer::lend) };
         core::mem::forget(held);
 
-        slot.lent.set(lent.len());
+        slot.lent.set(lent.len);
         slot.kind.set(Kind::TaggedReceive);
         slot.phase.set(Phase::Posted);
         submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {

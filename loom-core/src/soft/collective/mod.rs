@@ -137,7 +137,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
         if !member.call(round).is_idle() || !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        let range = |lent: &Lent| (lent.ptr().as_ptr(), lent.len());
+        let range = |lent: &Lent| (lent.ptr.as_ptr(), lent.len);
         let args =
             Args { operation: *call, operands: range(operands), results: range(results), context: context.addr() };
         member.call(round).make(args);

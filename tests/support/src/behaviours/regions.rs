@@ -108,7 +108,7 @@ struct OnDevice(Bytes);
 #[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..self.0.lend() }
     }
 }
 

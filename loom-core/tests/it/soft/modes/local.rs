@@ -36,7 +36,7 @@ unsafe impl Buffer for Either {
         match self {
             Either::Registered(buf) => buf.lend(),
             Either::Plain(bytes) => lent(bytes),
-            Either::Lying(bytes, descriptor) => lent(bytes).with_descriptor(*descriptor),
+            Either::Lying(bytes, descriptor) => Lent { descriptor: Some(*descriptor), ..lent(bytes) },
         }
     }
 }
@@ -145,7 +145,7 @@ struct OnDevice(Bytes);
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()).in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()) }
     }
 }
 
