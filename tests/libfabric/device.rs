@@ -121,7 +121,7 @@ fn a_key_of_ones_own_goes_with_the_attributes() {
     let domain = Domain::open(&info()).unwrap();
     let open = || Mr::open(&domain, vec![0_u8; 8], MrAttr::new(PEER_ACCESS).key(MemoryKey(4711)));
     let region = open().unwrap();
-    assert_eq!(region.key(), MemoryKey(4711));
+    assert_eq!(region.remote().key, MemoryKey(4711));
     assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
 }
 

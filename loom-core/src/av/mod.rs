@@ -152,7 +152,7 @@ impl<T: Transport> Av<'_, T> {
         let Ok(mut addresses) = self.body.addresses() else { return false };
         let are_removed = addresses.are_removed();
         if are_removed && let Some(place) = addresses.table.retire(peer) {
-            addresses.push(place);
+            addresses.removed.push(place);
             return true;
         }
         let Some(addr) = addresses.table.remove(peer) else { return false };

@@ -26,6 +26,7 @@ pub(crate) use self::passive::check_data;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::{CqError, OpenError};
+use crate::info::Info;
 use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
@@ -189,9 +190,13 @@ impl<'m, T: Connected> Eq<'m, T> {
         let seen = self.moment();
         Ok(read.map(|notice| match notice {
             Notice::Request { listener, info, request } => match self.body.listener(listener) {
-                Some(place) => {
-                    EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
-                }
+                Some(place) => EqEvent::Request(ConnectionRequest {
+                    eq: self.clone(),
+                    listener: (place, listener),
+                    info: Info::from_raw(info),
+                    request: Some(request),
+                    data,
+                }),
                 None => EqEvent::Other { kind: EventKind::CONNREQ, data },
             },
             Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),

@@ -105,20 +105,16 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// - `man fi_cm`
 #[doc(alias = "FI_CONNREQ")]
 pub struct ConnectionRequest<'m, T: Connected> {
-    eq: Eq<'m, T>,
-    listener: (usize, Fid),
-    info: Info<T>,
+    pub(super) eq: Eq<'m, T>,
+    pub(super) listener: (usize, Fid),
+    pub(super) info: Info<T>,
     /// `None` once an endpoint has taken the request.
-    request: Option<T::Request>,
+    pub(super) request: Option<T::Request>,
     /// Data of the peer's [`connect`](crate::endpoint::MsgEndpoint::connect).
     pub data: CmData,
 }
 
 impl<'m, T: Connected> ConnectionRequest<'m, T> {
-    pub(super) fn new(eq: Eq<'m, T>, listener: (usize, Fid), info: T::Info, request: T::Request, data: CmData) -> Self {
-        ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
-    }
-
     /// Info to open the endpoint from.
     #[must_use]
     pub fn info(&self) -> &Info<T> {

@@ -56,7 +56,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     pub(super) fn register(&mut self, attr: &MrAttr<'_, '_, T>, will_be_bound: bool) -> Result<(), OpenError> {
         let access = attr.access;
         let mut flags = MrFlags::empty();
-        let lent = self.memory().lend();
+        let lent = self.memory.get_mut().lend();
         let domain = &self.domain;
         // Windows read, so uninitialised memory cannot be exposed.
         let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
@@ -109,7 +109,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             // SAFETY: region and counter are open (H1), of one domain (H4), and the region is not
             // enabled yet. The bond keeps the counter open (N2).
             unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
-            self.count_by(bond);
+            self.counter.set(Some(bond));
         }
         // SAFETY: the region is registered, and the earlier `&mut` has ended.
         let raw = unsafe { self.raw_mut() };

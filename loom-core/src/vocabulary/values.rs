@@ -224,10 +224,10 @@ impl fmt::Display for TagMatch {
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// // The key goes to the peers with the rest of what names the region.
 /// let remote = RemoteRegion::from_bytes(&region.remote().to_bytes());
-/// assert_eq!(remote.key, region.key());
+/// assert_eq!(remote.key, region.remote().key);
 /// // Each region has another key.
 /// let other = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
-/// assert_ne!(other.key(), region.key());
+/// assert_ne!(other.remote().key, region.remote().key);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

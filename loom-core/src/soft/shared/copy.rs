@@ -2,7 +2,6 @@
 
 use core::ptr;
 
-use crate::buffer::Lent;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::Errno;
 

@@ -497,7 +497,8 @@ fn regions_are_reached_by_their_addresses() {
         let region = world.region(PEERS);
         let start = region.window().as_ptr().addr() as u64;
         assert_eq!(region.remote().base, RemoteAddr(if strict { start } else { 0 }));
-        let guessed = RemoteRegion { base: RemoteAddr(0), len: 64, key: region.key(), access: region.remote().access };
+        let guessed =
+            RemoteRegion { base: RemoteAddr(0), len: 64, key: region.remote().key, access: region.remote().access };
         let read = world.a.read(world.to_b, &guessed, 0, bytes(8)).unwrap();
         assert_eq!(world.end(&world.a, read).result().is_err(), strict, "by an offset");
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(8, 4).unwrap()];
