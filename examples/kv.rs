@@ -67,7 +67,7 @@ async fn answer<T: Transport>(node: &Node<T>, values: &Values, client: Peer, req
         GET => {
             let value = values.borrow().get(key).cloned().ok_or(Errno::ENOENT)?;
             let part = region.part(0, value.len()).ok_or(Errno::EMSGSIZE)?;
-            let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+            let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
             let write = |value| endpoint.write_with(client, &[part], delivered, value);
             driver.run(value, write).await.map_err(failed)?.result().map_err(|error| error.errno)?;
             part.len

@@ -4,8 +4,8 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::atomic::{Element, Integer, Ordered};
-use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype};
+use crate::atomic::{Atomic, Element, Form, Integer, Operation, Ordered, Sealed, by_datatype, operations};
+use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype, Errno};
 
 /// Kind, element type and reduction of a collective operation, for
 /// [`Domain::query_collective`](crate::domain::Domain::query_collective).
@@ -44,68 +44,67 @@ impl Collective {
     /// assert_eq!(Collective::new(CollectiveOp::ALLREDUCE, Datatype::DOUBLE, AtomicOp::BOR), None);
     /// ```
     #[must_use]
-    pub const fn new(op: CollectiveOp, datatype: Datatype, reduction: AtomicOp) -> Option<Self> {
-        let (is_integer, is_ordered) = match datatype {
-            Datatype::INT8 | Datatype::INT16 | Datatype::INT32 | Datatype::INT64 | Datatype::INT128 => (true, true),
-            Datatype::UINT8 | Datatype::UINT16 | Datatype::UINT32 | Datatype::UINT64 | Datatype::UINT128 => {
-                (true, true)
+    pub fn new(op: CollectiveOp, datatype: Datatype, reduction: AtomicOp) -> Option<Self> {
+        fn admits<E: Element>(op: AtomicOp) -> Result<bool, Errno> {
+            Ok(E::admits(op))
+        }
+        let needed = match op {
+            CollectiveOp::BARRIER if datatype == Datatype::VOID && reduction == AtomicOp::NOOP => {
+                return Some(Self::BARRIER);
             }
-            Datatype::FLOAT | Datatype::DOUBLE => (false, true),
-            Datatype::FLOAT_COMPLEX | Datatype::DOUBLE_COMPLEX => (false, false),
-            Datatype::VOID => {
-                return match (op, reduction) {
-                    (CollectiveOp::BARRIER, AtomicOp::NOOP) => Some(Self::BARRIER),
-                    _ => None,
-                };
-            }
-            _ => return None,
-        };
-        let is_there = match op {
             CollectiveOp::BROADCAST
             | CollectiveOp::ALLTOALL
             | CollectiveOp::ALLGATHER
             | CollectiveOp::GATHER
-            | CollectiveOp::SCATTER => matches!(reduction, AtomicOp::NOOP),
-            CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER => match reduction {
-                AtomicOp::SUM | AtomicOp::PROD | AtomicOp::LOR | AtomicOp::LAND | AtomicOp::LXOR => true,
-                AtomicOp::MIN | AtomicOp::MAX => is_ordered,
-                AtomicOp::BOR | AtomicOp::BAND | AtomicOp::BXOR => is_integer,
-                _ => false,
-            },
-            _ => false,
+            | CollectiveOp::SCATTER
+                if reduction == AtomicOp::NOOP =>
+            {
+                AtomicOp::WRITE
+            }
+            CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER
+                if reduction <= AtomicOp::BXOR =>
+            {
+                reduction
+            }
+            _ => return None,
         };
-        if is_there { Some(Collective { op, datatype, reduction }) } else { None }
+        by_datatype!(datatype, admits(needed)).ok()?.then_some(Collective { op, datatype, reduction })
     }
 
     const fn plain(op: CollectiveOp, datatype: Datatype) -> Self {
         Collective { op, datatype, reduction: AtomicOp::NOOP }
     }
 
-    /// Broadcast of elements.
+    /// Broadcast of the root's elements, overwriting the others' buffers.
+    #[doc(alias = "fi_broadcast")]
     #[must_use]
     pub const fn broadcast<E: Element>() -> Self {
         Self::plain(CollectiveOp::BROADCAST, E::DATATYPE)
     }
 
-    /// Exchange between all members.
+    /// Exchange: each member receives, from every member, the part with its rank.
+    #[doc(alias = "fi_alltoall")]
     #[must_use]
     pub const fn all_to_all<E: Element>() -> Self {
         Self::plain(CollectiveOp::ALLTOALL, E::DATATYPE)
     }
 
-    /// Gather of elements at every member.
+    /// Gather of all members' elements at every member.
+    #[doc(alias = "fi_allgather")]
     #[must_use]
     pub const fn all_gather<E: Element>() -> Self {
         Self::plain(CollectiveOp::ALLGATHER, E::DATATYPE)
     }
 
-    /// Gather of elements at the root.
+    /// Gather of all members' elements at the root.
+    #[doc(alias = "fi_gather")]
     #[must_use]
     pub const fn gather<E: Element>() -> Self {
         Self::plain(CollectiveOp::GATHER, E::DATATYPE)
     }
 
-    /// Scatter of the root's elements.
+    /// Scatter of the root's elements: each member receives the part with its rank.
+    #[doc(alias = "fi_scatter")]
     #[must_use]
     pub const fn scatter<E: Element>() -> Self {
         Self::plain(CollectiveOp::SCATTER, E::DATATYPE)
@@ -115,19 +114,23 @@ impl Collective {
         Collective { op, datatype: E::DATATYPE, reduction: reduction.op }
     }
 
-    /// Reduction with the result at every member.
+    /// Reduction of all members' elements, one by one, with the result at every member. The software
+    /// transport combines in rank order, so results have the same bits everywhere.
+    #[doc(alias = "fi_allreduce")]
     #[must_use]
     pub const fn all_reduce<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::ALLREDUCE, op)
     }
 
     /// Reduction with the result at the root.
+    #[doc(alias = "fi_reduce")]
     #[must_use]
     pub const fn reduce<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::REDUCE, op)
     }
 
-    /// Reduction with a part of the result at each member.
+    /// Reduction with the part of the result with its rank at each member.
+    #[doc(alias = "fi_reduce_scatter")]
     #[must_use]
     pub const fn reduce_scatter<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::REDUCE_SCATTER, op)
@@ -168,51 +171,19 @@ impl Collective {
     }
 }
 
-/// Function of two elements that a reduction computes. The constants are those of [`AtomicOp`] that
-/// reductions support.
-///
-/// The element type determines the available constants:
-///
-/// ```compile_fail,E0277
-/// use loom_core::collective::ReduceOp;
-/// let bits_of_a_float = ReduceOp::<f64>::BOR;
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ReduceOp<E> {
-    op: AtomicOp,
-    element: PhantomData<fn() -> E>,
-}
-
-impl<E> ReduceOp<E> {
-    const fn new(op: AtomicOp) -> Self {
-        ReduceOp { op, element: PhantomData }
-    }
-}
-
-#[expect(missing_docs, reason = "the constants of the same names in `AtomicOp` are documented")]
-impl<E: Element> ReduceOp<E> {
-    pub const SUM: Self = Self::new(AtomicOp::SUM);
-    pub const PROD: Self = Self::new(AtomicOp::PROD);
-    pub const LOR: Self = Self::new(AtomicOp::LOR);
-    pub const LAND: Self = Self::new(AtomicOp::LAND);
-    pub const LXOR: Self = Self::new(AtomicOp::LXOR);
-}
-
-#[expect(missing_docs, reason = "as above")]
-impl<E: Ordered> ReduceOp<E> {
-    pub const MIN: Self = Self::new(AtomicOp::MIN);
-    pub const MAX: Self = Self::new(AtomicOp::MAX);
-}
-
-#[expect(missing_docs, reason = "as above")]
-impl<E: Integer> ReduceOp<E> {
-    pub const BOR: Self = Self::new(AtomicOp::BOR);
-    pub const BAND: Self = Self::new(AtomicOp::BAND);
-    pub const BXOR: Self = Self::new(AtomicOp::BXOR);
-}
-
-impl<E> fmt::Debug for ReduceOp<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReduceOp({})", self.op)
+operations! {
+    /// Function of two elements that a reduction computes. The constants are those of [`AtomicOp`] that
+    /// reductions support.
+    ///
+    /// The element type determines the available constants:
+    ///
+    /// ```compile_fail,E0277
+    /// use loom_core::collective::ReduceOp;
+    /// let bits_of_a_float = ReduceOp::<f64>::BOR;
+    /// ```
+    ReduceOp is Base {
+        Element: SUM, PROD, LOR, LAND, LXOR;
+        Ordered: MIN, MAX;
+        Integer: BOR, BAND, BXOR;
     }
 }

@@ -76,12 +76,6 @@ struct CounterInner<T: Transport> {
     last: [Cell<u64>; 2],
 }
 
-impl Default for CounterAttr {
-    fn default() -> Self {
-        CounterAttr { wait: WaitObj::NONE }
-    }
-}
-
 impl<'m, T: Transport> Counter<'m, T> {
     /// Opens a counter at zero, in memory from `alloc`.
     ///
@@ -148,13 +142,8 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
-        if !self.body.is_left()
-            // SAFETY: handles keep the counter open (H1) on its thread (T1).
-            && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
-        {
-            last.set(count);
-        }
-        last.get()
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        self.latest(last, || unsafe { T::counter_read(&self.body.raw) })
     }
 
     /// Number of failed operations.
@@ -175,13 +164,8 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
-        if !self.body.is_left()
-            // SAFETY: handles keep the counter open (H1) on its thread (T1).
-            && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
-        {
-            last.set(count);
-        }
-        last.get()
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        self.latest(last, || unsafe { T::counter_read_error(&self.body.raw) })
     }
 
     /// Adds to the number of successful operations.
@@ -353,6 +337,13 @@ impl<T: Transport> Counter<'_, T> {
             return Err(OpenError::Errno(Errno::EOPNOTSUPP));
         }
         Ok(())
+    }
+
+    fn latest(&self, last: &Cell<u64>, read: impl FnOnce() -> Result<u64, Errno>) -> u64 {
+        if !self.body.is_left() {
+            last.set(read().unwrap_or(last.get()));
+        }
+        last.get()
     }
 
     fn is_usable(&self) -> Result<(), Errno> {

@@ -5,7 +5,7 @@
 
 use core::ops::Deref;
 
-use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
+use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use crate::domain::Domain;
 use crate::error::{OpenError, Rejected};
 use crate::mr::LocalMr;
@@ -63,7 +63,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// for _ in 0..4 {
     ///     pool.push(Registered::new(&domain, vec![0; 4096])?);
     /// }
-    /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor() == Some(buf.descriptor())));
+    /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor == Some(buf.descriptor())));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -74,7 +74,8 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     ///   grant `FI_HMEM`
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn new(domain: &Domain<'m, T>, buf: B) -> Result<Self, Rejected<B, OpenError>> {
-        Self::register(domain, 0, buf)
+        // SAFETY: number 0 names the first device of a kind, which exists.
+        unsafe { Self::on_device(domain, 0, buf) }
     }
 
     /// Registers memory of the device with this number among those of its kind
@@ -86,34 +87,13 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// # Safety
     /// The memory belongs to that device: a provider may use the number unchecked.
     #[doc(alias = "fi_mr_regattr")]
-    pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, buf: B) -> Result<Self, Rejected<B, OpenError>> {
-        Self::register(domain, device, buf)
-    }
-
-    fn register(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, Rejected<B, OpenError>> {
+    pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, Rejected<B, OpenError>> {
         // SAFETY: by the contract of `Buffer` the memory stays in place until the buffer is
         // dropped, after the registration. A forgotten registration is not used by posts.
         match unsafe { LocalMr::open(domain, &buf.lend(), device) } {
             Ok(region) => Ok(Registered { region, buf }),
             Err(error) => Err(Rejected { value: buf, error }),
         }
-    }
-
-    /// Returns the memory, if it is initialised, writable host memory.
-    ///
-    /// ```
-    /// use loom_core::registered::Registered;
-    ///
-    /// # fixture::domain!(network, domain);
-    /// let mut message = Registered::new(&domain, vec![0; 8])?;
-    /// // The program writes each message where it is registered already.
-    /// let bytes = message.bytes_mut().expect("a vector is the host's, and may be written");
-    /// bytes.copy_from_slice(&7_u64.to_le_bytes());
-    /// assert_eq!(message.into_inner()[0], 7);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        bytes_mut(&mut self.buf)
     }
 
     /// Returns the region's local descriptor.
@@ -126,11 +106,11 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Ends the registration, and returns the buffer.
     ///
     /// ```
-    /// use loom_core::registered::Registered;
+    /// use loom_core::{buffer::bytes_mut, registered::Registered};
     ///
     /// # fixture::domain!(network, domain);
     /// let mut page = Registered::new(&domain, vec![0; 4096])?;
-    /// page.bytes_mut().expect("a vector is writable")[..5].copy_from_slice(b"hello");
+    /// bytes_mut(&mut page).expect("a vector is writable")[..5].copy_from_slice(b"hello");
     /// // The registration ends here.
     /// let page = page.into_inner();
     /// assert_eq!(&page[..5], b"hello");
@@ -158,7 +138,7 @@ impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
 unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
     #[inline]
     fn lend(&mut self) -> Lent {
-        self.buf.lend().with_descriptor(self.region.descriptor())
+        Lent { descriptor: Some(self.region.descriptor()), ..self.buf.lend() }
     }
 }
 impl<T: Transport, B: SourceBuffer> SourceBuffer for Registered<'_, T, B> {}

@@ -29,7 +29,7 @@
 //! let address = eq.listen(&info)?.address()?;
 //! #     sender.send(address)?;
 //! let Some(EqEvent::Request(request)) = eq.poll_for(limit)? else { return Err("no request".into()) };
-//! #     assert_eq!(request.data(), b"let me in");
+//! #     assert_eq!(*request.data, *b"let me in");
 //! let accepting = request.endpoint(&cq, &eq)?.accept(b"welcome")?;
 //! let Some(EqEvent::Connected(event)) = eq.poll_for(limit)? else { return Err("no connection".into()) };
 //! let endpoint = accepting.established(&event).map_err(|_| "event of another endpoint")?;
@@ -97,7 +97,7 @@
 //!
 //! ```
 //! use loom_fabric::loom_core::endpoint::{Contexts, ScalableEndpoint};
-//! use loom_fabric::{Av, Cq, Source};
+//! use loom_fabric::{Av, AvAttr, Cq, Source};
 //! # use std::time::{Duration, Instant};
 //! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
 //! # use loom_fabric::ofi::{Ofi, Shared};
@@ -112,7 +112,7 @@
 //! # let deadline = Instant::now() + Duration::from_secs(10);
 //!
 //! // One bit of an address selects the receive context.
-//! let av = Av::open_for_contexts(domain, 16, 1)?;
+//! let av = Av::open(domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(16) })?;
 //! let endpoint = &ScalableEndpoint::open(&av, &info, Contexts { tx: 2, rx: 2 })?;
 //! let itself = av.insert(&endpoint.address()?)?;
 //! # std::thread::scope(|scope| {

@@ -105,19 +105,19 @@ impl Attributes {
 }
 
 pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
-    if memory.kind().name().is_none() {
+    if memory.kind.name().is_none() {
         // libfabric looks the kind up in a table without a check.
         return Err(Errno::EOPNOTSUPP);
     }
     let raw_domain = domain.raw();
     let fid = domain.fid().as_ptr();
-    let start = memory.ptr().as_ptr().cast();
+    let start = memory.ptr.as_ptr().cast();
     let flags = attr.flags.bits();
     let mut raw = ptr::null_mut();
     let code = if domain.has_devices() {
         let register = entry!(raw_domain, mr => regattr)?;
-        let range = sys::iovec { iov_base: start, iov_len: memory.len() };
-        let attributes = Attributes::new(&raw const range, memory.kind(), attr);
+        let range = sys::iovec { iov_base: start, iov_len: memory.len };
+        let attributes = Attributes::new(&raw const range, memory.kind, attr);
         #[cfg(libfabric_has_dmabuf)]
         let buffer;
         #[cfg(libfabric_has_dmabuf)]
@@ -142,12 +142,12 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
         // region.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
-    } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
+    } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let register = entry!(raw_domain, mr => reg)?;
         let (access, key) = (attr.access.bits(), attr.key.0);
         // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
         // region.
-        unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
+        unsafe { register(fid, start, memory.len, access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
     } else {
         return Err(Errno::EOPNOTSUPP);
     };
@@ -177,7 +177,11 @@ pub(crate) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
 
 pub(crate) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
     let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
-    let modify = Attributes::new(&raw const range, HmemIface::SYSTEM, MrAttr::new(Access::empty(), MemoryKey(0)));
+    let modify = Attributes::new(
+        &raw const range,
+        HmemIface::SYSTEM,
+        MrAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
+    );
     let mut modify = Modify { flags: 0, attributes: modify };
     // SAFETY: the region is open (H1), and the range is read and not kept.
     unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
@@ -234,7 +238,7 @@ mod tests {
             (HmemIface::NEURON, 5),
             (HmemIface::SYNAPSEAI, 6),
         ] {
-            let attr = MrAttr { device, flags: MrFlags::empty(), ..MrAttr::new(access, MemoryKey(77)) };
+            let attr = MrAttr { device, flags: MrFlags::empty(), access, key: MemoryKey(77), ..Default::default() };
             let attributes = Attributes::new(&raw const range, kind, attr);
             let given = &attributes.attributes;
             assert_eq!((iov(&attributes), given.iov_count), (&raw const range, 1));
@@ -258,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_hosts_memory_has_no_device() {
-        let attr = MrAttr { device: 9, ..MrAttr::new(Access::RECV, MemoryKey(0)) };
+        let attr = MrAttr { device: 9, access: Access::RECV, key: MemoryKey(0), ..Default::default() };
         let attributes = Attributes::new(ptr::null(), HmemIface::SYSTEM, attr);
         // SAFETY: every member of the union is a number.
         assert_eq!(unsafe { attributes.attributes.device.reserved }, 0);
@@ -321,7 +325,7 @@ mod tests {
     #[test]
     fn a_part_of_an_exported_buffer_takes_the_place_of_the_range() {
         let buffer = sys::fi_mr_dmabuf { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
-        let attr = MrAttr::new(Access::RECV, MemoryKey(0));
+        let attr = MrAttr { access: Access::RECV, key: MemoryKey(0), ..Default::default() };
         let attributes = Attributes::new(ptr::null(), HmemIface::CUDA, attr).in_buffer(&raw const buffer);
         assert_eq!(attributes.attributes.iov_count, 1);
         // SAFETY: `in_buffer` has written this member.

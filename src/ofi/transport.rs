@@ -131,9 +131,9 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     }
 
     #[inline]
-    unsafe fn av_open(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
+    unsafe fn av_open(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
         // SAFETY: the domain is open (H1).
-        unsafe { control::av_open(domain, capacity, 0) }
+        unsafe { control::av_open(domain, capacity, rx_ctx_bits) }
     }
 
     #[inline]

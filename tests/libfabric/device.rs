@@ -45,14 +45,14 @@ struct OnUnknown(Vec<u8>);
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnUnknown {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::from_raw(4711))
+        Lent { kind: HmemIface::from_raw(4711), ..self.0.lend() }
     }
 }
 
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..self.0.lend() }
     }
 }
 impl SourceBuffer for OnDevice {}
@@ -121,7 +121,7 @@ fn a_key_of_ones_own_goes_with_the_attributes() {
     let domain = Domain::open(&info()).unwrap();
     let open = || Mr::open(&domain, vec![0_u8; 8], MrAttr::new(PEER_ACCESS).key(MemoryKey(4711)));
     let region = open().unwrap();
-    assert_eq!(region.key(), MemoryKey(4711));
+    assert_eq!(region.remote().key, MemoryKey(4711));
     assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
 }
 

@@ -128,7 +128,7 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
         // An endpoint may get the address of an earlier one, which is the same peer.
         there.retain(|peer| *peer != to_client);
         there.push_back(to_client);
-        assert_eq!(av.peers().count(), there.len());
+        assert_eq!(av.peer_table().iter().count(), there.len());
         let message = format!("message {number}").into_bytes();
         let asked = server.recv(Source::Any, vec![0; 32]).unwrap();
         let answered = client.recv(Source::Any, vec![0; 32]).unwrap();

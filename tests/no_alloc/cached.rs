@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
 use loom_core::av::Av;
+use loom_core::buffer::bytes_mut;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
@@ -79,7 +80,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
                 let at = usize::from(numbers[0]) / 3;
                 let (into_at, out_at) = (2 * at % BUFS, (2 * at + 2 * usize::from(numbers[0] % 7) + 1) % BUFS);
                 let (into, mut out) = (take(into_at)?, take(out_at)?);
-                let bytes = out.bytes_mut().ok_or(Failure::Wrong("a buffer of bytes"))?;
+                let bytes = bytes_mut(&mut out).ok_or(Failure::Wrong("a buffer of bytes"))?;
                 bytes.fill(numbers[0]);
                 if number.is_multiple_of(64) {
                     cache.monitor().notices().give(bytes.as_ptr().addr(), 1);

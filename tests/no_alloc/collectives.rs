@@ -41,14 +41,56 @@ fn operations<T: Collectives>() -> Vec<Operation<T>> {
     let operation =
         |collective, parts, post: Post<T>, results, sums| Operation { collective, parts, post, results, sums };
     vec![
-        operation(Collective::broadcast::<u64>(), [1, 1], |group, buf| group.broadcast::<u64>(0, buf), 1, false),
-        operation(Collective::all_reduce(SUM), [2, 2], |group, buf| group.all_reduce(SUM, buf), 1, true),
-        operation(Collective::reduce(SUM), [2, 1], |group, buf| group.reduce(SUM, 0, buf), 1, true),
-        operation(Collective::reduce_scatter(SUM), [4, 4], |group, buf| group.reduce_scatter(SUM, buf), 1, true),
-        operation(Collective::all_gather::<u64>(), [4, 4], |group, buf| group.all_gather::<u64>(buf), 3, false),
-        operation(Collective::gather::<u64>(), [4, 1], |group, buf| group.gather::<u64>(0, buf), 3, false),
-        operation(Collective::scatter::<u64>(), [4, 1], |group, buf| group.scatter::<u64>(0, buf), 1, false),
-        operation(Collective::all_to_all::<u64>(), [6, 6], |group, buf| group.all_to_all::<u64>(buf), 3, false),
+        operation(
+            Collective::broadcast::<u64>(),
+            [1, 1],
+            |group, buf| group.post(Collective::broadcast::<u64>(), 0, buf),
+            1,
+            false,
+        ),
+        operation(
+            Collective::all_reduce(SUM),
+            [2, 2],
+            |group, buf| group.post(Collective::all_reduce(SUM), 0, buf),
+            1,
+            true,
+        ),
+        operation(Collective::reduce(SUM), [2, 1], |group, buf| group.post(Collective::reduce(SUM), 0, buf), 1, true),
+        operation(
+            Collective::reduce_scatter(SUM),
+            [4, 4],
+            |group, buf| group.post(Collective::reduce_scatter(SUM), 0, buf),
+            1,
+            true,
+        ),
+        operation(
+            Collective::all_gather::<u64>(),
+            [4, 4],
+            |group, buf| group.post(Collective::all_gather::<u64>(), 0, buf),
+            3,
+            false,
+        ),
+        operation(
+            Collective::gather::<u64>(),
+            [4, 1],
+            |group, buf| group.post(Collective::gather::<u64>(), 0, buf),
+            3,
+            false,
+        ),
+        operation(
+            Collective::scatter::<u64>(),
+            [4, 1],
+            |group, buf| group.post(Collective::scatter::<u64>(), 0, buf),
+            1,
+            false,
+        ),
+        operation(
+            Collective::all_to_all::<u64>(),
+            [6, 6],
+            |group, buf| group.post(Collective::all_to_all::<u64>(), 0, buf),
+            3,
+            false,
+        ),
     ]
 }
 

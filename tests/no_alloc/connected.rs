@@ -59,8 +59,8 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
 
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
         match (message.tagged, message.msg) {
-            (true, true) => self.endpoint.tagged_recv_with(ThePeer, tag, RecvOptions::new(), into),
-            (false, true) => self.endpoint.recv_with(ThePeer, RecvOptions::new(), into),
+            (true, true) => self.endpoint.tagged_recv_with(ThePeer, tag, RecvOptions::default(), into),
+            (false, true) => self.endpoint.recv_with(ThePeer, RecvOptions::default(), into),
             (true, false) => self.endpoint.tagged_recv(ThePeer, tag, into),
             (false, false) => self.endpoint.recv(ThePeer, into),
         }

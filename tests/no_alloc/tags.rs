@@ -67,7 +67,7 @@ impl Rig<'_, '_, '_, '_> {
         out.truncate(len);
         out.resize(len, 0);
         out.fill(number.to_le_bytes()[0]);
-        let want = TagMatch::masked(tag, number & 0xff);
+        let want = TagMatch { tag, ignore: number & 0xff };
         let mut into = Some(into);
         let mut received = None;
         if expected && let Some(buf) = into.take() {

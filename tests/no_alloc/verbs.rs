@@ -34,7 +34,7 @@ pub trait Verbs<'b> {
 
 /// As a message is sent by the calls with options.
 pub fn send_options(message: Message, data: ImmediateData) -> SendOptions {
-    let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::new() };
+    let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::default() };
     SendOptions { data: message.data.then_some(data), ..options }
 }
 
@@ -69,7 +69,7 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
 
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
         let from = if message.directed { Source::Peer(self.other) } else { Source::Any };
-        let (endpoint, options) = (&self.endpoint, RecvOptions::new());
+        let (endpoint, options) = (&self.endpoint, RecvOptions::default());
         match (message.tagged, message.msg) {
             (true, true) => endpoint.tagged_recv_with(from, tag, options, into),
             (false, true) => endpoint.recv_with(from, options, into),

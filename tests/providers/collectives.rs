@@ -172,7 +172,7 @@ fn a_removed_member_stays_in_its_groups() {
 fn every_member_has_what_is_broadcast() {
     of_each_size(|members, groups, count, root| {
         let mine = |rank| bytes(&numbers(rank, count * groups.len()));
-        let got = members.all(groups, mine, |group, buf| group.broadcast::<u64>(root, buf));
+        let got = members.all(groups, mine, |group, buf| group.post(Collective::broadcast::<u64>(), root, buf));
         assert_eq!(got, vec![mine(root); groups.len()], "{count} of {root}");
     });
 }
@@ -184,7 +184,7 @@ fn all_members_have_the_sum() {
         let got = members.all(
             groups,
             |rank| with_room(&mine(rank), count),
-            |group, buf| group.all_reduce(ReduceOp::<u64>::SUM, buf),
+            |group, buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf),
         );
         assert_eq!(got, (0..groups.len()).map(|rank| then(&mine(rank), &sum)).collect::<Vec<_>>(), "{count}");
     });
@@ -206,8 +206,11 @@ fn all_members_have_what_each_had() {
     of_each_size(|members, groups, count, _| {
         let (size, mine) = (groups.len(), |rank| numbers(rank, count));
         let all: Vec<u64> = (0..size).flat_map(mine).collect();
-        let got =
-            members.all(groups, |rank| with_room(&mine(rank), size * count), |group, buf| group.all_gather::<u64>(buf));
+        let got = members.all(
+            groups,
+            |rank| with_room(&mine(rank), size * count),
+            |group, buf| group.post(Collective::all_gather::<u64>(), 0, buf),
+        );
         assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &all)).collect::<Vec<_>>(), "{count}");
     });
 }
@@ -216,7 +219,11 @@ fn each_member_has_its_part_of_what_is_scattered() {
     of_each_size(|members, groups, count, root| {
         let many = numbers(root, count * groups.len());
         let own = |rank: usize| if rank == root { &many[..] } else { &[] };
-        let got = members.all(groups, |rank| with_room(own(rank), count), |group, buf| group.scatter::<u64>(root, buf));
+        let got = members.all(
+            groups,
+            |rank| with_room(own(rank), count),
+            |group, buf| group.post(Collective::scatter::<u64>(), root, buf),
+        );
         let part = |rank: usize| &many[rank * count..(rank + 1) * count];
         let expected: Vec<_> = (0..groups.len()).map(|rank| then(own(rank), part(rank))).collect();
         assert_eq!(got, expected, "{count} of {root}");
@@ -293,17 +300,17 @@ fn what_the_provider_lacks_or_does_not_keep_to_is_refused() {
     let members = Members::new(3);
     let groups = members.join();
     let refused = [
-        groups[0].gather::<u64>(0, vec![0; 32]),
-        groups[0].reduce(ReduceOp::<u64>::SUM, 0, vec![0; 16]),
-        groups[0].reduce_scatter(ReduceOp::<u64>::SUM, vec![0; 32]),
-        groups[0].all_to_all::<u64>(vec![0; 48]),
+        groups[0].post(Collective::gather::<u64>(), 0, vec![0; 32]),
+        groups[0].post(Collective::reduce(ReduceOp::<u64>::SUM), 0, vec![0; 16]),
+        groups[0].post(Collective::reduce_scatter(ReduceOp::<u64>::SUM), 0, vec![0; 32]),
+        groups[0].post(Collective::all_to_all::<u64>(), 0, vec![0; 48]),
     ];
     for result in refused {
         assert_eq!(result.unwrap_err().error, PostError::Errno(Errno::ENOSYS));
     }
-    let long = groups[0].all_gather::<u64>(vec![0; 4 * (16 << 10) + 32]).unwrap_err();
+    let long = groups[0].post(Collective::all_gather::<u64>(), 0, vec![0; 4 * (16 << 10) + 32]).unwrap_err();
     assert_eq!(long.error, PostError::Errno(Errno::EMSGSIZE));
-    let uneven = groups[0].broadcast::<u64>(0, vec![1; 32]).unwrap_err();
+    let uneven = groups[0].post(Collective::broadcast::<u64>(), 0, vec![1; 32]).unwrap_err();
     assert_eq!((uneven.error, uneven.value), (PostError::Errno(Errno::EINVAL), vec![1; 32]));
     assert_eq!(members.domain.query_collective(Collective::gather::<u64>()), Err(Errno::ENOSYS));
     assert_eq!(members.cq.in_flight(), 0);
@@ -318,19 +325,26 @@ fn operations_of_16_kib_end() {
         let got = members.all(
             &groups,
             |rank| with_room(&mine(rank), 2048),
-            |group, buf| group.all_reduce(ReduceOp::<u64>::MAX, buf),
+            |group, buf| group.post(Collective::all_reduce(ReduceOp::<u64>::MAX), 0, buf),
         );
         assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &mine(size - 1))).collect::<Vec<_>>());
         let all: Vec<u64> = (0..size).flat_map(mine).collect();
-        let got =
-            members.all(&groups, |rank| with_room(&mine(rank), size * 2048), |group, buf| group.all_gather::<u64>(buf));
+        let got = members.all(
+            &groups,
+            |rank| with_room(&mine(rank), size * 2048),
+            |group, buf| group.post(Collective::all_gather::<u64>(), 0, buf),
+        );
         assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &all)).collect::<Vec<_>>());
         let many = numbers(0, 2048 / size * size);
         let own = |rank: usize| if rank == 0 { &many[..] } else { &[] };
-        let got =
-            members.all(&groups, |rank| with_room(own(rank), 2048 / size), |group, buf| group.scatter::<u64>(0, buf));
+        let got = members.all(
+            &groups,
+            |rank| with_room(own(rank), 2048 / size),
+            |group, buf| group.post(Collective::scatter::<u64>(), 0, buf),
+        );
         assert_eq!(got.iter().skip(1).flatten().copied().collect::<Buf>(), bytes(&many[2048 / size..]));
-        let got = members.all(&groups, |_| bytes(&many), |group, buf| group.broadcast::<u64>(0, buf));
+        let got =
+            members.all(&groups, |_| bytes(&many), |group, buf| group.post(Collective::broadcast::<u64>(), 0, buf));
         assert_eq!(got, vec![bytes(&many); size]);
     }
 }
@@ -340,18 +354,25 @@ fn an_endpoint_joins_several_groups_one_after_the_other() {
     let mut all = Vec::new();
     for number in 0..8 {
         let groups = members.join();
-        let got =
-            members.all(&groups, |_| with_room(&[number], 1), |group, buf| group.all_reduce(ReduceOp::<u64>::SUM, buf));
+        let got = members.all(
+            &groups,
+            |_| with_room(&[number], 1),
+            |group, buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf),
+        );
         assert_eq!(got, vec![then(&[number], &[3 * number]); 3]);
         // The first ones are left, and their places are not had again.
         if number > 3 {
             all.push(groups);
         }
     }
-    let got = members.all(&all[2], |_| with_room(&[1], 1), |group, buf| group.all_reduce(ReduceOp::<u64>::SUM, buf));
+    let got = members.all(
+        &all[2],
+        |_| with_room(&[1], 1),
+        |group, buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf),
+    );
     assert_eq!(got, vec![then(&[1], &[3]); 3]);
     let mut set = members.av.set_in(3, Global).unwrap();
-    members.av.peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
+    members.av.peer_table().iter().for_each(|peer| assert!(set.insert(peer).unwrap()));
     let full = members.endpoints[0].join_collective(&set);
     assert_eq!(full.map(|_| ()), Err(OpenError::Errno(Errno::ENOSPC)));
 }
@@ -367,7 +388,9 @@ fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
         if joined {
             for group in groups.iter().skip(round % 2) {
                 let buf = with_room(&numbers(group.rank(), count), 3 * count);
-                keys.push(members.cq.post(buf, until(), |buf| group.all_gather::<u64>(buf)).unwrap());
+                keys.push(
+                    members.cq.post(buf, until(), |buf| group.post(Collective::all_gather::<u64>(), 0, buf)).unwrap(),
+                );
             }
         }
         for _ in 0..round {
@@ -481,7 +504,7 @@ fn teams_leave_to_messages_what_the_provider_does_not_keep_to() {
     ];
     let groups = peers(3);
     let mut set = groups[0].av().unwrap().set_in(3, Global).unwrap();
-    groups[0].av().unwrap().peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
+    groups[0].av().unwrap().peer_table().iter().for_each(|peer| assert!(set.insert(peer).unwrap()));
     let mut joined = groups[0].endpoint().unwrap().join_collective(&set).unwrap();
     for (number, call) in (1..).zip(lacking) {
         let packets = std::iter::repeat_with(|| Vec::with_capacity(96 << 10));
@@ -497,7 +520,7 @@ fn collective_operations_are_refused() {
     let members = Members::new(1);
     assert_eq!(members.domain.query_collective(Collective::BARRIER), Err(Errno::EOPNOTSUPP));
     let mut set = members.av.set_in(1, Global).unwrap();
-    members.av.peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
+    members.av.peer_table().iter().for_each(|peer| assert!(set.insert(peer).unwrap()));
     let refused = members.endpoints[0].join_collective(&set);
     assert_eq!(refused.map(|_| ()), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
 }

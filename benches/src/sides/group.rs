@@ -55,7 +55,7 @@ impl Group {
             av.insert(&endpoint.address()?)?;
         }
         let mut set = av.set_in(MEMBERS.into(), loom_core::allocator_api2::alloc::Global)?;
-        for peer in av.peers() {
+        for peer in av.peer_table().iter() {
             set.insert(peer)?;
         }
         let join = |endpoint: &loom_core::Endpoint<'static, _, _>| endpoint.join_collective(&set);

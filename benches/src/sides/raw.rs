@@ -237,7 +237,7 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         let a = cq.endpoint(&av).expect("endpoint a");
         let b = cq.endpoint(&av).expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-        let to_b = av.fabric_addr(to_b).expect("just inserted");
+        let to_b = av.peer_table().addr(to_b).expect("just inserted");
         let (from, into) = (vec![0x5a; LONGEST], vec![0; LONGEST]);
         let mut side = Raw { cq, a, b, to_b, region: mr.remote(), from, into, contexts: vec![[0; 8]; 1 + FULL] };
         for (operation, len) in work(inject_size, attributes.caps.contains(Caps::ATOMIC)) {

@@ -197,13 +197,13 @@ impl Oracle {
     fn check(&self, av: &Av<'_, Soft<'_>>) {
         for peer in self.given.iter().rev().take(16) {
             let known = self.there.values().find(|(there, ..)| there == peer);
-            assert_eq!(av.fabric_addr(*peer), known.map(|(_, addr, _)| FabricAddr(*addr)));
+            assert_eq!(av.peer_table().addr(*peer), known.map(|(_, addr, _)| FabricAddr(*addr)));
             assert_eq!(av.address(*peer), known.map(|(_, _, address)| Ok(address.clone())));
         }
         for (peer, addr, address) in self.there.values() {
             assert_eq!((av.peer(FabricAddr(*addr)), av.find(address)), (Some(*peer), Some(*peer)));
         }
-        assert!(av.peers().eq(self.there.values().map(|(peer, ..)| *peer)));
+        assert!(av.peer_table().iter().eq(self.there.values().map(|(peer, ..)| *peer)));
     }
 }
 

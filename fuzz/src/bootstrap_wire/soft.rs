@@ -49,7 +49,7 @@ pub fn address(other_network: bool, place: u16, generation: u32, garbled: Option
     };
     match (inserted, wanted) {
         (Ok(peer), Some((place, generation))) => {
-            assert_eq!(av.fabric_addr(peer), Some(FabricAddr(u64::from(generation) << 32 | u64::from(place))));
+            assert_eq!(av.peer_table().addr(peer), Some(FabricAddr(u64::from(generation) << 32 | u64::from(place))));
             assert!(av.remove(peer));
         }
         (Err(AddressError::Errno(Errno::EINVAL)), None) => {}

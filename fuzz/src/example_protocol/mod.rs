@@ -66,7 +66,7 @@ pub fn example_protocol(data: &[u8]) -> usize {
         let peers = endpoints
             .each_ref()
             .map(|endpoint| av.insert(&endpoint.address().expect("it is open")).expect("an address of this network"));
-        let addrs = peers.map(|peer| av.fabric_addr(peer).expect("just inserted"));
+        let addrs = peers.map(|peer| av.peer_table().addr(peer).expect("just inserted"));
         let [one, two, stranger] = endpoints;
         let mut world = World {
             sides: [Link::new(one, peers[1]), Link::new(two, peers[0])],

@@ -55,7 +55,7 @@ impl<'w> Regions<'w> {
             let copy: Vec<u8> = (0..REGION).map(|at| (at + self.told.len()) as u8).collect();
             let access = vocabulary::Access::REMOTE_READ | vocabulary::Access::REMOTE_WRITE;
             let mr = Mr::open(self.domain, copy.clone().into_boxed_slice(), access).expect("there is a place for each");
-            assert!(self.told.iter().all(|told| told.key != mr.key()), "keys are not given out twice");
+            assert!(self.told.iter().all(|told| told.key != mr.remote().key), "keys are not given out twice");
             let number = self.told.len();
             self.told.push(mr.remote());
             late.opened(&copy);
@@ -87,7 +87,7 @@ impl<'w> Regions<'w> {
 
     /// What is there of a region, if it is still open.
     fn copy_of(&mut self, told: RemoteRegion) -> Option<&mut Vec<u8>> {
-        let open = self.open.iter_mut().flatten().find(|region| region.mr.key() == told.key);
+        let open = self.open.iter_mut().flatten().find(|region| region.mr.remote().key == told.key);
         open.map(|region| &mut region.copy)
     }
 }
@@ -147,10 +147,10 @@ impl World<'_> {
                 Access::Read => endpoint.read(peer, &told, offset_there, buf),
                 Access::Write => endpoint.write(peer, &told, offset_there, buf),
                 Access::WriteData(data) => endpoint.write_data(peer, &told, offset_there, ImmediateData(data), buf),
-                Access::ReadParts(at) => endpoint.read_with(peer, &parts(cut(at)), ReadOptions::new(), buf),
+                Access::ReadParts(at) => endpoint.read_with(peer, &parts(cut(at)), ReadOptions::default(), buf),
                 _ => {
                     let Access::WriteParts(at) = what else { unreachable!("all others are above") };
-                    endpoint.write_with(peer, &parts(cut(at)), SendOptions::new(), buf)
+                    endpoint.write_with(peer, &parts(cut(at)), SendOptions::default(), buf)
                 }
             }
             .map(Some)

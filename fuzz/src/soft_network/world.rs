@@ -124,7 +124,7 @@ impl<'w> World<'w> {
         };
         let address = endpoint.address().expect("it is open");
         let peer = self.around.av.insert(&address).expect("an address of this network");
-        let addr = self.around.av.fabric_addr(peer).expect("just inserted");
+        let addr = self.around.av.peer_table().addr(peer).expect("just inserted");
         assert!(self.record.lives.iter().all(|life| life.addr != addr), "no two endpoints have one address");
         self.record.lives.push(Life { peer, addr, place, queue, open: true, dead: Cell::new(false) });
         self.places[place] = Some((self.record.lives.len() - 1, endpoint));
@@ -145,7 +145,7 @@ impl<'w> World<'w> {
     /// The peer that a life is, and whether the address vector still has it.
     pub fn peer(&self, life: usize) -> (loom_core::engine::peer_table::Peer, bool) {
         let peer = self.record.lives[life].peer;
-        let known = self.around.av.fabric_addr(peer).is_some();
+        let known = self.around.av.peer_table().addr(peer).is_some();
         assert_eq!(known, self.record.is_newest(life), "a later endpoint takes the place of one before");
         (peer, known)
     }
@@ -210,7 +210,7 @@ impl<'w> World<'w> {
         let buf = cut.map_or_else(|| Memory::new(&bytes), |cut| Memory::in_two(&bytes, usize::from(cut) % (len + 1)));
         let buffer = buf.id;
         let options =
-            immediate.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
+            immediate.map_or(SendOptions::default(), |data| SendOptions { data: Some(data), ..SendOptions::default() });
         let result = match (tag, immediate, cut) {
             (None, _, Some(_)) => endpoint.send_with(peer, options, buf),
             (Some(tag), _, Some(_)) => endpoint.tagged_send_with(peer, Tag(tag), options, buf),
@@ -251,7 +251,7 @@ impl<'w> World<'w> {
         let room = vec![0xee; len];
         let buf = cut.map_or_else(|| Memory::new(&room), |cut| Memory::in_two(&room, usize::from(cut) % (len + 1)));
         let source = self.source(from);
-        let (buffer, options) = (buf.id, RecvOptions::new());
+        let (buffer, options) = (buf.id, RecvOptions::default());
         let result = match (tag, cut) {
             (None, None) => endpoint.recv(source, buf),
             (None, Some(_)) => endpoint.recv_with(source, options, buf),
@@ -273,7 +273,7 @@ impl<'w> World<'w> {
         let buf = Memory::new(&vec![0xee; len]);
         let buffer = buf.id;
         // Of the tags that messages have, this accepts every other one.
-        let tag = tagged.then_some(TagMatch::masked(Tag(1), !1));
+        let tag = tagged.then_some(TagMatch { tag: Tag(1), ignore: !1 });
         let result = match tag {
             Some(tag) => endpoint.tagged_multi_recv(self.source(from), tag, buf),
             None => endpoint.multi_recv(self.source(from), buf),
@@ -479,9 +479,9 @@ enum Way {
 impl From<Wanted> for TagMatch {
     fn from(wanted: Wanted) -> Self {
         match wanted {
-            Wanted::Any => TagMatch::any(),
+            Wanted::Any => TagMatch::ANY,
             Wanted::Exact(tag) => TagMatch::exact(Tag(tag.into())),
-            Wanted::Masked(tag, ignore) => TagMatch::masked(Tag(tag.into()), ignore.into()),
+            Wanted::Masked(tag, ignore) => TagMatch { tag: Tag(tag.into()), ignore: ignore.into() },
         }
     }
 }

@@ -113,12 +113,12 @@ pub enum Work<To, From> {
 impl<To, From> Work<To, From> {
     /// A send with the endpoint's default options.
     pub fn send(to: impl Into<To>) -> Self {
-        Work::Send { to: to.into(), options: SendOptions::new() }
+        Work::Send { to: to.into(), options: SendOptions::default() }
     }
 
     /// A tagged send with the endpoint's default options.
     pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
-        Work::TaggedSend { to: to.into(), tag, options: SendOptions::new() }
+        Work::TaggedSend { to: to.into(), tag, options: SendOptions::default() }
     }
 
     /// A receive.
@@ -142,8 +142,8 @@ impl<To, From> Work<To, From> {
         match *self {
             Work::Send { to, options } => endpoint.send_with(to, options, buf),
             Work::TaggedSend { to, tag, options } => endpoint.tagged_send_with(to, tag, options, buf),
-            Work::Recv { from } => endpoint.recv_with(from, RecvOptions::new(), buf),
-            Work::TaggedRecv { from, tag } => endpoint.tagged_recv_with(from, tag, RecvOptions::new(), buf),
+            Work::Recv { from } => endpoint.recv_with(from, RecvOptions::default(), buf),
+            Work::TaggedRecv { from, tag } => endpoint.tagged_recv_with(from, tag, RecvOptions::default(), buf),
             Work::Read { peer, region, offset } => endpoint.read(peer, &region, offset, buf),
             Work::Write { peer, region, offset, data: None } => endpoint.write(peer, &region, offset, buf),
             Work::Write { peer, region, offset, data: Some(data) } => {

@@ -358,7 +358,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
 
     /// Dropping the request rejects other peers.
     fn request(&self, request: ConnectionRequest<'m, T>) -> Option<PeerIndex> {
-        let peer = greeted(request.data()).filter(|peer| *peer < self.rank.get())?;
+        let peer = greeted(&request.data).filter(|peer| *peer < self.rank.get())?;
         let place = self.places.get(peer.place())?;
         if !matches!(*place.pending.borrow(), Pending::Awaits) {
             return None;

@@ -130,7 +130,7 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
         let endpoint = cq.endpoint(&av)?;
         let members = Array::new_in(capacity, alloc.clone(), |_| Cell::new(None))?;
-        let queues = Array::new_in(av.places(), alloc, |_| <[Queue; 2]>::default())?;
+        let queues = Array::new_in(av.peer_table().places(), alloc, |_| <[Queue; 2]>::default())?;
         Ok(Prepared { domain: domain.clone(), cq, shared: Shared { av, endpoint, members }, queues })
     }
 }

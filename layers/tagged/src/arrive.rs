@@ -129,7 +129,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let Message { found, mut packet, request, id: _ } = message;
         let Some(op) = self.ops.get_mut(key) else { return };
         op.link = Some(found.link);
-        let room = op.buf.lend().len();
+        let room = op.buf.lend().len;
         let wanted = usize::try_from(found.len).unwrap_or(usize::MAX).min(room);
         let Some(sender) = request else {
             copy_in(&mut op.buf, 0, packet.bytes().get(HEADER_LEN..HEADER_LEN + wanted).unwrap_or_default());

@@ -54,7 +54,7 @@ const BATCH: usize = 64;
 /// #     b.progress()?;
 /// # }
 /// // The link from `a` to `b` is up. The program drives both ends.
-/// b.tagged_recv(Source::Any, TagMatch::any(), vec![0; 5])?;
+/// b.tagged_recv(Source::Any, TagMatch::ANY, vec![0; 5])?;
 /// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
 /// let done = loop {
 ///     a.progress()?;

@@ -34,7 +34,7 @@
 //! # }
 //!
 //! a.tagged_send(link, Tag(0x21), &mut message[..])?;
-//! let received = b.tagged_recv(Source::Any, TagMatch::masked(Tag(0x20), 0xf), &mut room[..])?;
+//! let received = b.tagged_recv(Source::Any, TagMatch { tag: Tag(0x20), ignore: 0xf }, &mut room[..])?;
 //! let done = loop {
 //!     a.progress()?;
 //!     if let Some(done) = b.wait(received, Spins(1))? {

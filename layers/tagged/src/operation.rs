@@ -94,7 +94,7 @@ impl fmt::Debug for TaggedKey {
 /// # }
 /// // The message waits, and came over the only link.
 /// for source in [Source::Any, Source::Link(back)] {
-///     assert_eq!(b.tagged_peek(source, TagMatch::any()).map(|found| found.len), Some(5));
+///     assert_eq!(b.tagged_peek(source, TagMatch::ANY).map(|found| found.len), Some(5));
 /// }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -294,7 +294,7 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// let (found, claim) = loop {
 ///     a.progress()?;
 ///     b.progress()?;
-///     if let Some(found) = b.tagged_peek_claim(Source::Any, TagMatch::any()) {
+///     if let Some(found) = b.tagged_peek_claim(Source::Any, TagMatch::ANY) {
 ///         break found;
 ///     }
 /// };
@@ -349,9 +349,9 @@ pub struct TaggedFound {
 /// #     a.progress()?;
 /// #     b.progress()?;
 /// # }
-/// let (_, claim) = b.tagged_peek_claim(Source::Any, TagMatch::any()).expect("the message waits");
+/// let (_, claim) = b.tagged_peek_claim(Source::Any, TagMatch::ANY).expect("the message waits");
 /// // No other receive gets the message, which the program does not want.
-/// assert!(b.tagged_peek(Source::Any, TagMatch::any()).is_none());
+/// assert!(b.tagged_peek(Source::Any, TagMatch::ANY).is_none());
 /// b.tagged_discard(claim)?;
 /// // A claim is good for one use.
 /// assert!(b.tagged_discard(claim).is_err());

@@ -52,8 +52,8 @@ pub(crate) enum Purpose {
 
 /// Length of a loan that is readable and writable host memory.
 fn range(lent: &Lent) -> Option<usize> {
-    let usable = lent.is_readable() && lent.is_writable() && lent.kind() == HmemIface::SYSTEM;
-    usable.then_some(lent.len())
+    let usable = lent.readable && lent.writable && lent.kind == HmemIface::SYSTEM;
+    usable.then_some(lent.len)
 }
 
 impl<P: Buffer> Packet<P> {
@@ -73,7 +73,7 @@ impl<P: Buffer> Packet<P> {
         let len = range(&lent).unwrap_or(0).min(self.used);
         // SAFETY: `range` accepts only initialised, writable host memory of at least `len` bytes.
         // `&mut self` excludes other access, and a packet in hand is not posted.
-        unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), len) }
+        unsafe { core::slice::from_raw_parts_mut(lent.ptr.as_ptr(), len) }
     }
 
     pub(crate) const fn prepare_receive(&mut self, size: usize, frees: Option<Class>) {
@@ -113,28 +113,28 @@ impl<P> fmt::Debug for Packet<P> {
 pub(crate) fn source_len(buf: &mut impl SourceBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
-    if lent.is_readable() { Ok(lent.len()) } else { Err(PostError::Access) }
+    if lent.readable { Ok(lent.len) } else { Err(PostError::Access) }
 }
 
 /// Number of bytes that fit into a receive buffer.
 pub(crate) fn target_len(buf: &mut impl TargetBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
-    if lent.is_writable() { Ok(lent.len()) } else { Err(PostError::Access) }
+    if lent.writable { Ok(lent.len) } else { Err(PostError::Access) }
 }
 
 fn host(lent: &Lent) -> Result<(), PostError> {
-    if lent.kind() == HmemIface::SYSTEM { Ok(()) } else { Err(PostError::DeviceMemory) }
+    if lent.kind == HmemIface::SYSTEM { Ok(()) } else { Err(PostError::DeviceMemory) }
 }
 
 /// Copies message bytes out of their buffer, beginning at `from`. Bytes of `out` beyond the
 /// buffer's end stay unchanged.
 pub(crate) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
     let lent = buf.lend();
-    let len = lent.len().saturating_sub(from).min(out.len());
-    if len > 0 && lent.is_readable() && host(&lent).is_ok() {
+    let len = lent.len.saturating_sub(from).min(out.len());
+    if len > 0 && lent.readable && host(&lent).is_ok() {
         // SAFETY: `len > 0`, so `from` is inside the loan.
-        let source = unsafe { lent.ptr().add(from) };
+        let source = unsafe { lent.ptr.add(from) };
         // SAFETY: the loan is initialised and not written until the buffer is used again, and `out`
         // is a different object. Both have `len` bytes.
         unsafe { source.copy_to_nonoverlapping(core::ptr::NonNull::from_mut(out).cast(), len) };
@@ -145,10 +145,10 @@ pub(crate) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
 /// dropped.
 pub(crate) fn copy_in<B: Buffer>(buf: &mut B, to: usize, bytes: &[u8]) {
     let lent = buf.lend();
-    let len = lent.len().saturating_sub(to).min(bytes.len());
-    if len > 0 && lent.is_writable() && host(&lent).is_ok() {
+    let len = lent.len.saturating_sub(to).min(bytes.len());
+    if len > 0 && lent.writable && host(&lent).is_ok() {
         // SAFETY: `len > 0`, so `to` is inside the loan.
-        let target = unsafe { lent.ptr().add(to) };
+        let target = unsafe { lent.ptr.add(to) };
         // SAFETY: the loan is writable and not accessed otherwise until the buffer is used again,
         // and `bytes` is a different object. Both have `len` bytes.
         unsafe { target.copy_from_nonoverlapping(core::ptr::NonNull::from_ref(bytes).cast(), len) };

@@ -112,16 +112,16 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
 
     #[inline]
     fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, CacheError> {
-        let rights = if lent.is_readable() { READ } else { 0 } | if lent.is_writable() { WRITE } else { 0 };
+        let rights = if lent.readable { READ } else { 0 } | if lent.writable { WRITE } else { 0 };
         if rights == 0 {
             return Err(CacheError::Open(OpenError::Access));
         }
-        let start = lent.ptr().addr().get().wrapping_sub(lent.headroom());
-        let bytes = start..start.wrapping_add(lent.headroom()).wrapping_add(lent.len());
-        if lent.descriptor().is_some() || bytes.is_empty() {
+        let start = lent.ptr.addr().get().wrapping_sub(lent.headroom);
+        let bytes = start..start.wrapping_add(lent.headroom).wrapping_add(lent.len);
+        if lent.descriptor.is_some() || bytes.is_empty() {
             return Ok(None);
         }
-        if lent.kind() != HmemIface::SYSTEM {
+        if lent.kind != HmemIface::SYSTEM {
             return Err(CacheError::DeviceMemory);
         }
         let is_certain = self.monitor.notices().is_at(self.seen.get()) || self.read_notices();
@@ -188,7 +188,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
         // The range includes headroom. Pages with buffers do not begin at 0.
         let start = NonZero::new(range.start).ok_or(CacheError::Open(OpenError::Errno(Errno::EFAULT)))?;
-        let first = lent.ptr().with_addr(start);
+        let first = lent.ptr.with_addr(start);
         let memory = match rights {
             READ => Lent::source(first, range.len()),
             WRITE => Lent::target(first, range.len()),

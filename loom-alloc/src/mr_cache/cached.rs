@@ -64,7 +64,7 @@ unsafe impl<T: Transport, B: Buffer> Buffer for Cached<'_, '_, T, B> {
     fn lend(&mut self) -> Lent {
         let lent = self.buf.lend();
         match self.descriptor() {
-            Some(descriptor) => lent.with_descriptor(descriptor),
+            Some(descriptor) => Lent { descriptor: Some(descriptor), ..lent },
             None => lent,
         }
     }

@@ -59,17 +59,17 @@ impl<L: Sharing> Buffers<L> {
         table: NonNull<u8>,
     ) -> Result<Self, OpenError> {
         let (stride, memory) = (attr.stride()?, attr.memory()?);
-        if !lent.is_readable() || !lent.is_writable() {
+        if !lent.readable || !lent.writable {
             return Err(OpenError::Access);
         }
-        let address = lent.ptr().addr().get();
+        let address = lent.ptr.addr().get();
         let skipped = address.wrapping_neg() & (attr.align - 1);
         let needed = (memory.size() - (stride - attr.size)).checked_add(skipped);
-        if needed.is_none_or(|needed| needed > lent.len()) {
+        if needed.is_none_or(|needed| needed > lent.len) {
             return Err(OpenError::Size);
         }
         // SAFETY: `skipped <= needed <= lent.len()`, checked above.
-        let base = unsafe { lent.ptr().add(skipped) };
+        let base = unsafe { lent.ptr.add(skipped) };
         let number = |number| u32::try_from(number).map_err(|_| OpenError::Size);
         let [free, others] = {
             let first = table.cast::<u32>();
@@ -82,7 +82,7 @@ impl<L: Sharing> Buffers<L> {
             stride,
             size: number(attr.size)?,
             count: number(attr.count)?,
-            kind: lent.kind(),
+            kind: lent.kind,
             descriptor,
             exposed: None,
             // SAFETY: the caller guarantees a zeroed, aligned table for the slab alone.

@@ -103,7 +103,7 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Device address of the first byte, for writing while the lease exists and is not posted.
     #[must_use]
     pub fn as_ptr(&mut self) -> *mut u8 {
-        self.0.lend().ptr().as_ptr()
+        self.0.lend().ptr.as_ptr()
     }
 
     /// Local descriptor of the region.

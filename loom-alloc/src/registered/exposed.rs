@@ -119,7 +119,7 @@ where
 
     fn cut(region: &Mr<'d, T, M, H>, attr: &SlabAttr, alloc: A) -> Result<(Buffers<L>, Zeroed<A>), OpenError> {
         let window = region.window();
-        if window.is_empty() || !window.is_writable() {
+        if window.len() == 0 || !window.is_writable() {
             return Err(OpenError::Access);
         }
         let table = Zeroed::new_in(attr.table()?, alloc)?;

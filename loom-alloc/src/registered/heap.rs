@@ -101,11 +101,11 @@ impl<'h, I> RegisteredHeap<'h, I> {
         let lent = memory.0.lend();
         // SAFETY: the block belongs to the memory, which is borrowed for `'h` and read only through
         // blocks of the allocator, so it may be left uninitialised.
-        let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr().as_ptr().cast(), lent.len()) };
+        let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr.as_ptr().cast(), lent.len) };
         RegisteredHeap {
             inner: inner(bytes),
-            begin: lent.ptr().addr().get(),
-            len: lent.len(),
+            begin: lent.ptr.addr().get(),
+            len: lent.len,
             descriptor,
             memory: PhantomData,
         }

@@ -303,7 +303,7 @@ unsafe impl<L: Sharing> Buffer for Lease<'_, L> {
         } else {
             Lent::both(first, (self.room - self.data) as usize)
         };
-        lent.with_descriptor(self.buffers.descriptor).in_memory_of(self.buffers.kind)
+        Lent { descriptor: Some(self.buffers.descriptor), kind: self.buffers.kind, ..lent }
     }
 }
 impl<L: Sharing> SourceBuffer for Lease<'_, L> {}

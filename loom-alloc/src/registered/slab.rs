@@ -130,7 +130,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         let mut memory = MaybeUninit::new(memory);
         // SAFETY: initialised above.
         let lent: Lent = unsafe { memory.assume_init_mut() }.lend();
-        let buffers = if wanted(lent.kind()) {
+        let buffers = if wanted(lent.kind) {
             // SAFETY: the slab owns both, and drops or returns them after the last lease, because
             // leases borrow it.
             unsafe { Buffers::new(&lent, descriptor, &attr, table.ptr()) }

@@ -247,7 +247,7 @@ impl Operation for AnyOperation {
     }
 }
 
-trait Sealed {}
+pub(crate) trait Sealed {}
 
 macro_rules! operations {
     ($(
@@ -286,6 +286,8 @@ macro_rules! operations {
         }
     )+};
 }
+
+pub(crate) use operations;
 
 operations! {
     /// Operation that changes the peer's memory and returns no value.

@@ -24,7 +24,7 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// // Addresses that a peer chooses cannot all have the same hash.
 /// let attr = AvAttr { seed: 0x5eed, ..AvAttr::new(1000) };
 /// let av = Av::open_in(&domain, attr, Global)?;
-/// assert_eq!(av.peers().count(), 0);
+/// assert_eq!(av.peer_table().iter().count(), 0);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -32,10 +32,10 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// - `man fi_av`, `struct fi_av_attr`
 #[doc(alias = "fi_av_attr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(from = "Parts", into = "Parts"))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct AvAttr {
     /// Minimum number of peers at a time. A transport may need more slots
-    /// ([`Av::places`](super::Av::places)).
+    /// ([`Peers::places`](crate::engine::peer_table::Peers::places)).
     ///
     /// A [removed](super::Av::remove) peer's slot is reused, except where the provider keeps
     /// removed addresses while an endpoint is bound to the vector:
@@ -51,26 +51,43 @@ pub struct AvAttr {
     /// Bytes for addresses other than IPv4 sockets ([`AddressTableAttr::bytes`]). `None` for the
     /// likely need: for each peer 32 if addresses may be IPv6 sockets, or 96 for other formats,
     /// plus one address of maximum length.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: Option<usize>,
     /// Number of leading slots with an address of their own ([`AddressTableAttr::singles`]), fewer
-    /// than all for peers inserted by range. After a removal such a slot is reused for the same
+    /// than all (`None`) for peers inserted by range. After a removal such a slot is reused for the same
     /// address, or needs one or two [`ranges`](Self::ranges) records. Without a free record,
     /// inserting another address there returns [`Full`](crate::AddressError::Full).
-    pub singles: usize,
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub singles: Option<usize>,
     /// Number of range records ([`AddressTableAttr::ranges`]), ignored where addresses are not
     /// sockets.
+    #[cfg_attr(feature = "serde", serde(default = "AvAttr::default_ranges"))]
     pub ranges: usize,
     /// Seed of the address hash function ([`AddressTableAttr::seed`]).
+    #[cfg_attr(feature = "serde", serde(default, with = "crate::util::serial::hexadecimal"))]
     pub seed: u64,
+    /// Bits of an address for the number of a receive context: peers of a
+    /// [scalable endpoint](crate::endpoint::ScalableEndpoint) have up to 2 to this power.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub rx_ctx_bits: u8,
 }
 
 impl AvAttr {
+    /// Maximum of [`rx_ctx_bits`](Self::rx_ctx_bits). `sockets` accepts more but sends the number in
+    /// one byte.
+    pub const MAX_RX_CTX_BITS: u8 = 8;
+
     /// Attributes for this number of peers, each with its own address, up to 16 ranges and a fixed
     /// seed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
-        let AddressTableAttr { singles, ranges, seed, .. } = AddressTableAttr::new(capacity);
-        AvAttr { capacity, bytes: None, singles, ranges, seed }
+        let AddressTableAttr { ranges, seed, .. } = AddressTableAttr::new(capacity);
+        AvAttr { capacity, bytes: None, singles: None, ranges, seed, rx_ctx_bits: 0 }
+    }
+
+    #[cfg(feature = "serde")]
+    const fn default_ranges() -> usize {
+        AvAttr::new(1).ranges
     }
 
     /// Layout of a vector's one block from an allocator of type `A`.
@@ -87,7 +104,7 @@ impl AvAttr {
     }
 
     pub(super) fn room<T: Transport>(&self, domain: &Domain<'_, T>) -> Result<AvRoom, OpenError> {
-        if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
+        if self.capacity == 0 || u32::try_from(self.capacity).is_err() || self.rx_ctx_bits > Self::MAX_RX_CTX_BITS {
             return Err(OpenError::Size);
         }
         // SAFETY: the domain is open (H1).
@@ -104,12 +121,13 @@ impl AvAttr {
         room: AvRoom,
     ) -> Result<AddressTableAttr, OpenError> {
         let removed = if room.reused.is_some() { room.places.saturating_sub(self.capacity) } else { 0 };
-        let attr = AvAttr { singles: self.singles.saturating_add(removed), ..*self };
+        let attr = AvAttr { singles: self.singles.map(|singles| singles.saturating_add(removed)), ..*self };
         attr.of_places(room.places, domain.attributes().addr_format)
     }
 
     fn of_places(&self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
-        let AvAttr { bytes, singles, ranges, seed, .. } = *self;
+        let AvAttr { bytes, ranges, seed, .. } = *self;
+        let singles = self.singles.unwrap_or(usize::MAX);
         let (sockets, cells) = match format {
             AddressFormat::SOCKADDR_IN => (true, 0),
             AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP | AddressFormat::SOCKADDR => (true, 1),
@@ -122,45 +140,6 @@ impl AvAttr {
         let bytes = bytes.or_else(likely).ok_or(OpenError::Size)?;
         let ranges = if sockets { ranges } else { 0 };
         Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
-    }
-}
-
-#[cfg(feature = "serde")]
-#[derive(serde::Serialize, serde::Deserialize)]
-#[serde(rename = "AvAttr", deny_unknown_fields)]
-struct Parts {
-    capacity: usize,
-    #[serde(default)]
-    bytes: Option<usize>,
-    /// `None` for the default, which exceeds the range of some formats.
-    #[serde(default)]
-    singles: Option<usize>,
-    #[serde(default = "Parts::default_ranges")]
-    ranges: usize,
-    #[serde(default, with = "crate::util::serial::hexadecimal")]
-    seed: u64,
-}
-
-#[cfg(feature = "serde")]
-impl Parts {
-    const fn default_ranges() -> usize {
-        AvAttr::new(1).ranges
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<Parts> for AvAttr {
-    fn from(Parts { capacity, bytes, singles, ranges, seed }: Parts) -> Self {
-        let singles = singles.unwrap_or(AvAttr::new(capacity).singles);
-        AvAttr { capacity, bytes, singles, ranges, seed }
-    }
-}
-
-#[cfg(feature = "serde")]
-impl From<AvAttr> for Parts {
-    fn from(AvAttr { capacity, bytes, singles, ranges, seed }: AvAttr) -> Self {
-        let singles = (singles != AvAttr::new(capacity).singles).then_some(singles);
-        Parts { capacity, bytes, singles, ranges, seed }
     }
 }
 

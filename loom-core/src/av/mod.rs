@@ -19,7 +19,7 @@ use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
 use crate::storage::array;
 use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
-use crate::transport::{Scalable, Transport};
+use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 use crate::util::log::note;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
@@ -70,7 +70,8 @@ impl<'m, T: Transport> Av<'m, T> {
     /// provider's maximum counts for the vector's lifetime ([`AvAttr::capacity`]).
     ///
     /// # Errors
-    /// [`OpenError::Size`] for a capacity of zero or beyond memory, [`OpenError::TooManyPeers`],
+    /// [`OpenError::Size`] for a capacity of zero or beyond memory or more than
+    /// [`AvAttr::MAX_RX_CTX_BITS`], [`OpenError::TooManyPeers`],
     /// [`OpenError::OutOfMemory`] or [`OpenError::Errno`].
     #[doc(alias = "fi_av_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
@@ -79,19 +80,6 @@ impl<'m, T: Transport> Av<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let attr = attr.into();
-        Self::open_as(domain, attr, alloc, 0, |raw| {
-            // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
-            unsafe { T::av_open(raw, attr.capacity) }
-        })
-    }
-
-    fn open_as<A: Allocator + Send + 'm>(
-        domain: &Domain<'m, T>,
-        attr: AvAttr,
-        alloc: A,
-        rx_ctx_bits: u8,
-        open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
-    ) -> Result<Self, OpenError> {
         let room = attr.room(domain)?;
         let table = attr.table(domain, room)?.plan()?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;
@@ -109,7 +97,9 @@ impl<'m, T: Transport> Av<'m, T> {
         // SAFETY: the plan reserves space for `links` links. The block outlives the vector, which
         // alone reaches them.
         let removed = Removed::new(unsafe { fill(memory, links, || Removed::LINK) });
-        let raw = open(domain.raw()).map_err(|errno| match room.limit {
+        // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
+        let raw = unsafe { T::av_open(domain.raw(), attr.capacity, attr.rx_ctx_bits) };
+        let raw = raw.map_err(|errno| match room.limit {
             Some(limit) if attr.capacity > limit => OpenError::TooManyPeers { limit },
             _ => OpenError::refused::<T>(errno),
         })?;
@@ -120,7 +110,7 @@ impl<'m, T: Transport> Av<'m, T> {
         note!(debug, "open", "address vector for {} peers is open on {}: {places} places", attr.capacity, *domain);
         let reused = room.reused.map(|addresses| Room { peers: attr.capacity, addresses });
         let addresses = spin::Mutex::new(Addresses::new(addresses, removed, reused));
-        let body = AvInner { raw, domain, table, addresses, rx_ctx_bits, limit: room.limit };
+        let body = AvInner { raw, domain, table, addresses, rx_ctx_bits: attr.rx_ctx_bits, limit: room.limit };
         Ok(Av { body: block.fill(body) })
     }
 
@@ -162,7 +152,7 @@ impl<T: Transport> Av<'_, T> {
         let Ok(mut addresses) = self.body.addresses() else { return false };
         let are_removed = addresses.are_removed();
         if are_removed && let Some(place) = addresses.table.retire(peer) {
-            addresses.push(place);
+            addresses.removed.push(place);
             return true;
         }
         let Some(addr) = addresses.table.remove(peer) else { return false };
@@ -173,12 +163,6 @@ impl<T: Transport> Av<'_, T> {
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true
-    }
-
-    /// Number of slots, at least the requested capacity. [`Peer::index`] is below it.
-    #[must_use]
-    pub fn places(&self) -> usize {
-        self.body.table.places()
     }
 
     /// Returns a peer's address in its [canonical form](crate::engine::address_table), or `None` if
@@ -253,7 +237,9 @@ impl<T: Transport> Av<'_, T> {
         AddressSet::new_in(self.body.table.places(), count, alloc)
     }
 
-    /// Read-only table of handles and fabric addresses, for [`AddressSet::insert_range`].
+    /// Read-only table of the vector's peers and their fabric addresses, with at least the requested
+    /// number of slots.
+    #[inline]
     #[must_use]
     pub fn peer_table(&self) -> Peers<'_> {
         self.body.table
@@ -279,35 +265,6 @@ impl<T: Transport> Av<'_, T> {
         self.body.table.peer(source)
     }
 
-    /// Fabric address of a peer that was not removed.
-    #[inline]
-    #[must_use]
-    pub fn fabric_addr(&self, peer: Peer) -> Option<FabricAddr> {
-        self.body.table.addr(peer)
-    }
-
-    /// Iterates over the peers in the vector.
-    ///
-    /// ```
-    /// use loom_core::Forever;
-    ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-    /// let to_alice = av.insert(&alice.address()?)?;
-    /// // Each peer that is in the vector has a message.
-    /// let mut told = 0;
-    /// for peer in av.peers() {
-    ///     cq.post(b"hello".to_vec(), Forever, |message| alice.send(peer, message))?;
-    ///     told += 1;
-    /// }
-    /// assert_eq!(told, 2);
-    /// av.remove(to_alice);
-    /// assert_eq!(av.peers().collect::<Vec<_>>(), [to_bob]);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
-        self.body.table.iter()
-    }
-
     /// Fabric address of a peer's receive context.
     ///
     /// # Errors
@@ -315,7 +272,7 @@ impl<T: Transport> Av<'_, T> {
     #[doc(alias = "fi_rx_addr")]
     #[inline]
     pub(crate) fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
-        let addr = self.fabric_addr(to.peer()).ok_or(PostError::UnknownPeer)?;
+        let addr = self.body.table.addr(to.peer()).ok_or(PostError::UnknownPeer)?;
         let beyond = PostError::BeyondContexts { limit: 1 << self.body.rx_ctx_bits };
         addr.rx_context(to.index(), self.body.rx_ctx_bits).ok_or(beyond)
     }
@@ -398,43 +355,6 @@ impl<T: Transport> Object for AvInner<T> {
 impl<T: Transport> Clone for Av<'_, T> {
     fn clone(&self) -> Self {
         Av { body: self.body.clone() }
-    }
-}
-
-impl<'m, T: Scalable> Av<'m, T> {
-    /// Maximum bits of an address for the number of a receive context. `sockets` accepts more but
-    /// sends the number in one byte.
-    pub const MAX_RX_CTX_BITS: u8 = 8;
-
-    /// [Opens](Self::open_in) a vector for peers with up to 2 to the power of `rx_ctx_bits` receive
-    /// contexts.
-    ///
-    /// # Errors
-    /// Those of [`open_in`](Self::open_in), and [`OpenError::Size`] beyond
-    /// [`MAX_RX_CTX_BITS`](Self::MAX_RX_CTX_BITS).
-    #[doc(alias = "rx_ctx_bits")]
-    pub fn open_for_contexts_in<A: Allocator + Send + 'm>(
-        domain: &Domain<'m, T>,
-        capacity: usize,
-        rx_ctx_bits: u8,
-        alloc: A,
-    ) -> Result<Self, OpenError> {
-        if rx_ctx_bits > Self::MAX_RX_CTX_BITS {
-            return Err(OpenError::Size);
-        }
-        Self::open_as(domain, AvAttr::new(capacity), alloc, rx_ctx_bits, |raw| {
-            // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
-            unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
-        })
-    }
-
-    /// [`Av::open_for_contexts_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Av::open_for_contexts_in`].
-    #[cfg(feature = "std")]
-    pub fn open_for_contexts(domain: &Domain<'m, T>, capacity: usize, rx_ctx_bits: u8) -> Result<Self, OpenError> {
-        Self::open_for_contexts_in(domain, capacity, rx_ctx_bits, allocator_api2::alloc::Global)
     }
 }
 

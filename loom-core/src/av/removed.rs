@@ -28,7 +28,7 @@ impl Removed {
         Removed { next, ends: None }
     }
 
-    fn push(&mut self, place: u32) {
+    pub(super) fn push(&mut self, place: u32) {
         let Some(link) = self.next.get_mut(place as usize).filter(|link| **link == FREE) else { return };
         *link = END;
         self.ends = match self.ends {
@@ -61,7 +61,7 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(crate) struct Addresses {
     pub(super) table: AddressTable<'static>,
-    removed: Removed,
+    pub(super) removed: Removed,
     room: Option<Room>,
 }
 
@@ -89,10 +89,6 @@ impl Addresses {
     pub(super) fn find(&mut self, address: &EndpointAddr) -> Option<Peer> {
         let found = self.table.find(address);
         found.or_else(|| if self.has_room() { self.table.revive(address) } else { None })
-    }
-
-    pub(super) fn push(&mut self, place: u32) {
-        self.removed.push(place);
     }
 
     /// Returns the fabric address that the provider must remove.
@@ -130,7 +126,7 @@ mod tests {
         };
         let retire = |addresses: &mut Addresses, peer: Peer| {
             let place = addresses.table.retire(peer).unwrap();
-            addresses.push(place);
+            addresses.removed.push(place);
             let gone = address(u16::try_from(place).unwrap() + 1);
             assert_eq!((addresses.table.retire(peer), addresses.table.find(&gone)), (None, None));
         };

@@ -14,9 +14,9 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The calls whose names end in `with` send one message from two buffers, and receive it into two.
 /// let room = [vec![0; 2], vec![0; 5]];
-/// let received = bob.recv_with(Source::Any, RecvOptions::new(), room)?;
+/// let received = bob.recv_with(Source::Any, RecvOptions::default(), room)?;
 /// let message = [b"hell".to_vec(), b"o".to_vec()];
-/// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::new(), message))?;
+/// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::default(), message))?;
 /// let (room, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), room), (5, [b"he".to_vec(), b"llo\0\0".to_vec()]));
 /// # Ok::<_, loom_core::Error>(())
@@ -47,7 +47,7 @@ impl IoVecs {
     }
 
     pub(crate) fn total(&self) -> Option<usize> {
-        self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))
+        self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len))
     }
 }
 
@@ -92,11 +92,11 @@ mod tests {
         let mut pieces = IoVecs::default();
         array.lend_pieces(&mut pieces);
         let lent: std::vec::Vec<_> =
-            pieces.get().unwrap().iter().map(|piece| (piece.ptr().as_ptr(), piece.len())).collect();
+            pieces.get().unwrap().iter().map(|piece| (piece.ptr.as_ptr(), piece.len)).collect();
         assert_eq!(lent, [(one.as_ptr().cast_mut(), 3), (two.as_ptr().cast_mut(), 5)]);
         assert_eq!(pieces.total(), Some(8));
-        assert!(!array.lend().is_readable(), "two buffers are not one range");
-        assert_eq!([&two[..]].lend().len(), 5);
+        assert!(!array.lend().readable, "two buffers are not one range");
+        assert_eq!([&two[..]].lend().len, 5);
     }
 
     #[test]

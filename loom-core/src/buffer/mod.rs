@@ -32,7 +32,7 @@ use crate::vocabulary::HmemIface;
 /// # let alice = cq.endpoint(&av)?;
 /// # let to_bob = av.insert(&cq.endpoint(&av)?.address()?)?;
 /// let mut message = Registered::new(&other_domain, b"hello".to_vec())?;
-/// assert!(message.lend().descriptor().is_some());
+/// assert!(message.lend().descriptor.is_some());
 /// // A descriptor means nothing in another domain.
 /// let refused = alice.send(to_bob, message).expect_err("it is registered elsewhere");
 /// assert_eq!(refused.error, PostError::ForeignDescriptor);
@@ -61,20 +61,38 @@ impl Descriptor {
 ///
 /// let mut memory = [0_u8; 16];
 /// let lent = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
-/// assert!(lent.is_readable() && lent.is_writable());
+/// assert!(lent.readable && lent.writable);
 /// // The provider may use the first four bytes.
 /// let message = lent.with_headroom(4);
-/// assert_eq!((message.len(), message.headroom()), (12, 4));
+/// assert_eq!((message.len, message.headroom), (12, 4));
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lent {
-    ptr: NonNull<u8>,
-    len: usize,
-    headroom: usize,
-    readable: bool,
-    writable: bool,
-    kind: HmemIface,
-    descriptor: Option<Descriptor>,
+    /// First byte.
+    pub ptr: NonNull<u8>,
+    /// Length in bytes.
+    pub len: usize,
+    /// Bytes before the range that belong to the buffer but not to the message (`FI_MSG_PREFIX`).
+    pub headroom: usize,
+    /// `true` if the bytes are initialised and may be sent.
+    pub readable: bool,
+    /// `true` if the bytes may be written.
+    pub writable: bool,
+    /// Owner of the memory.
+    ///
+    /// ```
+    /// use loom_core::{Buffer, buffer::Lent, vocabulary::HmemIface};
+    ///
+    /// let mut message = b"hello".to_vec();
+    /// assert_eq!(message.lend().kind, HmemIface::SYSTEM);
+    /// // What the buffer of a GPU's allocator lends.
+    /// let lent = Lent { kind: HmemIface::CUDA, ..message.lend() };
+    /// assert_eq!((lent.kind, lent.len), (HmemIface::CUDA, 5));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    pub kind: HmemIface,
+    /// Local descriptor, if the range lies in a registered region.
+    pub descriptor: Option<Descriptor>,
 }
 
 impl Lent {
@@ -87,7 +105,7 @@ impl Lent {
     /// let message = b"hello";
     /// let lent = Lent::source(NonNull::from_ref(message).cast(), message.len());
     /// // It can be sent, and nothing is received into it.
-    /// assert_eq!((lent.is_readable(), lent.is_writable()), (true, false));
+    /// assert_eq!((lent.readable, lent.writable), (true, false));
     /// ```
     #[must_use]
     pub const fn source(ptr: NonNull<u8>, len: usize) -> Self {
@@ -103,7 +121,7 @@ impl Lent {
     /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
     /// let lent = Lent::target(NonNull::from_mut(&mut room).cast(), room.len());
     /// // Messages are received into it. It may hold uninitialised bytes, which are not sent.
-    /// assert_eq!((lent.is_readable(), lent.is_writable()), (false, true));
+    /// assert_eq!((lent.readable, lent.writable), (false, true));
     /// ```
     #[must_use]
     pub const fn target(ptr: NonNull<u8>, len: usize) -> Self {
@@ -114,31 +132,6 @@ impl Lent {
     #[must_use]
     pub const fn both(ptr: NonNull<u8>, len: usize) -> Self {
         Lent { ptr, len, headroom: 0, readable: true, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
-    }
-
-    /// Adds the local descriptor of the region that contains the range.
-    #[must_use]
-    pub const fn with_descriptor(mut self, descriptor: Descriptor) -> Self {
-        self.descriptor = Some(descriptor);
-        self
-    }
-
-    /// Marks the range as device memory.
-    ///
-    /// ```
-    /// use loom_core::{Buffer, vocabulary::HmemIface};
-    ///
-    /// let mut message = b"hello".to_vec();
-    /// assert_eq!(message.lend().kind(), HmemIface::SYSTEM);
-    /// // What the buffer of a GPU's allocator lends.
-    /// let lent = message.lend().in_memory_of(HmemIface::CUDA);
-    /// assert_eq!((lent.kind(), lent.len()), (HmemIface::CUDA, 5));
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    #[must_use]
-    pub const fn in_memory_of(mut self, kind: HmemIface) -> Self {
-        self.kind = kind;
-        self
     }
 
     /// Turns the first `bytes` bytes, or the whole range if it is shorter, into
@@ -152,8 +145,8 @@ impl Lent {
     /// let whole = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
     /// // For a provider with a prefix of 8 bytes (`FI_MSG_PREFIX`).
     /// let message = whole.with_headroom(8);
-    /// assert_eq!((message.len(), message.headroom()), (16, 8));
-    /// assert_eq!(message.ptr().addr().get(), whole.ptr().addr().get() + 8);
+    /// assert_eq!((message.len, message.headroom), (16, 8));
+    /// assert_eq!(message.ptr.addr().get(), whole.ptr.addr().get() + 8);
     /// ```
     #[must_use]
     pub fn with_headroom(mut self, bytes: usize) -> Self {
@@ -170,7 +163,7 @@ impl Lent {
     /// use loom_core::Buffer;
     ///
     /// let mut message = b"hello".to_vec();
-    /// assert_eq!((message.lend().first(2).len(), message.lend().first(64).len()), (2, 5));
+    /// assert_eq!((message.lend().first(2).len, message.lend().first(64).len), (2, 5));
     /// ```
     #[must_use]
     #[inline]
@@ -202,49 +195,6 @@ impl Lent {
 
     pub(crate) fn whole(self) -> Self {
         self.with_prefix(self.headroom).unwrap_or(self)
-    }
-
-    /// First byte.
-    #[must_use]
-    pub const fn ptr(&self) -> NonNull<u8> {
-        self.ptr
-    }
-
-    /// Length in bytes.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
-    pub const fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes before the range that belong to the buffer but not to the message (`FI_MSG_PREFIX`).
-    #[must_use]
-    pub const fn headroom(&self) -> usize {
-        self.headroom
-    }
-
-    /// Returns `true` if the bytes are initialised and may be sent.
-    #[must_use]
-    pub const fn is_readable(&self) -> bool {
-        self.readable
-    }
-
-    /// Returns `true` if the bytes may be written.
-    #[must_use]
-    pub const fn is_writable(&self) -> bool {
-        self.writable
-    }
-
-    /// Owner of the memory.
-    #[must_use]
-    pub const fn kind(&self) -> HmemIface {
-        self.kind
-    }
-
-    /// Local descriptor, if the range lies in a registered region.
-    #[must_use]
-    pub const fn descriptor(&self) -> Option<Descriptor> {
-        self.descriptor
     }
 }
 
@@ -302,12 +252,12 @@ pub unsafe trait Buffer {
 /// ```
 pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
     let lent = buf.lend();
-    if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
+    if !lent.readable || !lent.writable || lent.kind != HmemIface::SYSTEM {
         return None;
     }
     // SAFETY: the range is initialised, writable host memory, and free of other accesses while the
     // buffer is borrowed.
-    Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
+    Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr.as_ptr(), lent.len) })
 }
 
 /// Buffer with initialised bytes, which may be sent.
@@ -326,7 +276,7 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 /// impl SourceBuffer for Page {}
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.post(Page(b"hello"), Forever, |page| alice.send(to_bob, page))?;
-/// assert!(!Page(b"hello").lend().is_writable());
+/// assert!(!Page(b"hello").lend().writable);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

@@ -21,7 +21,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 /// // Buffers without room for the prefix are refused here.
 /// let room = domain.attributes().endpoint.msg_prefix_size;
-/// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
+/// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed { buf: vec![0_u8; room + 5], room });
 /// outbox.bytes_mut().copy_from_slice(b"hello");
 /// let received = bob.recv(Source::Any, inbox)?;
 /// cq.post(outbox, Forever, |outbox| alice.send(to_bob, outbox))?;
@@ -42,11 +42,6 @@ pub struct Prefixed<B> {
 }
 
 impl<B> Prefixed<B> {
-    /// Reserves the first `room` bytes of a buffer for the provider.
-    pub const fn new(buf: B, room: usize) -> Self {
-        Prefixed { buf, room }
-    }
-
     /// The message.
     #[must_use]
     pub fn bytes(&self) -> &[u8]
@@ -85,33 +80,33 @@ mod tests {
     fn room_is_in_front_of_the_message() {
         let mut bytes = *b"....message";
         let start = bytes.as_mut_ptr();
-        let mut buf = Prefixed::new(&mut bytes[..], 4);
+        let mut buf = Prefixed { buf: &mut bytes[..], room: 4 };
         assert_eq!((buf.bytes(), buf.room), (&b"message"[..], 4));
         assert_eq!(buf.bytes_mut(), b"message");
         let lent = buf.lend();
-        assert_eq!((lent.ptr().as_ptr(), lent.len(), lent.headroom()), (start.wrapping_add(4), 7, 4));
+        assert_eq!((lent.ptr.as_ptr(), lent.len, lent.headroom), (start.wrapping_add(4), 7, 4));
         for (prefix, front) in [(0, 4), (3, 1), (4, 0)] {
             let lent = lent.with_prefix(prefix).unwrap();
-            assert_eq!((lent.ptr().as_ptr(), lent.len()), (start.wrapping_add(front), 11 - front));
-            assert_eq!(lent.headroom(), front);
+            assert_eq!((lent.ptr.as_ptr(), lent.len), (start.wrapping_add(front), 11 - front));
+            assert_eq!(lent.headroom, front);
         }
         assert!(lent.with_prefix(5).is_none());
-        assert_eq!((lent.whole().ptr().as_ptr(), lent.whole().len()), (start, 11));
+        assert_eq!((lent.whole().ptr.as_ptr(), lent.whole().len), (start, 11));
         assert_eq!(buf.buf.len(), 11);
     }
 
     #[test]
     fn what_may_not_be_written_and_what_is_too_short_has_less_room() {
-        let mut buf = Prefixed::new(&b"....message"[..], 4);
+        let mut buf = Prefixed { buf: &b"....message"[..], room: 4 };
         let lent = buf.lend();
-        assert_eq!((lent.len(), lent.headroom()), (7, 0));
-        let mut short = Prefixed::new([0_u8; 3], 4);
+        assert_eq!((lent.len, lent.headroom), (7, 0));
+        let mut short = Prefixed { buf: [0_u8; 3], room: 4 };
         assert!(short.bytes().is_empty() && short.bytes_mut().is_empty());
         let mut array = [0_u8; 3];
-        let lent = Prefixed::new(&mut array[..], 4).lend();
-        assert_eq!((lent.len(), lent.headroom()), (0, 3));
+        let lent = Prefixed { buf: &mut array[..], room: 4 }.lend();
+        assert_eq!((lent.len, lent.headroom), (0, 3));
         let mut bytes = [0_u8; 9];
-        let lent = Prefixed::new(Prefixed::new(&mut bytes[..], 4), 2).lend();
-        assert_eq!((lent.len(), lent.headroom()), (3, 6));
+        let lent = Prefixed { buf: Prefixed { buf: &mut bytes[..], room: 4 }, room: 2 }.lend();
+        assert_eq!((lent.len, lent.headroom), (3, 6));
     }
 }

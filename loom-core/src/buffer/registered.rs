@@ -61,11 +61,7 @@ mod owned {
     use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
     fn lent<A: RegisteredAllocator>(bytes: NonNull<[u8]>, alloc: &A) -> Lent {
-        let lent = Lent::both(bytes.cast(), bytes.len());
-        match alloc.descriptor_of(bytes) {
-            Some(descriptor) => lent.with_descriptor(descriptor),
-            None => lent,
-        }
+        Lent { descriptor: alloc.descriptor_of(bytes), ..Lent::both(bytes.cast(), bytes.len()) }
     }
 
     // SAFETY: the box owns its bytes, and a move of the box does not move them.

@@ -158,7 +158,7 @@ impl<'m, T: Transport> Domain<'m, T> {
 
         DomainInner::check(info)?;
         let info = info.try_clone()?;
-        let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
+        let block = Unfilled::new(Plan::of::<DomainInner<T>, A>()?, alloc)?;
         // SAFETY: loom built `info` from the transport's data.
         let fabric = unsafe { T::fabric_open(info.raw()) }?;
         // SAFETY: the fabric is open (H1), belongs to this info (H4), and stays open until the
@@ -212,11 +212,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// # Errors
     /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
-        Ok(Self::plan::<A>()?.layout())
-    }
-
-    fn plan<A: Allocator>() -> Result<Plan, OpenError> {
-        Plan::of::<DomainInner<T>, A>()
+        Ok(Plan::of::<DomainInner<T>, A>()?.layout())
     }
 
     /// Returns the info that the domain was opened with.

@@ -130,17 +130,12 @@ impl Standstill<'_> {
     }
 
     /// # Safety
-    /// An endpoint is open. From here on the list owns the region of the link.
-    pub(crate) unsafe fn keep_region(&mut self, region: NonNull<Link>) {
+    /// An endpoint is open. From here on the list owns the region of the link, which is closed if
+    /// `is_closed`.
+    pub(crate) unsafe fn keep(&mut self, region: NonNull<Link>, is_closed: bool) {
+        let list = if is_closed { &mut self.0.memory } else { &mut self.0.regions };
         // SAFETY: the caller gives the region to the list.
-        unsafe { self.0.regions.push(region) };
-    }
-
-    /// # Safety
-    /// An endpoint is open. From here on the list owns the region of the link.
-    pub(crate) unsafe fn keep_memory(&mut self, region: NonNull<Link>) {
-        // SAFETY: the caller gives the region to the list.
-        unsafe { self.0.memory.push(region) };
+        unsafe { list.push(region) };
     }
 }
 

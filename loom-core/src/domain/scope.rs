@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use allocator_api2::alloc::Allocator;
 
-use super::scope_registry::{ScopeRef, ScopeRegistry};
+use super::scope_registry::ScopeRegistry;
 use crate::domain::Domain;
 use crate::error::OpenError;
 use crate::info::Info;
@@ -82,7 +82,7 @@ impl<'m, 'env> Scope<'m, 'env> {
         info: &Info<T>,
         alloc: A,
     ) -> Result<Domain<'m, T>, OpenError> {
-        Domain::open_for(info, alloc, Some(self.place()))
+        Domain::open_for(info, alloc, Some(self.left_open.place()))
     }
 
     /// [`open_in`](Self::open_in) with the global allocator.
@@ -121,11 +121,7 @@ impl<'m, 'env> Scope<'m, 'env> {
     /// ```
     #[must_use]
     pub fn domain<'a: 'm, T: Transport>(&'m self, domain: &Domain<'a, T>) -> Domain<'m, T> {
-        domain.within(self.place())
-    }
-
-    fn place(&'m self) -> ScopeRef {
-        self.left_open.place()
+        domain.within(self.left_open.place())
     }
 }
 

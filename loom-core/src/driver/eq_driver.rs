@@ -197,12 +197,11 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         if !self.body.eq.moment().is_since(endpoint.id().opened) {
             return Err(OpenError::Errno(Errno::EINVAL).into());
         }
-        self.is_wanted();
+        self.body.is_wanted();
         let mut endpoint = endpoint;
         loop {
             let EndpointId { fid, opened } = endpoint.id();
-            let about = About { driver: self.clone(), object: fid, since: opened, waiter: Waiter::new() };
-            match about.await.map_err(OpenError::Events)? {
+            match self.event(Some((fid, opened))).await.map_err(OpenError::Events)? {
                 EqEvent::Connected(event) => {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
                     match endpoint.established(&event) {
@@ -239,10 +238,9 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                 return Err(OpenError::Errno(Errno::EINVAL).into());
             }
             let mut group = endpoint.join(&address).map_err(OpenError::Errno)?;
-            driver.is_wanted();
+            driver.body.is_wanted();
             loop {
-                let about = About { driver: driver.clone(), object: group.fid(), since, waiter: Waiter::new() };
-                match about.await.map_err(OpenError::Events)? {
+                match driver.event(Some((group.fid(), since))).await.map_err(OpenError::Events)? {
                     EqEvent::Joined(event) => match group.joined(&event) {
                         Ok(group) => return Ok(group),
                         Err(same) => group = same,
@@ -260,7 +258,11 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// [`CqError::EventQueue`] if the provider queue failed.
     #[doc(alias = "fi_eq_read")]
     pub fn next_event(&self) -> NextEqEvent<'m, T> {
-        NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
+        self.event(None)
+    }
+
+    fn event(&self, about: Option<(Fid, Moment)>) -> NextEqEvent<'m, T> {
+        NextEqEvent { driver: self.clone(), about, waiter: Waiter::new() }
     }
 
     pub(super) fn will_be_told(&self, waker: &Waker) {
@@ -269,10 +271,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
 
     pub(super) fn failure(&self) -> Option<CqError> {
         self.body.failed.get()
-    }
-
-    fn is_wanted(&self) {
-        self.body.is_wanted();
     }
 }
 
@@ -394,56 +392,6 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
     }
 }
 
-struct About<'m, T: Connected> {
-    driver: EqDriver<'m, T>,
-    object: Fid,
-    /// Earlier events belong to another object with the same address.
-    since: Moment,
-    waiter: Waiter,
-}
-
-impl<'m, T: Connected> Future for About<'m, T> {
-    type Output = Result<EqEvent<'m, T>, CqError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter, the only pinned field, is not moved.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the waiter is a field of the pinned future.
-        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-        let inner = &*this.driver.body;
-        inner.leave_to_others(this.object, |seen| !seen.is_since(this.since));
-        let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
-        // Checks twice, because beginning to wait runs user code that may deliver the event.
-        for waits in [false, true] {
-            if let Some(event) = inner.take(is_meant) {
-                waiter.leave();
-                return Poll::Ready(Ok(event));
-            }
-            if let Some(error) = inner.failed.get() {
-                waiter.leave();
-                return Poll::Ready(Err(error));
-            }
-            if !waits {
-                // SAFETY: the future's handle keeps the driver's block with the list.
-                unsafe { waiter.wait_in(&inner.about, this.object.0, cx.waker()) };
-            }
-        }
-        Poll::Pending
-    }
-}
-
-impl<T: Connected> Drop for About<'_, T> {
-    fn drop(&mut self) {
-        self.waiter.leave();
-        let inner = &*self.driver.body;
-        let left = inner.count(|kept| kept.about == Some(self.object) && !inner.is_awaited(kept));
-        // Wakers are user code, so no borrow is held.
-        for _ in 0..left {
-            inner.others.tell_one();
-        }
-    }
-}
-
 /// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Dropping it loses
 /// no event.
 ///
@@ -463,6 +411,8 @@ impl<T: Connected> Drop for About<'_, T> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEqEvent<'m, T: Connected> {
     driver: EqDriver<'m, T>,
+    /// Object of the event. Earlier events belong to another object with the same address.
+    about: Option<(Fid, Moment)>,
     waiter: Waiter,
 }
 
@@ -475,19 +425,31 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
         // SAFETY: the waiter is a field of the pinned future.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
+        let (list, goal) = match this.about {
+            Some((object, since)) => {
+                inner.leave_to_others(object, |seen| !seen.is_since(since));
+                (&inner.about, object.0)
+            }
+            None => (&inner.others, 0),
+        };
+        let is_meant = |kept: &Kept<'m, T>| match this.about {
+            Some((object, _)) => kept.about == Some(object),
+            None => !inner.is_awaited(kept),
+        };
         // Checks twice, because beginning to wait runs user code that may deliver the event.
         for waits in [false, true] {
-            if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
+            if let Some(event) = inner.take(is_meant) {
                 waiter.leave();
                 return Poll::Ready(Ok(event));
             }
-            if let Some(error @ (CqError::EventQueue(_) | CqError::OtherProcess)) = inner.failed.get() {
+            let failed = inner.failed.get();
+            if let Some(error) = failed.filter(|error| this.about.is_some() || *error != CqError::Unread) {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }
             if !waits {
                 // SAFETY: the future's handle keeps the driver's block with the list.
-                unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
+                unsafe { waiter.wait_in(list, goal, cx.waker()) };
             }
         }
         Poll::Pending
@@ -496,8 +458,15 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
 
 impl<T: Connected> Drop for NextEqEvent<'_, T> {
     fn drop(&mut self) {
-        if self.waiter.leave() {
-            self.driver.body.others.tell_one();
+        let was_told = self.waiter.leave();
+        let inner = &*self.driver.body;
+        let left = match self.about {
+            Some((object, _)) => inner.count(|kept| kept.about == Some(object) && !inner.is_awaited(kept)),
+            None => was_told.into(),
+        };
+        // Wakers are user code, so no borrow is held.
+        for _ in 0..left {
+            inner.others.tell_one();
         }
     }
 }

@@ -154,7 +154,7 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// # fixture::drive!(driver, async {
 /// driver.retry(|| alice.tagged_inject(to_bob, Tag(7), b"hello")).await?;
-/// let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::any())).await?;
+/// let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::ANY)).await?;
 /// let found = driver.finish_peek(peek).await?.message()?.expect("a message waits for a receive");
 /// // The program knows the length before it has a buffer.
 /// let received = driver.run(vec![0; found.len], |room| bob.tagged_recv(Source::Any, Tag(7), room)).await?;

@@ -485,10 +485,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let (lent, context, atomic) = (&posting.lent, posting.context, op.op().atomic());
         let lists = lists(atomic);
-        if !lent.len().is_multiple_of(lists) {
+        if !lent.len.is_multiple_of(lists) {
             return Err(PostError::NotElements { size: op.op().element_size() });
         }
-        let bytes = lent.len() / lists;
+        let bytes = lent.len / lists;
         let (target, atomic) = self.opened.target(posting.address, place, &op, bytes)?;
         if lists > 1 {
             // `validate` has checked the whole buffer as a target only.
@@ -581,12 +581,12 @@ impl Cut<'_> {
         loop {
             let (first, others) = self.pieces.split_first()?;
             let rest = first.behind(self.used);
-            if rest.len() > most {
+            if rest.len > most {
                 self.used += most;
                 return Some(rest.first(most));
             }
             (self.pieces, self.used) = (others, 0);
-            if rest.len() > 0 {
+            if rest.len > 0 {
                 return Some(rest);
             }
         }
@@ -625,8 +625,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         let mut left = bytes;
         while left > 0 {
             let piece = rest.next(left).ok_or(PostError::OutOfBounds)?;
-            left -= piece.len();
-            if !piece.len().is_multiple_of(size) {
+            left -= piece.len;
+            if !piece.len.is_multiple_of(size) {
                 return Err(PostError::NotElements { size });
             }
             self.check_range(&piece, purpose)?;

@@ -2,20 +2,20 @@
 
 use heapless::Vec;
 
-use super::scalable::ScalableEndpoint;
 use crate::av::Av;
 use crate::counter::{BoundCounters, Counter};
 use crate::cq::{Bonds, ReceiveMode};
 use crate::eq::Eq;
 use crate::error::OpenError;
 use crate::info::Info;
-use crate::transport::{Connected, Scalable, Transport};
+use crate::transport::{Connected, Transport};
 use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue};
 
 /// Objects that an endpoint is bound to, and options set before it is enabled.
 ///
 /// The main object `W` is an address vector ([`Cq::endpoint`](crate::cq::Cq::endpoint)), an event
-/// queue ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) or a [`ScalableEndpoint`]
+/// queue ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) or a
+/// [`ScalableEndpoint`](super::ScalableEndpoint)
 /// ([`Cq::tx_context`](crate::cq::Cq::tx_context)). A reference to it converts into a binding.
 ///
 /// ```
@@ -137,21 +137,9 @@ impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
     }
 }
 
-impl<'b, 'm, T: Transport> From<&'b Av<'m, T>> for Binding<'b, 'm, T, Av<'m, T>> {
-    fn from(av: &'b Av<'m, T>) -> Self {
-        Binding::to(av)
-    }
-}
-
-impl<'b, 'm, T: Connected> From<&'b Eq<'m, T>> for Binding<'b, 'm, T, Eq<'m, T>> {
-    fn from(eq: &'b Eq<'m, T>) -> Self {
-        Binding::to(eq)
-    }
-}
-
-impl<'b, 'm, T: Scalable> From<&'b ScalableEndpoint<'m, T>> for Binding<'b, 'm, T, ScalableEndpoint<'m, T>> {
-    fn from(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
-        Binding::to(endpoint)
+impl<'b, T: Transport, W> From<&'b W> for Binding<'b, '_, T, W> {
+    fn from(to: &'b W) -> Self {
+        Binding::to(to)
     }
 }
 

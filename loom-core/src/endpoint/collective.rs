@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
-use core::fmt;
-
 use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
@@ -18,6 +16,7 @@ use crate::engine::address_table::AddressSet;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError, Rejected};
 use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Caps, CollectiveOp, Errno, FabricAddr};
 
 impl<T: Collectives> Domain<'_, T> {
@@ -85,14 +84,14 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 ///
 /// | operation | operands + results | at members that are not the root |
 /// |---|---|---|
-/// | [`broadcast`](Self::broadcast) | 1, overwritten by the root's | the same |
-/// | [`all_reduce`](Self::all_reduce) | 1 + 1 | |
-/// | [`reduce`](Self::reduce) | 1 + 1 | 1 + 0 |
-/// | [`reduce_scatter`](Self::reduce_scatter) | *n* + 1 | |
-/// | [`all_gather`](Self::all_gather) | 1 + *n* | |
-/// | [`gather`](Self::gather) | 1 + *n* | 1 + 0 |
-/// | [`scatter`](Self::scatter) | *n* + 1 | 0 + 1 |
-/// | [`all_to_all`](Self::all_to_all) | *n* + *n* | |
+/// | [`broadcast`](Collective::broadcast) | 1, overwritten by the root's | the same |
+/// | [`all_reduce`](Collective::all_reduce) | 1 + 1 | |
+/// | [`reduce`](Collective::reduce) | 1 + 1 | 1 + 0 |
+/// | [`reduce_scatter`](Collective::reduce_scatter) | *n* + 1 | |
+/// | [`all_gather`](Collective::all_gather) | 1 + *n* | |
+/// | [`gather`](Collective::gather) | 1 + *n* | 1 + 0 |
+/// | [`scatter`](Collective::scatter) | *n* + 1 | 0 + 1 |
+/// | [`all_to_all`](Collective::all_to_all) | *n* + *n* | |
 ///
 /// Parts are in rank order. [`barrier`](Self::barrier) and operations on one value need no buffer
 /// and complete as a [`Completion::Value`](crate::completion::Completion::Value)
@@ -266,10 +265,13 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
 }
 
 impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
-    /// Sends the root's elements to every member, overwriting the others' buffers.
+    /// Posts an operation. `root` is zero for operations without a root, and the buffer of a barrier
+    /// is ignored.
     ///
     /// ```
+    /// use loom_core::collective::{Collective, ReduceOp};
     /// # use loom_core::{Caps, Forever};
+    ///
     /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::COLLECTIVE);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
@@ -281,43 +283,17 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// for group in &groups {
     ///     // Member 0 has the elements.
     ///     let elements = if group.rank() == 0 { vec![1, 2, 3] } else { vec![0; 3] };
-    ///     keys.push(cq.post(elements, Forever, |elements| group.broadcast::<u8>(0, elements))?);
+    ///     keys.push(cq.post(elements, Forever, |elements| group.post(Collective::broadcast::<u8>(), 0, elements))?);
     /// }
     /// for key in keys {
     ///     assert_eq!(cq.finish(key, Forever)?.into_buf(), [1, 2, 3]);
     /// }
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The buffer, with those of [`barrier`](Self::barrier), [`PostError::NotMember`],
-    /// [`PostError::NotElements`] for a buffer not shaped as in the [table](CollectiveGroup), or
-    /// any other of a read.
-    #[doc(alias = "fi_broadcast")]
-    pub fn broadcast<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::broadcast::<E>(), root, buf)
-    }
-
-    /// Combines all members' elements, one by one, and sends the result to every member. The
-    /// software transport combines in rank order, so results have the same bits everywhere.
-    ///
-    /// ```
-    /// use loom_core::collective::ReduceOp;
-    /// # use loom_core::{Caps, Forever};
-    ///
-    /// # fixture::queue!(network, domain, av, cq; Caps::MSG | Caps::COLLECTIVE);
-    /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
-    /// # for endpoint in &endpoints {
-    /// #     set.insert(av.insert(&endpoint.address()?)?)?;
-    /// # }
-    /// # let groups = [endpoints[0].join_collective(&set)?, endpoints[1].join_collective(&set)?];
     /// let mut keys = Vec::new();
     /// for elements in [vec![1, 9], vec![5, 2]] {
     ///     let group = &groups[keys.len()];
     ///     // The buffer has this member's elements, and room for the results.
     ///     let buf = [elements, vec![0; 2]].concat();
-    ///     keys.push(cq.post(buf, Forever, |buf| group.all_reduce(ReduceOp::<u8>::MAX, buf))?);
+    ///     keys.push(cq.post(buf, Forever, |buf| group.post(Collective::all_reduce(ReduceOp::<u8>::MAX), 0, buf))?);
     /// }
     /// for key in keys {
     ///     assert_eq!(cq.finish(key, Forever)?.into_buf()[2..], [5, 9]);
@@ -326,72 +302,9 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_allreduce")]
-    pub fn all_reduce<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::all_reduce(op), 0, buf)
-    }
-
-    /// [`all_reduce`](Self::all_reduce) with the result for the root alone.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_reduce")]
-    pub fn reduce<E: Element>(&self, op: ReduceOp<E>, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::reduce(op), root, buf)
-    }
-
-    /// [`all_reduce`](Self::all_reduce) that sends each member the part of the result with its
-    /// rank.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_reduce_scatter")]
-    pub fn reduce_scatter<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::reduce_scatter(op), 0, buf)
-    }
-
-    /// Sends all members' elements to every member.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_allgather")]
-    pub fn all_gather<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::all_gather::<E>(), 0, buf)
-    }
-
-    /// Sends all members' elements to the root.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_gather")]
-    pub fn gather<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::gather::<E>(), root, buf)
-    }
-
-    /// Sends each member the part of the root's elements with its rank.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_scatter")]
-    pub fn scatter<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::scatter::<E>(), root, buf)
-    }
-
-    /// Sends each member, from every member, the part with its rank.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
-    #[doc(alias = "fi_alltoall")]
-    pub fn all_to_all<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post(Collective::all_to_all::<E>(), 0, buf)
-    }
-
-    /// Posts an operation with an element type known at run time only. The buffer of a barrier is
-    /// ignored.
-    ///
-    /// # Errors
-    /// Those of [`broadcast`](Self::broadcast).
+    /// The buffer, with those of [`barrier`](Self::barrier), [`PostError::NotMember`],
+    /// [`PostError::NotElements`] for a buffer not shaped as in the [table](CollectiveGroup), or
+    /// any other of a read.
     pub fn post(&self, collective: Collective, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.endpoint.opened;
         let posting = opened.reserve(Op::Collective, buf)?;
@@ -422,9 +335,9 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         let size = collective.datatype().size().unwrap_or(0);
         let (operands, results) = collective.parts(self.size, self.rank == root);
         let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size));
-        let unit = unit.filter(|unit| lent.len() > 0 && lent.len().is_multiple_of(*unit));
+        let unit = unit.filter(|unit| lent.len > 0 && lent.len.is_multiple_of(*unit));
         let unit = unit.ok_or(PostError::NotElements { size })?;
-        let count = lent.len() / unit;
+        let count = lent.len / unit;
         let length = operands * count * size;
         Ok((count, lent.first(length), lent.behind(length)))
     }
@@ -438,8 +351,4 @@ impl<T: Collectives, B: Buffer> Drop for CollectiveGroup<'_, T, B> {
     }
 }
 
-impl<T: Collectives, B: Buffer> fmt::Debug for CollectiveGroup<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CollectiveGroup").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Collectives, B: Buffer] CollectiveGroup['_, T, B], |it| rank: it.rank, size: it.size);

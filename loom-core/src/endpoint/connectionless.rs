@@ -17,7 +17,8 @@ use crate::transport::{Bindings, EndpointError, Transport};
 use crate::util::log::note;
 use crate::vocabulary::{EndpointType, FabricAddr};
 
-/// Connectionless endpoint kind, with peers in an address vector.
+/// Connectionless endpoint kind, with peers in an address vector, and the event queue `E` of a
+/// [`MulticastEndpoint`](super::MulticastEndpoint).
 ///
 /// ```
 /// use loom_core::{Endpoint, EndpointAddr, Error, Forever, Source, Transport, endpoint::Connectionless};
@@ -36,31 +37,32 @@ use crate::vocabulary::{EndpointType, FabricAddr};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Connectionless<'m, T: Transport> {
+pub struct Connectionless<'m, T: Transport, E = ()> {
     pub(super) av: Av<'m, T>,
+    pub(super) eq: E,
 }
 
-impl<T: Transport> Clone for Connectionless<'_, T> {
+impl<T: Transport, E: Clone> Clone for Connectionless<'_, T, E> {
     fn clone(&self) -> Self {
-        Connectionless { av: self.av.clone() }
+        Connectionless { av: self.av.clone(), eq: self.eq.clone() }
     }
 }
 
-impl<T: Transport> Sealed for Connectionless<'_, T> {}
-impl<T: Transport> HasOptions for Connectionless<'_, T> {}
-impl<T: Transport> HasAddress for Connectionless<'_, T> {}
-impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}
+impl<T: Transport, E> Sealed for Connectionless<'_, T, E> {}
+impl<T: Transport, E> HasOptions for Connectionless<'_, T, E> {}
+impl<T: Transport, E> HasAddress for Connectionless<'_, T, E> {}
+impl<T: Transport, E> Peeks<T> for Connectionless<'_, T, E> {}
 
-impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
+impl<T: Transport, E> Transmits<T> for Connectionless<'_, T, E> {
     type To = Peer;
 
     #[inline]
     fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(to).ok_or_else(|| PostError::UnknownPeer.cold())
+        self.av.peer_table().addr(to).ok_or_else(|| PostError::UnknownPeer.cold())
     }
 }
 
-impl<T: Transport> Receives<T> for Connectionless<'_, T> {
+impl<T: Transport, E> Receives<T> for Connectionless<'_, T, E> {
     type From = Source;
 
     const ANY: Source = Source::Any;
@@ -109,7 +111,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             // SAFETY: `open_connectionless` guarantees H1, H2, H4 and N1.
             unsafe { T::endpoint_open(domain, info, bind) }
         })?;
-        Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone() } })
+        Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone(), eq: () } })
     }
 }
 

@@ -97,7 +97,7 @@ pub trait Receives<T: Transport>: Sealed {
 ///
 /// /// Returns the length of the oldest tagged message.
 /// fn oldest<T: Transport, K: Peeks<T>>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<Option<usize>, Error> {
-///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, TagMatch::any())?, Forever)?;
+///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, TagMatch::ANY)?, Forever)?;
 ///     Ok(peek.message()?.map(|found| found.len))
 /// }
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -145,7 +145,7 @@ impl Source {
             Source::Any => Ok(FabricAddr::UNSPEC),
             Source::Peer(peer) => {
                 limits.granted(Caps::DIRECTED_RECV)?;
-                av.fabric_addr(peer).ok_or_else(|| PostError::UnknownPeer.cold())
+                av.peer_table().addr(peer).ok_or_else(|| PostError::UnknownPeer.cold())
             }
         }
     }

@@ -107,12 +107,12 @@ impl Limits {
         if self.lacking.contains(Caps::HMEM) {
             return Err(PostError::DeviceMemory);
         }
-        if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
+        if lent.descriptor.is_none() && lent.len > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
     /// Checks that memory is registered where buffers must be.
     pub(super) fn takes_unregistered(&self, lent: &Lent) -> Result<(), PostError> {
-        let missing = self.local && lent.descriptor().is_none() && lent.len() > 0;
+        let missing = self.local && lent.descriptor.is_none() && lent.len > 0;
         if missing { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 

@@ -54,7 +54,7 @@ pub use self::granted::{AnyAtomic, Granted};
 pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
-pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
+pub use self::multicast::{Joined, Joining, MulticastEndpoint, MulticastGroup};
 pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::options::{AtomicOptions, CompletionLevel, ReadOptions, RecvOptions, SendOptions};

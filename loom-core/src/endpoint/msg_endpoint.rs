@@ -11,8 +11,7 @@ use super::limits::Limits;
 use super::opened::Opened;
 use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
-use crate::cq::Cq;
-use crate::cq::ReceiveMode;
+use crate::cq::{Cq, ReceiveMode};
 use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, check_data};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::info::Info;
@@ -282,20 +281,6 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
 }
 
 impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
-    /// Opens an endpoint for a request to the fabric of the queue's domain.
-    fn for_request(
-        cq: &Cq<'m, T, B>,
-        through: Option<&SharedRx<'m, T, B>>,
-        bind: Binding<'_, 'm, T, Eq<'m, T>>,
-        info: &Info<T>,
-        request: &mut Option<T::Request>,
-    ) -> Result<Self, OpenError> {
-        if !info.requests(cq.domain().info()) {
-            return Err(OpenError::OtherDomain);
-        }
-        MsgEndpoint::open(cq, through, bind, info, request)
-    }
-
     /// Accepts the request. The peer receives `data` as its [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
@@ -424,7 +409,10 @@ impl<T: Connected> ConnectionRequest<'_, T> {
         if request.is_none() {
             return Err(OpenError::Errno(Errno::ENOENT));
         }
-        let endpoint = MsgEndpoint::for_request(cq, through, bind, info, request)?;
+        if !info.requests(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        let endpoint = MsgEndpoint::open(cq, through, bind, info, request)?;
         *request = None;
         Ok(endpoint)
     }

@@ -2,27 +2,24 @@
 
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
-use super::limits::Limits;
 use super::op::Op;
 use super::options::SendOptions;
+use super::{Connectionless, Endpoint};
 use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
-use crate::engine::peer_table::Peer;
 use crate::eq::{Eq, JoinedEvent};
-use crate::error::{OpenError, PostError, Rejected};
+use crate::error::{OpenError, Rejected};
 use crate::transport::Multicast;
 use crate::transport::connected::Fid;
-use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
+use crate::util::debug::debug_struct;
+use crate::vocabulary::{Caps, EndpointAddr, Errno, OpFlags};
 
 /// A connectionless endpoint for multicast groups, also bound to an event queue
 /// ([`Cq::multicast_endpoint`]).
@@ -46,54 +43,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_MULTICAST")]
-pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
-
-/// Endpoint kind of [`MulticastEndpoint`].
-///
-/// ```
-/// use loom_core::{Endpoint, Error, OpKey, Source, endpoint::InGroups, transport::Multicast};
-///
-/// /// Posts receives: what groups of the endpoint get comes to the endpoint itself.
-/// fn fill<T: Multicast>(endpoint: &Endpoint<'_, T, Vec<u8>, InGroups<'_, T>>, count: usize) -> Result<Vec<OpKey>, Error> {
-///     (0..count).map(|_| Ok(endpoint.recv(Source::Any, vec![0; 1500])?)).collect()
-/// }
-/// ```
-#[derive(Debug)]
-pub struct InGroups<'m, T: Multicast> {
-    pub(super) av: Av<'m, T>,
-    pub(super) eq: Eq<'m, T>,
-}
-
-impl<T: Multicast> Clone for InGroups<'_, T> {
-    fn clone(&self) -> Self {
-        InGroups { av: self.av.clone(), eq: self.eq.clone() }
-    }
-}
-
-impl<T: Multicast> Sealed for InGroups<'_, T> {}
-impl<T: Multicast> HasOptions for InGroups<'_, T> {}
-impl<T: Multicast> HasAddress for InGroups<'_, T> {}
-impl<T: Multicast> Peeks<T> for InGroups<'_, T> {}
-
-impl<T: Multicast> Transmits<T> for InGroups<'_, T> {
-    type To = Peer;
-
-    #[inline]
-    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
-    }
-}
-
-impl<T: Multicast> Receives<T> for InGroups<'_, T> {
-    type From = Source;
-
-    const ANY: Source = Source::Any;
-
-    #[inline]
-    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
-        from.address(limits, &self.av)
-    }
-}
+pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, Connectionless<'m, T, Eq<'m, T>>>;
 
 impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
     /// [`endpoint`](Self::endpoint) for multicast groups, also bound to an event queue, which
@@ -128,7 +78,7 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
             // (H1), of this domain (H4), and stays open while bound (G1).
             unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
         })?;
-        Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
+        Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone(), eq: eq.clone() } })
     }
 }
 
@@ -300,7 +250,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     where
         B: SourceBuffer,
     {
-        self.send_with(SendOptions::new(), buf)
+        self.send_with(SendOptions::default(), buf)
     }
 
     /// Sends a message to every member, from one or several buffers.
@@ -327,8 +277,4 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     }
 }
 
-impl<T: Multicast, B: Buffer, S> fmt::Debug for MulticastGroup<'_, T, B, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MulticastGroup").field("fid", &self.fid()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Multicast, B: Buffer, S] MulticastGroup['_, T, B, S], |it| fid: it.fid());

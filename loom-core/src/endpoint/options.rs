@@ -10,7 +10,7 @@ use crate::vocabulary::{ImmediateData, OpFlags};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The send is over when the message is in the peer's buffer, and not before.
-/// let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+/// let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
@@ -46,7 +46,7 @@ impl CompletionLevel {
     }
 }
 
-/// Options of a send or an RMA write.
+/// Options of a send or an RMA write, by default those of the endpoint.
 ///
 /// ```
 /// use loom_core::{CompletionLevel, Forever, ImmediateData, SendOptions, Source};
@@ -54,7 +54,7 @@ impl CompletionLevel {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The message carries immediate data. The send completes when the message has arrived.
-/// let options = SendOptions { data: Some(ImmediateData(7)), level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+/// let options = SendOptions { data: Some(ImmediateData(7)), level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
@@ -70,7 +70,7 @@ pub struct SendOptions {
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
-    /// let numbered = SendOptions { data: Some(ImmediateData(7)), ..SendOptions::new() };
+    /// let numbered = SendOptions { data: Some(ImmediateData(7)), ..SendOptions::default() };
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
     /// # Ok::<_, loom_core::Error>(())
@@ -90,11 +90,6 @@ pub struct SendOptions {
 }
 
 impl SendOptions {
-    /// Default options of the endpoint.
-    pub const fn new() -> Self {
-        SendOptions { data: None, more: false, fence: false, level: None }
-    }
-
     pub(crate) fn flags(self) -> OpFlags {
         flags(self.more, self.fence, self.level)
     }
@@ -107,7 +102,7 @@ fn flags(more: bool, fence: bool, level: Option<CompletionLevel>) -> OpFlags {
     flags
 }
 
-/// Options of an RMA read.
+/// Options of an RMA read, by default those of the endpoint.
 ///
 /// ```
 /// use loom_core::{Access, Forever, Mr, endpoint::ReadOptions};
@@ -117,7 +112,7 @@ fn flags(more: bool, fence: bool, level: Option<CompletionLevel>) -> OpFlags {
 /// // The first read takes two parts of the peer's memory. A second read follows at once.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
 /// let parts = [part(0), part(32)];
-/// let more = ReadOptions { more: true, ..ReadOptions::new() };
+/// let more = ReadOptions { more: true, ..ReadOptions::default() };
 /// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
 /// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
 /// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
@@ -136,17 +131,12 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Default options of the endpoint.
-    pub const fn new() -> Self {
-        ReadOptions { more: false, fence: false }
-    }
-
     pub(crate) fn flags(self) -> OpFlags {
         flags(self.more, self.fence, None)
     }
 }
 
-/// Options of an atomic operation.
+/// Options of an atomic operation, by default those of the endpoint.
 ///
 /// ```
 /// use loom_core::{Access, Caps, CompletionLevel, Forever, Mr, atomic::BaseOp, endpoint::AtomicOptions};
@@ -155,7 +145,7 @@ impl ReadOptions {
 /// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// let (add, part) = (domain.query_atomic(BaseOp::<u8>::SUM)?, memory.remote().part(0, 4).expect("it has 4 bytes"));
 /// // The operation completes when the peer's memory has changed.
-/// let options = AtomicOptions { level: Some(CompletionLevel::Delivery), ..AtomicOptions::new() };
+/// let options = AtomicOptions { level: Some(CompletionLevel::Delivery), ..AtomicOptions::default() };
 /// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
 /// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
 /// cq.finish(added, Forever)?.result()?;
@@ -179,17 +169,12 @@ pub struct AtomicOptions {
 }
 
 impl AtomicOptions {
-    /// Default options of the endpoint.
-    pub const fn new() -> Self {
-        AtomicOptions { more: false, fence: false, level: None }
-    }
-
     pub(crate) fn flags(self) -> OpFlags {
         flags(self.more, self.fence, self.level)
     }
 }
 
-/// Options of a receive.
+/// Options of a receive, by default those of the endpoint.
 ///
 /// ```
 /// use loom_core::{Forever, Source, endpoint::RecvOptions};
@@ -213,11 +198,6 @@ pub struct RecvOptions {
 }
 
 impl RecvOptions {
-    /// Default options of the endpoint.
-    pub const fn new() -> Self {
-        RecvOptions { more: false }
-    }
-
     pub(crate) fn flags(self) -> OpFlags {
         flags(self.more, false, None)
     }

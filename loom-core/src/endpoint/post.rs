@@ -123,7 +123,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         context: Context,
         address: FabricAddr,
     ) -> Result<Lent, PostError> {
-        if matches!(op, Op::MultiRecv { .. }) && lent.kind() != HmemIface::SYSTEM {
+        if matches!(op, Op::MultiRecv { .. }) && lent.kind != HmemIface::SYSTEM {
             // A multi-receive hands out references into the buffer.
             return Err(PostError::DeviceMemory);
         }
@@ -140,19 +140,19 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     #[inline]
     pub(super) fn check_range(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
         let source = purpose == Use::Source;
-        let allowed = if source { lent.is_readable() } else { lent.is_writable() };
+        let allowed = if source { lent.readable } else { lent.writable };
         if !allowed {
             return Err(PostError::Access.cold());
         }
-        if lent.kind() != HmemIface::SYSTEM {
+        if lent.kind != HmemIface::SYSTEM {
             self.limits.takes_of_device(lent)?;
         }
-        if let Some(descriptor) = lent.descriptor()
+        if let Some(descriptor) = lent.descriptor
             && descriptor.domain != self.cq().domain().identity()
         {
             return Err(PostError::ForeignDescriptor.cold());
         }
-        if source && lent.len() > self.limits.max_msg_size {
+        if source && lent.len > self.limits.max_msg_size {
             return Err(PostError::TooLong { limit: self.limits.max_msg_size }.cold());
         }
         Ok(())

@@ -169,7 +169,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// // Whatever is in the lower four bits.
-    /// bob.tagged_multi_recv(Source::Any, TagMatch::masked(Tag(0x70), 0xf), vec![0; 1000])?;
+    /// bob.tagged_multi_recv(Source::Any, TagMatch { tag: Tag(0x70), ignore: 0xf }, vec![0; 1000])?;
     /// for tag in [0x71, 0x7f] {
     ///     alice.tagged_inject(to_bob, Tag(tag), b"hello")?;
     ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
@@ -288,7 +288,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
     /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
     ///
-    /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
+    /// let key = bob.tagged_peek(Source::Any, TagMatch::ANY)?;
     /// let found = cq.finish_peek(key, Forever)?.message()?.expect("a message");
     /// let room = vec![0; found.len];
     /// let received = bob.tagged_recv(Source::Any, found.tag, room).map_err(PostError::from)?;

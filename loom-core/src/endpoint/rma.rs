@@ -47,7 +47,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let peer = peer.into();
         let op = self.opened.reserve(Op::Read, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let target = match rma_target(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
+        let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_READ) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
         };
@@ -154,7 +154,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Write { data }, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let target = match rma_target(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
+        let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_WRITE) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
         };

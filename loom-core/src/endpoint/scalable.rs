@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
 
 use core::alloc::Layout;
-use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
@@ -26,6 +25,7 @@ use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, 
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
 
 /// A connectionless endpoint with several transmit and receive contexts, which post its operations.
@@ -43,7 +43,7 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// and close them together.
 ///
 /// ```
-/// use loom_core::{Av, Cq, Domain, Error};
+/// use loom_core::{Av, AvAttr, Cq, Domain, Error};
 /// use loom_core::{endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext}, transport::Scalable};
 ///
 /// /// Opens an endpoint with two contexts of each kind, and the first ones of them.
@@ -51,7 +51,7 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 ///     domain: &Domain<'m, T>, cq: &Cq<'m, T, Vec<u8>>,
 /// ) -> Result<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>), Error> {
 ///     // One bit of an address selects one of two receive contexts.
-///     let av = Av::open_for_contexts(domain, 16, 1)?;
+///     let av = Av::open(domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(16) })?;
 ///     let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 2, rx: 2 })?;
 ///     Ok((cq.tx_context(&endpoint, 0)?, cq.rx_context(&endpoint, 0)?))
 /// }
@@ -230,11 +230,7 @@ impl<T: Scalable> Clone for ScalableEndpoint<'_, T> {
     }
 }
 
-impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScalableEndpoint").field("contexts", &self.contexts()).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.contexts());
 
 impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
     /// Checks the binding of a context of `domain` that can count `countable`.

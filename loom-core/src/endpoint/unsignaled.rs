@@ -39,7 +39,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let message = *b"hello";
     /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
     /// // SAFETY: the message is only read, and lives until the counter reports the send.
-    /// unsafe { alice.send_unsignaled(to_bob, SendOptions::new(), &lent) }?;
+    /// unsafe { alice.send_unsignaled(to_bob, SendOptions::default(), &lent) }?;
     /// assert!(cq.wait_counter(&sends, 1, Forever)?);
     /// // Only the receive has a completion.
     /// assert!(cq.poll()?.is_some() && cq.poll()?.is_none());
@@ -159,7 +159,7 @@ struct Unsignaled {
 
 impl Unsignaled {
     const fn len(&self) -> usize {
-        self.lent.len()
+        self.lent.len
     }
 
     const fn msg(&self, data: Option<ImmediateData>, flags: OpFlags) -> Msg<'_> {

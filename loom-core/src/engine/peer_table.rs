@@ -19,7 +19,7 @@ use crate::vocabulary::FabricAddr;
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The program's own data for each peer.
-/// let mut sent = vec![0_u32; av.places()];
+/// let mut sent = vec![0_u32; av.peer_table().places()];
 /// # bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// sent[to_bob.index()] += 1;
@@ -163,7 +163,7 @@ pub struct Peers<'s> {
     entries: &'s [PeerSlot],
 }
 
-impl Peers<'_> {
+impl<'s> Peers<'s> {
     /// Returns the number of slots.
     #[must_use]
     pub const fn places(&self) -> usize {
@@ -209,7 +209,7 @@ impl Peers<'_> {
     }
 
     /// Returns the peers in the table.
-    pub fn iter(&self) -> impl Iterator<Item = Peer> + '_ {
+    pub fn iter(self) -> impl Iterator<Item = Peer> + use<'s> {
         (0u32..).zip(self.entries).filter_map(|(index, entry)| {
             let (generation, _) = entry.load();
             (generation % 2 == 1).then_some(Peer { index, generation })

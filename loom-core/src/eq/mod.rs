@@ -26,10 +26,11 @@ pub(crate) use self::passive::check_data;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::{CqError, OpenError};
+use crate::info::Info;
 use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
-use crate::transport::connected::{EqEntry, Fault, Fid, Notice};
+use crate::transport::connected::{EqEntry, Fid, Notice};
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
@@ -187,22 +188,23 @@ impl<'m, T: Connected> Eq<'m, T> {
         let mut data = CmData::EMPTY;
         let read = self.body.read(sleep, &mut data)?;
         let seen = self.moment();
-        Ok(read.map(|read| match read {
-            Read::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
-            Read::Notice(notice) => match notice {
-                Notice::Request { listener, info, request } => match self.body.listener(listener) {
-                    Some(place) => {
-                        EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
-                    }
-                    None => EqEvent::Other { kind: EventKind::CONNREQ, data },
-                },
-                Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
-                Notice::Shutdown(endpoint) => EqEvent::Shutdown(ShutdownEvent { endpoint, seen }),
-                Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
-                Notice::Entry(entry) => EqEvent::Entry(entry),
-                Notice::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
-                Notice::Other(kind) => EqEvent::Other { kind, data },
+        Ok(read.map(|notice| match notice {
+            Notice::Request { listener, info, request } => match self.body.listener(listener) {
+                Some(place) => EqEvent::Request(ConnectionRequest {
+                    eq: self.clone(),
+                    listener: (place, listener),
+                    info: Info::from_raw(info),
+                    request: Some(request),
+                    data,
+                }),
+                None => EqEvent::Other { kind: EventKind::CONNREQ, data },
             },
+            Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
+            Notice::Shutdown(endpoint) => EqEvent::Shutdown(ShutdownEvent { endpoint, seen }),
+            Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
+            Notice::Entry(entry) => EqEvent::Entry(entry),
+            Notice::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
+            Notice::Other(kind) => EqEvent::Other { kind, data },
         }))
     }
 
@@ -310,20 +312,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     }
 }
 
-enum Read<T: Connected> {
-    Notice(Notice<T>),
-    Failed(Fault),
-}
-
 impl<T: Connected> EqInner<T> {
-    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, CqError> {
+    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<T>>, CqError> {
         // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
-            Ok(notice) => Ok(notice.map(Read::Notice)),
+            Ok(notice) => Ok(notice),
             Err(Errno::EAVAIL) => {
                 // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
                 let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::event_queue)?;
-                Ok(fault.map(Read::Failed))
+                Ok(fault.map(Notice::Failed))
             }
             Err(errno) => Err(CqError::event_queue(errno)),
         }
@@ -362,7 +359,7 @@ impl<T: Connected> Object for EqInner<T> {
         let this = unsafe { this.as_mut() };
         for _ in 0..UNREAD {
             match this.read(None, &mut CmData::EMPTY.clone()) {
-                Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {
+                Ok(Some(Notice::Request { listener, request, .. })) => {
                     let _ = this.listener(listener).map(|place| this.reject(place, request, &[]));
                 }
                 Ok(Some(_)) => {}

@@ -93,7 +93,7 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// fn admit<'m, T: Connected>(
 ///     (cq, eq, request): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, ConnectionRequest<'m, T>),
 /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
-///     if request.data().starts_with(b"version 1") {
+///     if request.data.starts_with(b"version 1") {
 ///         return Ok(Some(request.endpoint(cq, eq)?));
 ///     }
 ///     request.reject(b"version 1 only")?;
@@ -105,25 +105,16 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// - `man fi_cm`
 #[doc(alias = "FI_CONNREQ")]
 pub struct ConnectionRequest<'m, T: Connected> {
-    eq: Eq<'m, T>,
-    listener: (usize, Fid),
-    info: Info<T>,
+    pub(super) eq: Eq<'m, T>,
+    pub(super) listener: (usize, Fid),
+    pub(super) info: Info<T>,
     /// `None` once an endpoint has taken the request.
-    request: Option<T::Request>,
-    data: CmData,
+    pub(super) request: Option<T::Request>,
+    /// Data of the peer's [`connect`](crate::endpoint::MsgEndpoint::connect).
+    pub data: CmData,
 }
 
 impl<'m, T: Connected> ConnectionRequest<'m, T> {
-    pub(super) fn new(eq: Eq<'m, T>, listener: (usize, Fid), info: T::Info, request: T::Request, data: CmData) -> Self {
-        ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
-    }
-
-    /// Data of the peer's `connect`.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
-        &self.data
-    }
-
     /// Info to open the endpoint from.
     #[must_use]
     pub fn info(&self) -> &Info<T> {

@@ -197,14 +197,9 @@ impl<'m> Window<'m> {
 
     /// Length in bytes.
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
     pub const fn len(self) -> usize {
         self.len
-    }
-
-    /// Returns `true` if the window has no bytes.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.len == 0
     }
 
     /// Returns `true` if the bytes may be written.

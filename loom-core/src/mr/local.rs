@@ -14,7 +14,7 @@ use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 
-/// A region for local use: posts carry its descriptor ([`Lent::with_descriptor`]), and peers cannot
+/// A region for local use: posts carry its descriptor ([`Lent::descriptor`]), and peers cannot
 /// reach the memory.
 ///
 /// [`Registered`](crate::registered::Registered) is the safe form, which owns the buffer.
@@ -35,7 +35,7 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// struct Known(&'static mut [u8], Descriptor);
 /// // SAFETY: the bytes are borrowed forever, and the region is open until every post has completed.
 /// unsafe impl Buffer for Known {
-///     fn lend(&mut self) -> Lent { self.0.lend().with_descriptor(self.1) }
+///     fn lend(&mut self) -> Lent { Lent { descriptor: Some(self.1), ..self.0.lend() } }
 /// }
 /// # impl SourceBuffer for Known {}
 /// # impl TargetBuffer for Known {}
@@ -82,10 +82,10 @@ impl<'m, T: Transport> LocalMr<'m, T> {
     ///   (Unmapping, mapping over, moving or returning pages to the system changes them.)
     pub unsafe fn open(domain: &Domain<'m, T>, memory: &Lent, device: i32) -> Result<Self, OpenError> {
         let mut access = Access::empty();
-        if memory.is_readable() {
+        if memory.readable {
             access |= Access::SEND | Access::WRITE;
         }
-        if memory.is_writable() {
+        if memory.writable {
             access |= Access::RECV | Access::READ;
         }
         if access.is_empty() {

@@ -28,7 +28,7 @@ use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 use crate::util::log::note;
 pub use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
+use crate::vocabulary::{Access, Errno, MrMode, RemoteAddr};
 
 /// A registered memory region with its memory. Dropping it closes the region.
 ///
@@ -226,8 +226,9 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         M: 'm,
     {
         let Domain { body: domain, scope, .. } = domain;
-        let fenced = is_fenced::<T>(attr.access, domain.info().raw());
-        if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
+        let quirks = T::quirks(domain.info().raw());
+        let fenced = T::MR_CLOSE_FENCES && quirks.mr_close || !is_remote(attr.access);
+        if scope.is_some() && !fenced && !(domain.is_of(*scope) && quirks.ends_with_queue) {
             return Err(OpenError::NoFence);
         }
         let block = Unfilled::new(Plan::of::<Region<T, M>, A>()?, alloc)?;
@@ -246,11 +247,6 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         note!(debug, "open", "region of {} bytes is open on {}: {}", mr.region.range.1, **domain, attr.access);
         Ok(mr)
     }
-}
-
-/// Returns `true` if closing such a region ends all use of its memory.
-fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
-    T::MR_CLOSE_FENCES && T::quirks(info).mr_close || !is_remote(access)
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
@@ -293,37 +289,19 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 64]);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
+    #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         let (start, len) = self.region.range;
         let mode = self.region.domain.attributes().domain.mr_mode;
         let base = if mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC) { start } else { 0 };
-        RemoteRegion { base: RemoteAddr(base), len, key: self.key(), access: self.region.access & REMOTE }
+        RemoteRegion { base: RemoteAddr(base), len, key: T::mr_key(self.raw()), access: self.region.access & REMOTE }
     }
 
     /// Raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Mr {
         self.region.raw()
-    }
-
-    /// Key of the region.
-    ///
-    /// ```
-    /// use loom_core::{Access, Mr, RemoteRegion, vocabulary::RemoteAddr};
-    ///
-    /// # fixture::domain!(network, domain);
-    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
-    /// // A peer gets these, and makes the region that it reads from of them.
-    /// let remote = region.remote();
-    /// let RemoteRegion { base: RemoteAddr(base), len, key, access } = remote;
-    /// assert_eq!(RemoteRegion { base: RemoteAddr(base), len, key, access }, remote);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    #[doc(alias = "fi_mr_key")]
-    #[must_use]
-    pub fn key(&self) -> MemoryKey {
-        T::mr_key(self.raw())
     }
 
     /// Local descriptor of the region.
@@ -403,4 +381,4 @@ const fn is_remote(access: Access) -> bool {
     access.intersects(REMOTE)
 }
 
-debug_struct!([T: Transport, M: Buffer + Send, H] Mr['_, T, M, H], |it| len: it.region.range.1, key: it.key());
+debug_struct!([T: Transport, M: Buffer + Send, H] Mr['_, T, M, H], |it| len: it.region.range.1, key: it.remote().key);

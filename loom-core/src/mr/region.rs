@@ -36,9 +36,9 @@ pub(crate) struct Region<T: Transport, M> {
     /// `true` if peers do not use the memory after closing returns.
     pub(super) fenced: bool,
     /// Bond of the counter, kept while peers may reach the memory.
-    counter: Cell<Option<Bond>>,
+    pub(super) counter: Cell<Option<Bond>>,
     /// Not referenced while the region is open: peers write to it, and it may lie in this block.
-    memory: UnsafeCell<ManuallyDrop<M>>,
+    pub(super) memory: UnsafeCell<ManuallyDrop<M>>,
 }
 
 #[derive(Clone, Copy)]
@@ -75,10 +75,6 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         }
     }
 
-    pub(super) fn memory(&mut self) -> &mut M {
-        self.memory.get_mut()
-    }
-
     pub(super) fn opened(&mut self, raw: T::Mr, window: Window<'static>, range: (u64, u64), access: Access) {
         self.raw.get_mut().write(raw);
         self.window = window;
@@ -95,10 +91,6 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         let raw = unsafe { &mut *self.raw.get() };
         // SAFETY: the caller guarantees that the region is open, so `raw` is initialised.
         unsafe { raw.assume_init_mut() }
-    }
-
-    pub(super) fn count_by(&self, counter: Bond) {
-        self.counter.set(Some(counter));
     }
 
     /// # Safety
@@ -255,13 +247,8 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     // From the handle, so that the link's pointer covers the whole region. The counter stays with
     // the memory (N2).
     let link = region.value_ptr().cast::<Link>();
-    if closed.is_some() {
-        // SAFETY: an endpoint is open, and the caller gives up the handle.
-        unsafe { standstill.keep_memory(link) };
-    } else {
-        // SAFETY: an endpoint is open, and the caller gives up the handle.
-        unsafe { standstill.keep_region(link) };
-    }
+    // SAFETY: an endpoint is open, and the caller gives up the handle.
+    unsafe { standstill.keep(link, closed.is_some()) };
     drop(standstill);
     released();
     Fate::Kept

@@ -26,7 +26,7 @@ pub(super) unsafe fn register<T: Transport>(
     /// Number of keys to try, because the application may have chosen some of them.
     const TRIES: usize = 16;
     let MrAttr { access, key, device, dmabuf, counter: _ } = *attr;
-    let of_device = lent.kind() != HmemIface::SYSTEM || dmabuf.is_some();
+    let of_device = lent.kind != HmemIface::SYSTEM || dmabuf.is_some();
     if of_device && !domain.info().caps().contains(Caps::HMEM) {
         return Err(OpenError::DeviceMemory);
     }
@@ -56,11 +56,11 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     pub(super) fn register(&mut self, attr: &MrAttr<'_, '_, T>, will_be_bound: bool) -> Result<(), OpenError> {
         let access = attr.access;
         let mut flags = MrFlags::empty();
-        let lent = self.memory().lend();
+        let lent = self.memory.get_mut().lend();
         let domain = &self.domain;
         // Windows read, so uninitialised memory cannot be exposed.
         let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
-        if !lent.is_readable() || (written && !lent.is_writable()) {
+        if !lent.readable || (written && !lent.writable) {
             return Err(OpenError::Access);
         }
         if !will_be_bound && is_bound_to_endpoint(domain, access) {
@@ -78,15 +78,15 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         // SAFETY: the memory stays in place, and only peers and windows use it, until the region is
         // closed and no endpoint can reach it (M3, `Region::take_memory`).
         let raw = unsafe { register(domain, &lent, attr, flags) }?;
-        let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
-        let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
-            (lent.ptr(), lent.len())
+        let range = (lent.ptr.addr().get() as u64, lent.len as u64);
+        let (ptr, len) = if lent.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
+            (lent.ptr, lent.len)
         } else {
             (NonNull::dangling(), 0)
         };
         // SAFETY: until the region is closed, the memory stays in place, and only peers and windows
         // use it.
-        let window = unsafe { Window::new(ptr, len, lent.is_writable()) };
+        let window = unsafe { Window::new(ptr, len, lent.writable) };
         self.opened(raw, window, range, attr.access);
         Ok(())
     }
@@ -109,7 +109,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             // SAFETY: region and counter are open (H1), of one domain (H4), and the region is not
             // enabled yet. The bond keeps the counter open (N2).
             unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
-            self.count_by(bond);
+            self.counter.set(Some(bond));
         }
         // SAFETY: the region is registered, and the earlier `&mut` has ended.
         let raw = unsafe { self.raw_mut() };

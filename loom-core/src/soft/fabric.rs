@@ -154,11 +154,11 @@ unsafe impl<'n> AddressVectors for Soft<'n> {
     type Av = SoftAv<'n>;
 
     unsafe fn av_room(domain: &Self::Domain, _: usize) -> AvRoom {
-        AvRoom::new(domain.net.attr.endpoints.into())
+        AvRoom { places: domain.net.attr.endpoints.into(), ..Default::default() }
     }
 
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
-        Ok(SoftAv { net: domain.net })
+    unsafe fn av_open(domain: &Self::Domain, _: usize, rx_ctx_bits: u8) -> Result<Self::Av, Errno> {
+        if rx_ctx_bits == 0 { Ok(SoftAv { net: domain.net }) } else { Err(Errno::ENOSYS) }
     }
 
     unsafe fn av_close(_: &Self::Av) -> Result<(), Errno> {

@@ -184,7 +184,7 @@ unsafe impl<'n> Messages for Soft<'n> {
 #[inline(always)]
 const fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (CompletionFlags, Want) {
     match tag {
-        None => (CompletionFlags::MSG, Want { tag: TagMatch::any(), source }),
+        None => (CompletionFlags::MSG, Want { tag: TagMatch::ANY, source }),
         Some(tag) => (CompletionFlags::TAGGED, Want { tag, source }),
     }
 }

@@ -47,7 +47,7 @@ impl SoftEndpoint<'_> {
         unsafe { begin_context(self.port().own().modes.get(), context) };
         // SAFETY: the caller guarantees the prefix (L4).
         let message = unsafe { self.behind_prefix(lent, access) }?;
-        Ok((message.ptr().as_ptr(), message.len()))
+        Ok((message.ptr.as_ptr(), message.len))
     }
 
     /// # Safety
@@ -57,12 +57,12 @@ impl SoftEndpoint<'_> {
         if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
             return Ok(*lent);
         }
-        if lent.len() < prefix {
+        if lent.len < prefix {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         // Like a provider that writes a header there. SAFETY: the buffer begins with a writable
         // prefix (L4), and has its length, checked above.
-        unsafe { lent.ptr().write_bytes(0xa5, prefix) };
+        unsafe { lent.ptr.write_bytes(0xa5, prefix) };
         Ok(lent.with_headroom(prefix))
     }
 
@@ -99,11 +99,11 @@ impl SoftEndpoint<'_> {
     }
 
     pub(super) fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 || !self.port().own().modes.get().contains(RequiredModes::LOCAL_REGISTRATION) {
+        if lent.len == 0 || !self.port().own().modes.get().contains(RequiredModes::LOCAL_REGISTRATION) {
             return Ok(());
         }
-        let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
+        let key = MemoryKey(lent.descriptor.ok_or(Errno::EINVAL)?.raw() as u64);
         let domain = self.net.reach(self.port().own().addr.get())?;
-        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
+        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr, lent.len, access, domain)
     }
 }

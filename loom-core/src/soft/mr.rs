@@ -103,13 +103,13 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
     const MR_CLOSE_FENCES: bool = true;
 
     unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
-        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
+        if memory.kind != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
         let (net, access) = (domain.net, attr.access);
         let of_endpoint = domain.modes.contains(RequiredModes::ENDPOINT_REGIONS);
         let reached = if of_endpoint { Reached::by_none() } else { Reached::through(domain.number) };
-        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
+        let exposed = Exposed { ptr: memory.ptr, len: memory.len, access, domain: domain.number, reached };
         let mut numbers = net.opening.lock();
         let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
         Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })

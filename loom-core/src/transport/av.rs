@@ -3,15 +3,9 @@
 use super::Fabrics;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
-/// Room of an address vector, and treatment of removed addresses: [`AddressVectors::av_room`].
-///
-/// ```
-/// use loom_core::transport::AvRoom;
-///
-/// // A provider from which addresses cannot be removed while endpoints are open.
-/// assert_eq!(AvRoom::new(64), AvRoom { places: 64, reused: None, limit: None });
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Room of an address vector, and treatment of removed addresses: [`AddressVectors::av_room`]. By
+/// default, addresses stay in the vector while an endpoint is bound to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AvRoom {
     /// Number of slots of the table. Fabric addresses of the vector have smaller indices.
     pub places: usize,
@@ -21,15 +15,6 @@ pub struct AvRoom {
     pub reused: Option<usize>,
     /// Maximum number of insertions in the lifetime of a vector, or `None` if unlimited.
     pub limit: Option<usize>,
-}
-
-impl AvRoom {
-    /// Room for this number of addresses, which stay in the vector while an endpoint is bound to
-    /// it.
-    #[must_use]
-    pub const fn new(places: usize) -> Self {
-        AvRoom { places, reused: None, limit: None }
-    }
 }
 
 /// Addresses of peers, as numbers.
@@ -46,11 +31,12 @@ pub unsafe trait AddressVectors: Fabrics {
     /// Contract of callers.
     unsafe fn av_room(domain: &Self::Domain, capacity: usize) -> AvRoom;
     /// `fi_av_open` for about `capacity` peers, as a table (`FI_AV_TABLE`). The low 32 bits of its
-    /// fabric addresses are small numbers, one for each peer.
+    /// fabric addresses are small numbers, one for each peer, and the high `rx_ctx_bits` the number
+    /// of a receive context.
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn av_open(domain: &Self::Domain, capacity: usize) -> Result<Self::Av, Errno>;
+    unsafe fn av_open(domain: &Self::Domain, capacity: usize, rx_ctx_bits: u8) -> Result<Self::Av, Errno>;
     /// `fi_close` of an address vector.
     ///
     /// # Safety

@@ -17,7 +17,7 @@ use crate::vocabulary::{Errno, WaitObj};
 /// assert!(counter.wait_fd().is_err(), "software has nothing to sleep on for counters");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_cntr_attr")]
 pub struct CounterAttr {

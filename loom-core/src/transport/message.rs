@@ -47,7 +47,7 @@ impl From<Errno> for Refusal {
 ///     if msg.flags.contains(OpFlags::FENCE) {
 ///         return Err(Refusal::Errno(Errno::EOPNOTSUPP));
 ///     }
-///     Ok(msg.pieces.iter().map(Lent::len).sum())
+///     Ok(msg.pieces.iter().map(|piece| piece.len).sum())
 /// }
 /// let (pieces, context) = ([Lent::source(pointer, 5), Lent::source(pointer, 3)], Context::word(4711));
 /// let msg = Msg { address: FabricAddr(3), pieces: &pieces, data: None, context, flags: OpFlags::COMPLETION };

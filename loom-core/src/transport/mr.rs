@@ -7,8 +7,8 @@ use super::{Counters, Endpoints};
 use crate::buffer::Lent;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrFlags};
 
-/// Attributes of a registration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Attributes of a registration, by default of host memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_mr_attr")]
 pub struct MrAttr {
     /// Permitted uses of the memory.
@@ -21,14 +21,6 @@ pub struct MrAttr {
     pub flags: MrFlags,
     /// Position in an exported device buffer, if the memory is given as one.
     pub dmabuf: Option<DmaBuf>,
-}
-
-impl MrAttr {
-    /// Host memory without special properties.
-    #[must_use]
-    pub const fn new(access: Access, key: MemoryKey) -> Self {
-        MrAttr { access, key, device: 0, flags: MrFlags::empty(), dmabuf: None }
-    }
 }
 
 /// Position of memory in a buffer that a device's driver exported.

@@ -24,7 +24,7 @@ pub struct RmaTarget {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let memory = Mr::open(&domain, vec![0; 16], Access::REMOTE_WRITE)?;
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 16 bytes");
-/// let (parts, options) = ([part(0), part(8)], SendOptions::new());
+/// let (parts, options) = ([part(0), part(8)], SendOptions::default());
 /// let write = |bytes| alice.write_with(to_bob, &parts, options, bytes);
 /// cq.post(vec![1, 2, 3, 4], Forever, write)?;
 /// let mut bytes = [0; 10];

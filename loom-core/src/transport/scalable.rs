@@ -57,13 +57,6 @@ pub unsafe trait Scalable: Transport {
     /// scalable endpoint.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
-    /// [`av_open`](super::AddressVectors::av_open), with this number of address bits for the number
-    /// of a receive context (`rx_ctx_bits`).
-    ///
-    /// # Safety
-    /// Contract of callers.
-    unsafe fn av_open_for_contexts(domain: &Self::Domain, capacity: usize, rx_ctx_bits: u8) -> Result<Self::Av, Errno>;
-
     /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. The error reports objects left
     /// open.
     ///

@@ -1,17 +1,17 @@
 //! Raw entries of completion queues in libfabric's layout, one type per format.
 
 use core::ffi::c_void;
-use core::ptr;
+use core::ptr::NonNull;
 
 use super::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Entry of the format [`CqFormat::CONTEXT`](super::CqFormat::CONTEXT).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[doc(alias = "fi_cq_entry")]
 pub struct CqEntry {
     /// Context of the operation.
-    pub op_context: *mut c_void,
+    pub op_context: Option<NonNull<c_void>>,
 }
 
 /// Entry of the format [`CqFormat::MSG`](super::CqFormat::MSG).
@@ -27,12 +27,12 @@ pub struct CqEntry {
 /// let entry = CqMsgEntry { flags: CompletionFlags::MSG | CompletionFlags::SEND, len: 5, ..CqMsgEntry::default() };
 /// assert_eq!(received(&entry), None);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[doc(alias = "fi_cq_msg_entry")]
 pub struct CqMsgEntry {
     /// Context of the operation.
-    pub op_context: *mut c_void,
+    pub op_context: Option<NonNull<c_void>>,
     /// Kind of operation.
     pub flags: CompletionFlags,
     /// Bytes received, else any value.
@@ -52,18 +52,18 @@ pub struct CqMsgEntry {
 /// let entry = CqDataEntry { flags: CompletionFlags::RECV, data: ImmediateData(7), ..CqDataEntry::default() };
 /// assert_eq!(immediate(&entry), None);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[doc(alias = "fi_cq_data_entry")]
 pub struct CqDataEntry {
     /// Context of the operation.
-    pub op_context: *mut c_void,
+    pub op_context: Option<NonNull<c_void>>,
     /// Kind of operation.
     pub flags: CompletionFlags,
     /// Bytes received, else any value.
     pub len: usize,
     /// Position of a message in a multi-receive buffer, else any value.
-    pub buf: *mut c_void,
+    pub buf: Option<NonNull<c_void>>,
     /// Immediate data, if `flags` has `REMOTE_CQ_DATA`, else any value.
     pub data: ImmediateData,
 }
@@ -81,18 +81,18 @@ pub struct CqDataEntry {
 /// let flags = CompletionFlags::TAGGED | CompletionFlags::SEND;
 /// assert_eq!(tag(&CqTaggedEntry { flags, tag: Tag(7), ..CqTaggedEntry::default() }), None);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[doc(alias = "fi_cq_tagged_entry")]
 pub struct CqTaggedEntry {
     /// Context of the operation.
-    pub op_context: *mut c_void,
+    pub op_context: Option<NonNull<c_void>>,
     /// Kind of operation.
     pub flags: CompletionFlags,
     /// Bytes received, else any value.
     pub len: usize,
     /// Position of a message in a multi-receive buffer, else any value.
-    pub buf: *mut c_void,
+    pub buf: Option<NonNull<c_void>>,
     /// Immediate data, if `flags` has `REMOTE_CQ_DATA`, else any value.
     pub data: ImmediateData,
     /// Tag, if `flags` has `TAGGED` and `RECV`, else any value.
@@ -115,18 +115,18 @@ pub struct CqTaggedEntry {
 /// let entry = CqErrEntry { err: Errno::from_raw(-Errno::ECANCELED.as_raw()), ..CqErrEntry::default() };
 /// assert_eq!(reason(&entry), Errno::ECANCELED);
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct CqErrEntry {
     /// Context of the operation, if known.
-    pub op_context: *mut c_void,
+    pub op_context: Option<NonNull<c_void>>,
     /// Kind of operation.
     pub flags: CompletionFlags,
     /// Bytes transferred.
     pub len: usize,
     /// See [`CqDataEntry`].
-    pub buf: *mut c_void,
+    pub buf: Option<NonNull<c_void>>,
     /// See [`CqDataEntry`].
     pub data: ImmediateData,
     /// See [`CqTaggedEntry`].
@@ -138,58 +138,12 @@ pub struct CqErrEntry {
     /// The provider's own error number.
     pub prov_errno: i32,
     /// The provider's own data about the error, valid until the next call for the queue.
-    pub err_data: *mut c_void,
+    pub err_data: Option<NonNull<c_void>>,
     /// Length of `err_data` in bytes.
     pub err_data_size: usize,
     /// Sender that is not a peer of the address vector (`FI_SOURCE_ERR`). In headers since
     /// libfabric 1.20.
     pub src_addr: FabricAddr,
-}
-
-impl Default for CqEntry {
-    fn default() -> Self {
-        CqEntry { op_context: ptr::null_mut() }
-    }
-}
-
-impl Default for CqMsgEntry {
-    fn default() -> Self {
-        CqMsgEntry { op_context: ptr::null_mut(), flags: CompletionFlags::empty(), len: 0 }
-    }
-}
-
-impl Default for CqDataEntry {
-    fn default() -> Self {
-        let CqMsgEntry { op_context, flags, len } = CqMsgEntry::default();
-        CqDataEntry { op_context, flags, len, buf: ptr::null_mut(), data: ImmediateData(0) }
-    }
-}
-
-impl Default for CqTaggedEntry {
-    fn default() -> Self {
-        let CqDataEntry { op_context, flags, len, buf, data } = CqDataEntry::default();
-        CqTaggedEntry { op_context, flags, len, buf, data, tag: Tag(0) }
-    }
-}
-
-impl Default for CqErrEntry {
-    fn default() -> Self {
-        let CqTaggedEntry { op_context, flags, len, buf, data, tag } = CqTaggedEntry::default();
-        CqErrEntry {
-            op_context,
-            flags,
-            len,
-            buf,
-            data,
-            tag,
-            olen: 0,
-            err: Errno::from_raw(0),
-            prov_errno: 0,
-            err_data: ptr::null_mut(),
-            err_data_size: 0,
-            src_addr: FabricAddr::NOTAVAIL,
-        }
-    }
 }
 
 const _: () = {

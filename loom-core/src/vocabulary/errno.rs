@@ -22,7 +22,7 @@ use core::fmt;
 /// - `fi_errno(3)`
 #[doc(alias = "fi_errno")]
 #[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(i32);
 
 /// Defines the named numbers. Each line is `NAME = number, "C name", "meaning";`.

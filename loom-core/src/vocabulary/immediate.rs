@@ -152,52 +152,36 @@ pub const fn total_width(widths: &[u32]) -> u32 {
     total
 }
 
-/// Combines fields, the first in the lowest bits. Used by [`data_layout!`](crate::data_layout).
+/// Fields in the bits of immediate data, the first in the lowest bits. Used by
+/// [`data_layout!`](crate::data_layout).
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Encoder {
-    bits: u64,
-    at: u32,
+pub struct Fields {
+    pub bits: u64,
+    pub at: u32,
 }
 
-impl Encoder {
-    /// Appends a field.
-    ///
-    /// # Errors
-    /// [`RangeError::ValueTooLarge`]
-    #[inline]
-    pub fn field(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, RangeError> {
-        let bits = value.to_bits();
-        if bits > mask(width) {
-            return Err(RangeError::ValueTooLarge { field, width });
-        }
-        Ok(Encoder { bits: self.bits | bits << self.at, at: self.at + width })
-    }
-
-    /// Returns the immediate data of all fields.
-    #[inline]
-    #[must_use]
-    pub const fn data(self) -> ImmediateData {
-        ImmediateData(self.bits)
-    }
-}
-
-/// Separates fields. Used by [`data_layout!`](crate::data_layout).
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Decoder {
-    bits: u64,
-    at: u32,
-}
-
-impl Decoder {
+impl Fields {
     /// Begins to decode a layout of that width.
     ///
     /// # Errors
     /// [`RangeError::BitsOutside`]
     #[inline]
-    pub const fn new(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, RangeError> {
-        if bits > mask(width) { Err(RangeError::BitsOutside { width }) } else { Ok(Decoder { bits, at: 0 }) }
+    pub const fn decode(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, RangeError> {
+        if bits > mask(width) { Err(RangeError::BitsOutside { width }) } else { Ok(Fields { bits, at: 0 }) }
+    }
+
+    /// Appends a field.
+    ///
+    /// # Errors
+    /// [`RangeError::ValueTooLarge`]
+    #[inline]
+    pub fn append(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, RangeError> {
+        let bits = value.to_bits();
+        if bits > mask(width) {
+            return Err(RangeError::ValueTooLarge { field, width });
+        }
+        Ok(Fields { bits: self.bits | bits << self.at, at: self.at + width })
     }
 
     /// Takes the next field.
@@ -205,7 +189,7 @@ impl Decoder {
     /// # Errors
     /// [`RangeError::NoSuchValue`]
     #[inline]
-    pub fn field<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, RangeError> {
+    pub fn next<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, RangeError> {
         let bits = self.bits >> self.at & mask(width);
         self.at += width;
         V::from_bits(bits).ok_or(RangeError::NoSuchValue { field, bits })
@@ -234,9 +218,9 @@ macro_rules! data_layout {
 
             #[inline]
             fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::RangeError> {
-                let encoder = <$crate::vocabulary::immediate::Encoder as ::core::default::Default>::default();
-                $(let encoder = encoder.field(::core::stringify!($field), $width, self.$field)?;)+
-                ::core::result::Result::Ok(encoder.data())
+                let fields = <$crate::vocabulary::immediate::Fields as ::core::default::Default>::default();
+                $(let fields = fields.append(::core::stringify!($field), $width, self.$field)?;)+
+                ::core::result::Result::Ok($crate::ImmediateData(fields.bits))
             }
 
             #[inline]
@@ -244,9 +228,9 @@ macro_rules! data_layout {
                 data: $crate::ImmediateData,
             ) -> ::core::result::Result<Self, $crate::RangeError> {
                 let width = <Self as $crate::vocabulary::immediate::Layout>::WIDTH;
-                let mut decoder = $crate::vocabulary::immediate::Decoder::new(data, width)?;
+                let mut fields = $crate::vocabulary::immediate::Fields::decode(data, width)?;
                 ::core::result::Result::Ok($Name {
-                    $($field: decoder.field(::core::stringify!($field), $width)?,)+
+                    $($field: fields.next(::core::stringify!($field), $width)?,)+
                 })
             }
         }

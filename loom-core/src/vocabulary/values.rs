@@ -54,7 +54,7 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // Raw calls name a peer by its fabric address. Operations of loom take the `Peer`.
-/// let raw = av.fabric_addr(to_bob).expect("bob is in the vector");
+/// let raw = av.peer_table().addr(to_bob).expect("bob is in the vector");
 /// assert_eq!(av.peer(raw), Some(to_bob));
 /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
 /// assert_eq!(FabricAddr::default(), FabricAddr::UNSPEC, "zero is an ordinary address");
@@ -159,7 +159,7 @@ pub struct Tag(pub u64);
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The receive takes kind 1 from every rank: the rank is in the lower half.
-/// let kind_one = TagMatch::masked(Tag(1 << 32), 0xffff_ffff);
+/// let kind_one = TagMatch { tag: Tag(1 << 32), ignore: 0xffff_ffff };
 /// assert!(kind_one.accepts(Tag(1 << 32 | 7)) && !kind_one.accepts(Tag(2 << 32 | 7)));
 /// let received = bob.tagged_recv(Source::Any, kind_one, vec![0; 5])?;
 /// for tag in [Tag(2 << 32), Tag(1 << 32 | 7)] {
@@ -188,16 +188,7 @@ impl TagMatch {
     }
 
     /// Accepts every tag.
-    #[must_use]
-    pub const fn any() -> Self {
-        Self { tag: Tag(0), ignore: u64::MAX }
-    }
-
-    /// Accepts tags equal to `tag` in the bits that `ignore` leaves clear.
-    #[must_use]
-    pub const fn masked(tag: Tag, ignore: u64) -> Self {
-        Self { tag, ignore }
-    }
+    pub const ANY: Self = Self { tag: Tag(0), ignore: u64::MAX };
 
     /// Returns `true` if a message with the tag `sent` is accepted.
     #[must_use]
@@ -233,10 +224,10 @@ impl fmt::Display for TagMatch {
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// // The key goes to the peers with the rest of what names the region.
 /// let remote = RemoteRegion::from_bytes(&region.remote().to_bytes());
-/// assert_eq!(remote.key, region.key());
+/// assert_eq!(remote.key, region.remote().key);
 /// // Each region has another key.
 /// let other = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
-/// assert_ne!(other.key(), region.key());
+/// assert_ne!(other.remote().key, region.remote().key);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

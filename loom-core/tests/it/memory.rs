@@ -28,7 +28,7 @@ impl Memory {
     /// The second piece begins with the byte at `cut`.
     pub fn in_two(bytes: &[u8], cut: usize) -> Self {
         assert!(cut <= bytes.len());
-        let whole = Prefixed::new([&[0; ROOM], bytes].concat().into(), ROOM);
+        let whole = Prefixed { buf: [&[0; ROOM], bytes].concat().into(), room: ROOM };
         DROPS.with_borrow_mut(|drops| {
             drops.push(0);
             Memory { id: drops.len() - 1, whole, cut }
@@ -55,15 +55,15 @@ unsafe impl Buffer for Memory {
 
     fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         let whole = self.whole.lend();
-        if self.cut == whole.len() {
+        if self.cut == whole.len {
             return pieces.push(whole);
         }
         // SAFETY: the room before it is the buffer's.
-        let first = unsafe { whole.ptr().sub(ROOM) };
+        let first = unsafe { whole.ptr.sub(ROOM) };
         // SAFETY: within what the buffer lends.
-        let second = unsafe { whole.ptr().add(self.cut) };
+        let second = unsafe { whole.ptr.add(self.cut) };
         pieces.push(Lent::both(first, ROOM + self.cut).with_headroom(ROOM));
-        pieces.push(Lent::both(second, whole.len() - self.cut));
+        pieces.push(Lent::both(second, whole.len - self.cut));
     }
 }
 impl SourceBuffer for Memory {}

@@ -130,8 +130,8 @@ impl Script {
 
     fn post(&self, context: Context, lent: &[Lent]) -> Result<(), Refusal> {
         let refused = self.refusal.take();
-        let len = lent.iter().map(Lent::len).sum();
-        let first = lent.first().map_or(0, |first| first.ptr().addr().get());
+        let len = lent.iter().map(|piece| piece.len).sum();
+        let first = lent.first().map_or(0, |first| first.ptr.addr().get());
         self.notes.borrow_mut().push(Noted::Posted { context: context.addr(), first, len, refused });
         refused.map_or(Ok(()), Err)
     }
@@ -244,9 +244,9 @@ unsafe impl<'s> AddressVectors for Scripted<'s> {
     type Av = &'s Script;
 
     unsafe fn av_room(domain: &Self::Domain, capacity: usize) -> AvRoom {
-        AvRoom { reused: domain.reused.get(), ..AvRoom::new(capacity) }
+        AvRoom { places: capacity, reused: domain.reused.get(), ..Default::default() }
     }
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+    unsafe fn av_open(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
         Ok(domain)
     }
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {

@@ -45,7 +45,7 @@ fn region_opens_in_a_place_where_a_peer_tries_the_key_of_the_one_before() {
     let network = Network::new(NetworkAttr { regions: 1, ..ATTR }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let first = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
-    let (net, old) = (domain.raw().net, first.key());
+    let (net, old) = (domain.raw().net, first.remote().key);
     drop(first);
     let late = net.region(old).unwrap().count_late_user();
     let second = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).expect("the only place is free");
@@ -53,10 +53,10 @@ fn region_opens_in_a_place_where_a_peer_tries_the_key_of_the_one_before() {
         Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(),
         OpenError::Limit("NetworkAttr::regions")
     );
-    let region = net.region(second.key()).unwrap();
-    assert!(region.enter(old).is_err() && region.enter(second.key()).is_ok());
+    let region = net.region(second.remote().key).unwrap();
+    assert!(region.enter(old).is_err() && region.enter(second.remote().key).is_ok());
     drop(late);
-    assert!(region.enter(old).is_err() && region.enter(second.key()).is_ok());
+    assert!(region.enter(old).is_err() && region.enter(second.remote().key).is_ok());
     assert_eq!(second.close().unwrap(), [0; 8]);
 }
 

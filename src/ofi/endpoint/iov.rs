@@ -21,12 +21,12 @@ pub(crate) struct Memory {
 impl Memory {
     #[inline]
     pub(crate) fn new(lent: &Lent) -> Self {
-        let descriptor = match lent.descriptor() {
+        let descriptor = match lent.descriptor {
             // `mr_open` exposed its provenance.
             Some(descriptor) => ptr::with_exposed_provenance_mut(descriptor.raw()),
             None => ptr::null_mut(),
         };
-        Memory { start: lent.ptr().as_ptr().cast(), len: lent.len(), descriptor }
+        Memory { start: lent.ptr.as_ptr().cast(), len: lent.len, descriptor }
     }
 }
 

@@ -15,7 +15,7 @@ use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 use super::Endpoint;
 use super::closing::Closable;
 use super::option::endpoint_set_option;
-use crate::ofi::control::{self, Av, Domain, bind, close, opened, read_address};
+use crate::ofi::control::{Av, Domain, bind, close, opened, read_address};
 use crate::ofi::endpoint;
 use crate::ofi::ffi::call::{done, entry};
 use crate::ofi::info::RawInfo;
@@ -254,11 +254,6 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
 
     fn serves_contexts(attributes: &Attributes) -> bool {
         L::serves_contexts(attributes.domain.threading)
-    }
-
-    unsafe fn av_open_for_contexts(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
-        // SAFETY: the domain is open (H1).
-        unsafe { control::av_open(domain, capacity, rx_ctx_bits) }
     }
 
     unsafe fn scalable_open(

@@ -69,7 +69,7 @@ impl Longer {
 
 /// Providers copy to all pieces as to the first, which must not be device memory.
 fn takes_rest(lent: &Lent) -> bool {
-    lent.kind() == HmemIface::SYSTEM
+    lent.kind == HmemIface::SYSTEM
 }
 
 pub(crate) fn extends(msg: &Msg<'_>) -> bool {

@@ -69,7 +69,7 @@ impl Removal {
             return AvRoom { places: limit.max(capacity), reused: None, limit: Some(limit) };
         }
         if capacity > self.most {
-            return AvRoom { limit: Some(self.most), ..AvRoom::new(capacity) };
+            return AvRoom { places: capacity, limit: Some(self.most), ..Default::default() };
         }
         let reused = capacity.saturating_add(capacity.min(SPARE));
         // The reserved index, and an address that is inserted by name, which is counted afterwards.
@@ -77,7 +77,7 @@ impl Removal {
         if self.at_any_time && places <= self.most {
             AvRoom { places, reused: Some(reused), limit: None }
         } else {
-            AvRoom::new(capacity)
+            AvRoom { places: capacity, ..Default::default() }
         }
     }
 

@@ -6,7 +6,7 @@ use loom_core::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, S
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-use loom_core::{Access, Av, Cq, CqAttr, Domain, Hints, Info, Mr};
+use loom_core::{Access, Av, AvAttr, Cq, CqAttr, Domain, Hints, Info, Mr};
 use loom_fabric::loom_core;
 use loom_fabric::{Local, Ofi};
 use loom_static::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
@@ -184,7 +184,7 @@ fn connections_have_every_protocol_that_is_granted_and_frames_travel_over_them()
 fn contexts_have_the_protocols_of_their_direction() {
     let info = info("sockets", EndpointType::RDM, Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::NAMED_RX_CTX);
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let contexts = Contexts { tx: 1, rx: 1 };
     let opened = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, contexts));
     if !info.raw().is_tested() {

@@ -71,10 +71,10 @@ fn packets_are_what_the_transport_asks_for() {
     over!(RequiredModes::LOCAL_REGISTRATION, Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
         Registered::new(domain, bytes).map_err(|refused| refused.error).unwrap()
     });
-    over!(RequiredModes::PREFIXES, Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new(
-        [vec![0; 64], bytes].concat(),
-        64
-    ));
+    over!(RequiredModes::PREFIXES, Prefixed<Vec<u8>>, |_domain, bytes| Prefixed {
+        buf: [vec![0; 64], bytes].concat(),
+        room: 64
+    });
 }
 
 #[test]

@@ -160,10 +160,10 @@ fn masks_and_links_choose_the_oldest_message_and_the_oldest_receive() {
         let [first, second] = [nodes.ids[0], nodes.ids[1]];
         // Receives of node 2: a mask, one link, an exact tag, everything.
         let receives: [(Source, TagMatch); 4] = [
-            (Source::Any, TagMatch::masked(Tag(0x10), 0xf)),
+            (Source::Any, TagMatch { tag: Tag(0x10), ignore: 0xf }),
             (second.into(), Tag(0x20).into()),
             (Source::Any, Tag(0x20).into()),
-            (Source::Any, TagMatch::any()),
+            (Source::Any, TagMatch::ANY),
         ];
         let keys = receives.map(|(from, tag)| nodes.nodes[2].layer.tagged_recv(from, tag, room(900)).unwrap());
         let order = [
@@ -198,7 +198,7 @@ fn messages_are_looked_at_claimed_and_thrown_away() {
             let (long, claim_long) = layer.tagged_peek_claim(Source::Any, Tag(1)).unwrap();
             assert_eq!((short.len, long.len), (10, 500));
             assert_eq!(layer.tagged_peek(Source::Any, Tag(1)), None);
-            assert_eq!(layer.tagged_peek_discard(Source::Any, TagMatch::any()).unwrap().tag, Tag(2));
+            assert_eq!(layer.tagged_peek_discard(Source::Any, TagMatch::ANY).unwrap().tag, Tag(2));
             layer.tagged_claim(claim_long, room(500)).unwrap();
             let refused = layer.tagged_claim(claim_long, room(1)).unwrap_err();
             assert_eq!((refused.error, refused.value), (PostError::UnknownClaim, room(1)));

@@ -108,7 +108,7 @@ fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
         assert_eq!(ended, 3, "{waits:?}, {arriving:?} and {asked:?}");
         let refused = layer.tagged_send(link, Tag(1), room(1)).unwrap_err();
         assert_eq!(refused.error, PostError::Errno(Errno::EPROTO));
-        while layer.tagged_peek_discard(Anybody::Any, TagMatch::any()).is_some() {}
+        while layer.tagged_peek_discard(Anybody::Any, TagMatch::ANY).is_some() {}
     }
     error
 }

@@ -1,6 +1,7 @@
 //! Completion queues of each format, read by hand over each provider.
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use loom_core::info::Info;
@@ -17,21 +18,21 @@ const LEN: usize = 100;
 
 /// What an entry says of the tagged receive of a message.
 trait Says: QueueEntry + Default {
-    fn context(&self) -> *mut c_void;
+    fn context(&self) -> Option<NonNull<c_void>>;
     fn check(&self);
 }
 
 const RECEIVED: CompletionFlags = CompletionFlags::TAGGED.union(CompletionFlags::RECV);
 
 impl Says for CqEntry {
-    fn context(&self) -> *mut c_void {
+    fn context(&self) -> Option<NonNull<c_void>> {
         self.op_context
     }
     fn check(&self) {}
 }
 
 impl Says for CqMsgEntry {
-    fn context(&self) -> *mut c_void {
+    fn context(&self) -> Option<NonNull<c_void>> {
         self.op_context
     }
     fn check(&self) {
@@ -40,7 +41,7 @@ impl Says for CqMsgEntry {
 }
 
 impl Says for CqDataEntry {
-    fn context(&self) -> *mut c_void {
+    fn context(&self) -> Option<NonNull<c_void>> {
         self.op_context
     }
     fn check(&self) {
@@ -50,7 +51,7 @@ impl Says for CqDataEntry {
 }
 
 impl Says for CqTaggedEntry {
-    fn context(&self) -> *mut c_void {
+    fn context(&self) -> Option<NonNull<c_void>> {
         self.op_context
     }
     fn check(&self) {
@@ -103,7 +104,9 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
         found.extend(read(&cq, how).unwrap());
     }
     assert_eq!(found.len(), 2, "each once");
-    let by_context = |context: u64| found.iter().find(|(entry, _)| entry.context().addr() as u64 == context);
+    let by_context = |context: u64| {
+        found.iter().find(|(entry, _)| entry.context().map_or(0, |context| context.addr().get()) as u64 == context)
+    };
     assert!(by_context(word(2).addr()).is_some(), "the send");
     let (received, source) = by_context(word(1).addr()).expect("the receive");
     received.check();
@@ -132,7 +135,10 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
             }
         }
     };
-    assert_eq!((error.op_context.addr() as u64, error.err), (word(3).addr(), Errno::ECANCELED));
+    assert_eq!(
+        (error.op_context.map_or(0, |context| context.addr().get()) as u64, error.err),
+        (word(3).addr(), Errno::ECANCELED)
+    );
     // SAFETY: as above.
     assert!(unsafe { cq.read_error() }.unwrap().is_none());
     let mut text = [0; 64];

@@ -68,7 +68,7 @@ impl<'i> Opened<'i> {
         // SAFETY: the fabric is open.
         let domain = unsafe { T::domain_open(&fabric, info.raw()) }.unwrap();
         // SAFETY: the domain is open.
-        let av = unsafe { T::av_open(&domain, 4) }.unwrap();
+        let av = unsafe { T::av_open(&domain, 4, 0) }.unwrap();
         Opened { info, fabric, domain, av }
     }
 

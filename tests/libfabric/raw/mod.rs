@@ -113,7 +113,7 @@ impl<L: Level> Pair<L> {
         // SAFETY: the fabric is open.
         let domain = unsafe { Raw::<L>::domain_open(&fabric, info.raw()) }.unwrap();
         // SAFETY: the domain is open.
-        let av = unsafe { Raw::<L>::av_open(&domain, 8) }.unwrap();
+        let av = unsafe { Raw::<L>::av_open(&domain, 8, 0) }.unwrap();
         let a = Side::open(&domain, info, &av, with_source);
         let b = Side::open(&domain, info, &av, with_source);
         let insert = |side: &Side<L>| {
@@ -286,10 +286,13 @@ fn rma<L: Level>(pair: &Pair<L>) {
     let memory = target(&mut window);
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ;
     // SAFETY: the window outlives the region.
-    let region = unsafe { Raw::<L>::mr_open(&pair.domain, &memory, MrAttr::new(access, MemoryKey(42))) }.unwrap();
+    let region = unsafe {
+        Raw::<L>::mr_open(&pair.domain, &memory, MrAttr { access, key: MemoryKey(42), ..Default::default() })
+    }
+    .unwrap();
     let key = Raw::<L>::mr_key(&region);
     let by_address = pair.attributes.domain.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC);
-    let base = if by_address { memory.ptr().as_ptr().addr() as u64 } else { 0 };
+    let base = if by_address { memory.ptr.as_ptr().addr() as u64 } else { 0 };
     println!("  region: key {key:?}, descriptor {:#x}, base {base:#x}", Raw::<L>::mr_descriptor(&region));
     let at = |offset: u64| RmaTarget { to: pair.to_b, addr: RemoteAddr(base + offset), key };
 
@@ -303,7 +306,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     assert_eq!(b[0].data, data);
     assert!(b[0].flags.contains(CompletionFlags::REMOTE_CQ_DATA));
     // SAFETY: the write is complete; nobody writes to the window now.
-    let written = unsafe { std::slice::from_raw_parts(memory.ptr().as_ptr(), 4096) };
+    let written = unsafe { std::slice::from_raw_parts(memory.ptr.as_ptr(), 4096) };
     assert_eq!(&written[96..1096], sent);
     assert!(written[..96].iter().chain(&written[1096..]).all(|byte| *byte == 0));
 
@@ -323,7 +326,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
         println!("  inject write: the sender has an event all the same: {event:?}");
     }
     // SAFETY: as above.
-    assert_eq!(unsafe { std::slice::from_raw_parts(memory.ptr().as_ptr(), 4096) }[2000..2008], sent[..8]);
+    assert_eq!(unsafe { std::slice::from_raw_parts(memory.ptr.as_ptr(), 4096) }[2000..2008], sent[..8]);
     // SAFETY: open, and used no more.
     unsafe { Raw::<L>::mr_close(&region) }.unwrap();
 }

@@ -54,7 +54,7 @@ fn awaited_clients_are_served_beside_each_other(info: &Info<T>) {
             while tasks.len() < CLIENTS {
                 // Of connections that have ended it tells, too.
                 let EqEvent::Request(request) = server.next_event().await.expect("an event") else { continue };
-                let name = request.data().to_vec();
+                let name = request.data.to_vec();
                 tasks.push(async move {
                     let endpoint = request.endpoint(sides.cq, sides.server).expect("an endpoint");
                     let endpoint = server.accept(endpoint, &name).await.expect("connected");
@@ -120,7 +120,7 @@ fn a_dropped_connect_closes_its_endpoint(info: &Info<T>) {
         let serves = async {
             loop {
                 let EqEvent::Request(request) = server.next_event().await.expect("an event") else { continue };
-                if request.data().starts_with(b"second") {
+                if request.data.starts_with(b"second") {
                     let endpoint = request.endpoint(sides.cq, sides.server).expect("an endpoint");
                     return server.accept(endpoint, &[]).await.expect("connected");
                 }

@@ -46,7 +46,7 @@ fn what_is_accepted_is_not_an_event_for_others(info: &Info<T>) {
         let connects = client.connect(sides.idle(), &sides.address, b"here");
         let accepts = async {
             let EqEvent::Request(request) = server.next_event().await.expect("an event") else { panic!("a request") };
-            assert_eq!(request.data(), b"here");
+            assert_eq!(*request.data, *b"here");
             let endpoint = request.endpoint(sides.cq, sides.server).expect("an endpoint");
             let accepting = server.accept(endpoint, b"there");
             let until = Instant::now() + Duration::from_millis(20);

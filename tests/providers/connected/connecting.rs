@@ -37,7 +37,7 @@ fn data_goes_along_both_ways(info: &Info<T>) {
             let (there, back) = (super::sides::pattern(len, 1), super::sides::pattern(len, 2));
             let connecting = sides.connect(&there);
             let request = sides.request();
-            assert_eq!(request.data(), &*there);
+            assert_eq!(request.data[..], *there);
             assert_eq!(request.listener(), sides.listener.fid);
             let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint");
             let accepting = accepting.accept(&back).expect("accepts");
@@ -118,7 +118,7 @@ fn a_rejected_request_fails_at_the_client(info: &Info<T>) {
     with_sides(info, |sides| {
         let connecting = sides.connect(b"please");
         let request = sides.request();
-        assert_eq!(request.data(), b"please");
+        assert_eq!(*request.data, *b"please");
         request.reject(b"no").expect("rejects");
         let failure = sides.failure(sides.client);
         assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));
@@ -241,7 +241,7 @@ fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
         let address = second.address().expect("its address");
         let connecting = sides.idle().connect(&address, b"second").expect("asks");
         let request = sides.request();
-        assert_eq!((request.listener(), request.data()), (second.fid, &b"second"[..]));
+        assert_eq!((request.listener(), &request.data[..]), (second.fid, &b"second"[..]));
         let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint").accept(&[]).expect("accepts");
         sides.established(sides.server, accepting);
         sides.established(sides.client, connecting);

@@ -77,7 +77,7 @@ fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     loop {
         assert!(Instant::now() < deadline, "no request within {LIMIT:?}");
         match eq.poll().expect("works") {
-            Some(EqEvent::Request(request)) => break assert_eq!(request.data(), b"x"),
+            Some(EqEvent::Request(request)) => break assert_eq!(*request.data, *b"x"),
             Some(other) => panic!("a request, not {other:?}"),
             None => {}
         }
@@ -126,7 +126,7 @@ fn a_descriptor_tells_of_a_request(info: &Info<T>) {
                 None => {}
             }
         };
-        assert_eq!(request.data(), b"hello");
+        assert_eq!(*request.data, *b"hello");
         request.reject(&[]).expect("rejects");
         assert_eq!(client.join().expect("the client"), loom_core::vocabulary::Errno::ECONNREFUSED);
     });

@@ -36,11 +36,11 @@ fn a_peek_finds_claims_and_discards_over_a_connection(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         if !info.caps().contains(Caps::TAGGED) {
-            let refused = server.tagged_peek(ThePeer, TagMatch::any());
+            let refused = server.tagged_peek(ThePeer, TagMatch::ANY);
             assert!(matches!(refused, Err(PostError::NotGranted(caps)) if caps.contains(Caps::TAGGED)));
             return crate::connected::report::not_granted();
         }
-        let nothing = server.tagged_peek(ThePeer, TagMatch::any()).expect("a peek");
+        let nothing = server.tagged_peek(ThePeer, TagMatch::ANY).expect("a peek");
         assert!(answer(sides, nothing).is_none(), "nothing has come");
         let sent =
             [1, 2, 3].map(|tag| sides.post(pattern(8, tag), |buf| client.tagged_send(ThePeer, Tag(tag as u64), buf)));
@@ -60,7 +60,7 @@ fn a_peek_finds_claims_and_discards_over_a_connection(info: &Info<T>) {
         assert_eq!(sides.finish(fetched).0, pattern(8, 1));
         let thrown = server.tagged_discard(third).expect("a discard");
         answer(sides, thrown);
-        let nothing = server.tagged_peek(ThePeer, TagMatch::any()).expect("a peek");
+        let nothing = server.tagged_peek(ThePeer, TagMatch::ANY).expect("a peek");
         assert!(answer(sides, nothing).is_none(), "all of them are gone");
         for (sent, tag) in sent.into_iter().zip(1..) {
             assert_eq!(sides.finish(sent).0, pattern(8, tag));

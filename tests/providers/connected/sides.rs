@@ -172,7 +172,7 @@ impl<'d> Sides<'_, 'd> {
         let connecting = self.connect(b"pair");
         let mut request = self.request();
         // A stranger's bytes can look like a request.
-        while request.data() != b"pair" {
+        while *request.data != *b"pair" {
             request = self.request();
         }
         let accepting = request.endpoint(self.cq, self.server).expect("an endpoint for the request");

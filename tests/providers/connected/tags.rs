@@ -88,7 +88,7 @@ impl<'d> Place<'_, 'd> {
         let request = loop {
             match self.event(self.server) {
                 // A stranger's bytes can look like a request.
-                EqEvent::Request(request) if request.data() == b"tags" => break request,
+                EqEvent::Request(request) if *request.data == *b"tags" => break request,
                 EqEvent::Request(_) => {}
                 other => panic!("a request, not {other:?}"),
             }
@@ -173,7 +173,7 @@ fn tags_over_plain_messages_match(info: &Info<T>) {
         let long = (1 << 20) / slowness(info);
         for (seed, len) in [0, 1, FITS - 1, FITS, FITS + 1, 3 * FITS, long].into_iter().enumerate() {
             for expected in [true, false] {
-                let want = TagMatch::masked(Tag(0x50), 0xf);
+                let want = TagMatch { tag: Tag(0x50), ignore: 0xf };
                 let before = expected.then(|| b.tagged_recv(Source::Any, want, room(len)).expect("posts"));
                 // The younger one, of another tag, and the same way back.
                 let sent = send(a, b, link, 0x57, pattern(len, seed));

@@ -98,7 +98,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
         // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
         retry(&cq, || unsafe {
-            client.send_unsignaled(ThePeer, SendOptions { data: Some(data), ..SendOptions::new() }, &lent)
+            client.send_unsignaled(ThePeer, SendOptions { data: Some(data), ..SendOptions::default() }, &lent)
         });
         assert_eq!(finish(&cq, received), (bytes.clone(), Some(data)));
         reaches(1);
@@ -106,21 +106,21 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         if tagged {
             let received = server.tagged_recv(ThePeer, Tag(9), room(bytes.len())).expect("posts");
             // SAFETY: as above.
-            retry(&cq, || unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::new(), &lent) });
+            retry(&cq, || unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::default(), &lent) });
             assert_eq!(&finish(&cq, received).0, bytes);
             reaches(1);
         } else {
             // SAFETY: it is refused.
-            let refused = unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::new(), &lent) };
+            let refused = unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::default(), &lent) };
             assert!(matches!(refused, Err(PostError::NotGranted(_))), "{refused:?}");
         }
 
         // SAFETY: as above.
-        retry(&cq, || unsafe { client.write_unsignaled(ThePeer, &remote, 0, SendOptions::new(), &lent) });
+        retry(&cq, || unsafe { client.write_unsignaled(ThePeer, &remote, 0, SendOptions::default(), &lent) });
         reaches(1);
         let room = Lent::target(NonNull::from_mut(&mut *back).cast(), bytes.len());
         // SAFETY: it outlives the endpoint, and nobody touches it before the counter says that the read is over.
-        retry(&cq, || unsafe { client.read_unsignaled(ThePeer, &remote, 0, ReadOptions::new(), &room) });
+        retry(&cq, || unsafe { client.read_unsignaled(ThePeer, &remote, 0, ReadOptions::default(), &room) });
         reaches(1);
         assert_eq!(back.get(..bytes.len()), Some(&bytes[..]));
 
@@ -128,7 +128,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         let received = server.recv(ThePeer, self::room(64)).expect("posts");
         let sent = match round % 2 {
             0 => client.send(ThePeer, pattern(64, round)),
-            _ => client.send_with(ThePeer, SendOptions::new(), pattern(64, round)),
+            _ => client.send_with(ThePeer, SendOptions::default(), pattern(64, round)),
         };
         assert_eq!(finish(&cq, sent.expect("posts")).0, pattern(64, round));
         assert_eq!(finish(&cq, received).0, pattern(64, round));
@@ -136,14 +136,14 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     }
     let received = client.recv(ThePeer, room(64)).expect("posts");
     // SAFETY: as above.
-    retry(&cq, || unsafe { server.send_unsignaled(ThePeer, SendOptions::new(), &source(&answer)) });
+    retry(&cq, || unsafe { server.send_unsignaled(ThePeer, SendOptions::default(), &source(&answer)) });
     assert_eq!(finish(&cq, received).0, answer);
     let received = client.recv(ThePeer, room(64)).expect("posts");
     let sent = server.send(ThePeer, answer.clone()).expect("posts");
     assert_eq!((finish(&cq, sent).0, finish(&cq, received).0), (answer.clone(), answer.clone()));
     let beyond = source(&[0; 8]);
     // SAFETY: it is refused.
-    let refused = unsafe { client.write_unsignaled(ThePeer, &remote, 1 << 20, SendOptions::new(), &beyond) };
+    let refused = unsafe { client.write_unsignaled(ThePeer, &remote, 1 << 20, SendOptions::default(), &beyond) };
     assert_eq!(refused, Err(PostError::OutOfBounds));
     assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
 }
@@ -152,10 +152,10 @@ fn a_connection_that_is_not_selective_reports_everything(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         // SAFETY: it is refused.
-        let refused = unsafe { client.send_unsignaled(ThePeer, SendOptions::new(), &source(&[1; 8])) };
+        let refused = unsafe { client.send_unsignaled(ThePeer, SendOptions::default(), &source(&[1; 8])) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = sides.post(room(8), |buf| server.recv(ThePeer, buf));
-        let sent = sides.post(pattern(8, 1), |buf| client.send_with(ThePeer, SendOptions::new(), buf));
+        let sent = sides.post(pattern(8, 1), |buf| client.send_with(ThePeer, SendOptions::default(), buf));
         sides.finish(sent);
         sides.finish(received);
     });

@@ -70,15 +70,15 @@ impl Link<'_> {
 
     pub(crate) fn send_with(&self, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.send_with(*peer, SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.send_with(ThePeer, SendOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.send_with(*peer, SendOptions::default(), buf),
+            Link::Connection(endpoint) => endpoint.send_with(ThePeer, SendOptions::default(), buf),
         }
     }
 
     pub(crate) fn recv_with(&self, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, _) => endpoint.recv_with(Source::Any, RecvOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.recv_with(ThePeer, RecvOptions::new(), buf),
+            Link::Peer(endpoint, _) => endpoint.recv_with(Source::Any, RecvOptions::default(), buf),
+            Link::Connection(endpoint) => endpoint.recv_with(ThePeer, RecvOptions::default(), buf),
         }
     }
 
@@ -133,15 +133,15 @@ impl Link<'_> {
 
     pub(crate) fn write_with(&self, part: RemoteRegion, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.write_with(*peer, &[part], SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.write_with(ThePeer, &[part], SendOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.write_with(*peer, &[part], SendOptions::default(), buf),
+            Link::Connection(endpoint) => endpoint.write_with(ThePeer, &[part], SendOptions::default(), buf),
         }
     }
 
     pub(crate) fn read_with(&self, part: RemoteRegion, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.read_with(*peer, &[part], ReadOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.read_with(ThePeer, &[part], ReadOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.read_with(*peer, &[part], ReadOptions::default(), buf),
+            Link::Connection(endpoint) => endpoint.read_with(ThePeer, &[part], ReadOptions::default(), buf),
         }
     }
 

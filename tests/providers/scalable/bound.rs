@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loom_core::av::Av;
+use loom_core::av::{Av, AvAttr};
 use loom_core::completion::{Completion, Found};
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
@@ -30,7 +30,7 @@ fn contexts_are_counted_each_by_itself() {
     let hints = Hints { caps: caps() | Caps::RMA_EVENT, ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [sends, writes, received, written, elsewhere] =
         [(); 5].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
@@ -66,7 +66,7 @@ fn contexts_count_what_is_of_their_direction() {
     let info = info();
     let domain = Domain::open(&info).unwrap();
     let other_domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
     let foreign = Counter::open(&other_domain, CounterAttr::default()).unwrap();
     let endpoint = ScalableEndpoint::open(&av, &info, Contexts { tx: 1, rx: 1 }).unwrap();
@@ -89,7 +89,7 @@ fn answer(cq: &Queue<'_>, key: OpKey) -> Option<Found> {
 fn receive_contexts_peek_at_their_own_messages() {
     let info = info();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let tx = cq.tx_context(&a, 0).unwrap();
@@ -109,7 +109,7 @@ fn receive_contexts_peek_at_their_own_messages() {
     for tag in [3, 2, 1] {
         assert_eq!(find(&|| rx.tagged_peek(Source::Any, Tag(tag))).tag, Tag(tag));
     }
-    let elsewhere = other.tagged_peek(Source::Any, TagMatch::any()).unwrap();
+    let elsewhere = other.tagged_peek(Source::Any, TagMatch::ANY).unwrap();
     assert!(answer(cq, elsewhere).is_none(), "none of them is the other context's");
     let claimed = find(&|| rx.tagged_peek_claim(Source::Any, Tag(1))).claim.unwrap();
     let thrown = find(&|| rx.tagged_peek_claim(Source::Any, Tag(2))).claim.unwrap();
@@ -119,7 +119,7 @@ fn receive_contexts_peek_at_their_own_messages() {
     assert_eq!(finish(cq, fetched).0, pattern(8, 1));
     answer(cq, rx.tagged_discard(thrown).unwrap());
     for rx in [&rx, &other] {
-        assert!(answer(cq, rx.tagged_peek(Source::Any, TagMatch::any()).unwrap()).is_none(), "nothing is left");
+        assert!(answer(cq, rx.tagged_peek(Source::Any, TagMatch::ANY).unwrap()).is_none(), "nothing is left");
     }
     for sent in sent {
         finish(cq, sent);
@@ -130,7 +130,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     let hints = Hints { caps: caps() | Caps::MULTI_RECV, ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let tx = cq.tx_context(&a, 0).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use loom_core::av::Av;
+use loom_core::av::{Av, AvAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ScalableEndpoint;
@@ -39,7 +39,7 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
     const LIVES: usize = 20;
     let info = &info::<Shared>();
     let domain = &Domain::open(info).unwrap();
-    let av = &Av::open_for_contexts(domain, 4, 1).unwrap();
+    let av = &Av::open(domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, two_of_each()).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let (tell, hear) = channel();
@@ -90,7 +90,7 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
 fn contexts_close_in_the_middle() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
@@ -129,7 +129,7 @@ fn contexts_close_in_the_middle() {
 fn queue_whose_context_cannot_be_closed_leaks_itself() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
@@ -151,7 +151,7 @@ fn contexts_are_opened_again_and_again() {
     const TIMES: usize = 150;
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
@@ -166,7 +166,7 @@ fn forgotten_contexts_are_closed_with_their_queue() {
     let info = info::<Local>();
     let at = {
         let domain = Domain::open(&info).unwrap();
-        let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+        let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
         let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
         let to = av.insert(&b.address().unwrap()).unwrap();
         scope(|s| {
@@ -187,7 +187,7 @@ fn forgotten_contexts_are_closed_with_their_queue() {
     let hints = Hints { node: None, listen: false, source: Some(&at), addr_format: at.format(), ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let again = ScalableEndpoint::open(&av, &info, two_of_each()).unwrap();
     assert_eq!(again.address().unwrap().bytes(), at.bytes());
 }
@@ -196,7 +196,7 @@ fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
     for round in 0..5 {
-        let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+        let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
         let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
         let to = av.insert(&b.address().unwrap()).unwrap();
         scope(|s| {
@@ -215,7 +215,7 @@ fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
 fn forgotten_queue_leaves_its_endpoint_open() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
     let cq = Queue::open(&domain, CqAttr::new(16)).unwrap();

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use loom_core::av::Av;
+use loom_core::av::{Av, AvAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ScalableEndpoint;
@@ -69,7 +69,7 @@ pub(crate) fn play(role: &str) {
     let (kind, address) = role.split_once(' ').unwrap();
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let to = av.insert(&address.parse().unwrap()).unwrap();
     let endpoint = ScalableEndpoint::open(&av, &info, two_of_each()).unwrap();
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
@@ -115,7 +115,7 @@ fn goes_on(
 fn is_killed_in_the_middle(kind: &str) -> bool {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, stays] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
     let [(tx, rx), (other_tx, other_rx)] =

@@ -11,7 +11,7 @@ use support::shared_memory;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
-use loom_core::av::Av;
+use loom_core::av::{Av, AvAttr};
 use loom_core::buffer::Buffer;
 use loom_core::completion::{Completion, OpError, RemoteEvent, Transfer};
 use loom_core::cq::{Cq, CqAttr};
@@ -105,7 +105,7 @@ fn exchange<L: Level>(
 fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [Contexts { tx: 2, rx: 1 }, Contexts { tx: 1, rx: 3 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
@@ -140,15 +140,16 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
         assert_eq!(end(cq, elsewhere).1.unwrap_err().errno, Errno::ECANCELED);
 
         // Copies, and the forms with options.
-        let received = post(cq, vec![0; 64], |buf| there.recv_with(Source::Any, RecvOptions::new(), buf));
+        let received = post(cq, vec![0; 64], |buf| there.recv_with(Source::Any, RecvOptions::default(), buf));
         tx.inject(target, &pattern(24, 1)).unwrap();
         assert_eq!(finish(cq, received).0[..24], pattern(24, 1));
-        let received = post(cq, vec![0; 64], |buf| there.tagged_recv_with(Source::Any, tag, RecvOptions::new(), buf));
+        let received =
+            post(cq, vec![0; 64], |buf| there.tagged_recv_with(Source::Any, tag, RecvOptions::default(), buf));
         tx.tagged_inject(target, tag, &pattern(24, 2)).unwrap();
         assert_eq!(finish(cq, received).0[..24], pattern(24, 2));
         let received = post(cq, vec![0; 64], |buf| there.recv(Source::Any, buf));
         let sent = post(cq, pattern(64, 3), |buf| {
-            tx.send_with(target, SendOptions { data: Some(ImmediateData(5)), ..SendOptions::new() }, buf)
+            tx.send_with(target, SendOptions { data: Some(ImmediateData(5)), ..SendOptions::default() }, buf)
         });
         let (bytes, transfer) = finish(cq, received);
         assert_eq!((bytes, transfer.data()), (pattern(64, 3), Some(ImmediateData(5))));
@@ -165,7 +166,7 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
 fn contexts_of_one_endpoint_are_on_several_queues() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     // Receives and transmits of one queue may be in two of the provider's.
     let queues =
@@ -189,7 +190,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
         finish(cq, written);
         assert_eq!(remote_event(there).data(), Some(data));
         let part = [remote.part(8, 64).unwrap()];
-        let written = post(cq, pattern(64, 9), |buf| tx.write_with(target, &part, SendOptions::new(), buf));
+        let written = post(cq, pattern(64, 9), |buf| tx.write_with(target, &part, SendOptions::default(), buf));
         finish(cq, written);
         let read = post(cq, vec![0; LONG], |buf| tx.read(target, &remote, 0, buf));
         let mut expected = pattern(LONG, 1);
@@ -208,7 +209,7 @@ fn threads_have_contexts_of_their_own() {
     const ROUNDS: usize = 20;
     let info = &info::<Shared>();
     let domain = &Domain::open(info).unwrap();
-    let av = &Av::open_for_contexts(domain, 4, 2).unwrap();
+    let av = &Av::open(domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     let each = Contexts { tx: THREADS, rx: THREADS };
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, each).unwrap());
     let to_a = av.insert(&a.address().unwrap()).unwrap();
@@ -256,7 +257,7 @@ fn threads_have_contexts_of_their_own() {
 fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     let [sends, receives] = [Contexts { tx: 1, rx: 0 }, Contexts { tx: 0, rx: 1 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
@@ -280,7 +281,7 @@ fn datagrams_have_contexts_too() {
     let endpoint_attr = EndpointAttributes::of(EndpointType::DGRAM);
     let info = T::query(&Hints { caps, endpoint_attr, ..sockets_hints() }).unwrap().next().unwrap();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, Av::<T>::MAX_RX_CTX_BITS).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: AvAttr::MAX_RX_CTX_BITS, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let (from, to) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
@@ -295,7 +296,7 @@ fn datagrams_have_contexts_too() {
 fn buffers_of_a_scope_are_borrowed() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let end_point = ScalableEndpoint::open(&av, &info, two_of_each()).unwrap();
     let to_itself = av.insert(&end_point.address().unwrap()).unwrap();
     let (mut from, mut into) = (pattern(300, 1), vec![0; 300]);
@@ -314,8 +315,8 @@ fn buffers_of_a_scope_are_borrowed() {
 fn what_cannot_be_is_refused() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    assert_eq!(Av::open_for_contexts(&domain, 4, 9).unwrap_err(), OpenError::Size);
-    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    assert_eq!(Av::open(&domain, AvAttr { rx_ctx_bits: 9, ..AvAttr::new(4) }).unwrap_err(), OpenError::Size);
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     let without_bits = Av::open(&domain, 4).unwrap();
     let open = |tx, rx| ScalableEndpoint::open(&av, &info, Contexts { tx, rx }).map(drop);
     assert_eq!(open(0, 0), Err(OpenError::Size));
@@ -369,7 +370,7 @@ fn manual_progress_is_refused() {
     let domain_attr = DomainAttributes { data_progress: Progress::MANUAL, ..DomainAttributes::default() };
     let manual = T::query(&Hints { domain_attr, ..sockets_hints() }).unwrap().next().unwrap();
     let domain = Domain::open(&manual).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     // Of the domain, whatever another info of it says.
     for info in [&manual, &info::<Local>()] {
         let refused = ScalableEndpoint::open(&av, info, two_of_each()).unwrap_err();
@@ -408,7 +409,7 @@ fn scalable_endpoints_are_refused() {
     report::not_granted();
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
     let refused = ScalableEndpoint::open(&av, &info, two_of_each()).map(drop);
     assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
 }

@@ -209,7 +209,7 @@ fn deferred_work_takes_its_layouts<T: Transport, B: Buffer>(cq: &Cq<'static, T, 
 #[cfg(feature = "libfabric")]
 #[test]
 fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
-    use loom_core::av::Av;
+    use loom_core::av::{Av, AvAttr};
     use loom_core::domain::Domain;
     use loom_core::endpoint::{Contexts, ScalableEndpoint};
     use loom_core::eq::{Eq, EqAttr};
@@ -221,7 +221,7 @@ fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
     takes_one_block("event queue", Eq::<T>::layout::<Counting>(), |alloc| {
         Eq::open_in(&domain, EqAttr::default(), alloc)
     });
-    let av = Av::open_for_contexts(&domain, 4, 1).expect("it opens");
+    let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).expect("it opens");
     takes_one_block("scalable endpoint", ScalableEndpoint::<T>::layout::<Counting>(), |alloc| {
         ScalableEndpoint::open_in(&av, &info, Contexts { tx: 1, rx: 1 }, alloc)
     });

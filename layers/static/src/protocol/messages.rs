@@ -97,7 +97,7 @@ pub trait TaggedSend: Transmitter {
 ///
 /// /// Posts a receive for any part of transfer `number`, whose parts are numbered by the lower 32 bits of the tag.
 /// fn listen_for<P: TaggedRecv>(protocol: &mut P, number: u32, room: P::Buf) -> Posted<P> {
-///     protocol.tagged_recv(P::ANY, TagMatch::masked(Tag(u64::from(number) << 32), 0xffff_ffff), room)
+///     protocol.tagged_recv(P::ANY, TagMatch { tag: Tag(u64::from(number) << 32), ignore: 0xffff_ffff }, room)
 /// }
 /// ```
 #[doc(alias = "FI_TAGGED")]

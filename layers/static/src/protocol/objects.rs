@@ -259,6 +259,6 @@ impl<T: Multicast, B: SourceBuffer> MsgSend for MulticastGroup<'_, T, B, Joined>
 
     #[inline]
     fn send_data(&mut self, (): (), data: ImmediateData, buf: B) -> Posted<Self> {
-        self.send_with(SendOptions { data: Some(data), ..SendOptions::new() }, buf)
+        self.send_with(SendOptions { data: Some(data), ..SendOptions::default() }, buf)
     }
 }

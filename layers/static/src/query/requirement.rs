@@ -189,7 +189,7 @@ impl Query for Messages {
 /// let [mut alice, mut bob] = [Tagged::endpoint(&cq, &av)?, Tagged::endpoint(&cq, &av)?];
 /// # let to_bob = av.insert(&bob.whole().address()?)?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
-/// let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, TagMatch::any(), room))?;
+/// let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, TagMatch::ANY, room))?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(7)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -126,7 +126,7 @@ fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
     {
         let buf = cache.register(memory.part(page * PAGE, 8, use_)).unwrap();
         let mut bytes = memory.part(page * PAGE, 8, Use::Both);
-        let mut named = || Named(bytes.lend().with_descriptor(buf.descriptor().unwrap()));
+        let mut named = || Named(Lent { descriptor: Some(buf.descriptor().unwrap()), ..bytes.lend() });
         let not_allowed = Err(PostError::Errno(Errno::EACCES));
         let received = endpoint.recv(Source::Any, named()).map_err(|rejected| rejected.error);
         assert_eq!(received.map(|_| ()), if receives { Ok(()) } else { not_allowed }, "{use_:?}");
@@ -154,7 +154,7 @@ fn rule_3_buffers_that_need_no_region_pass() {
     let registered = Registered::new(&domain, vec![1; 10]).unwrap();
     let own = registered.descriptor();
     let mut passed = cache.register(registered).unwrap();
-    assert_eq!((passed.descriptor(), passed.lend().descriptor()), (None, Some(own)));
+    assert_eq!((passed.descriptor(), passed.lend().descriptor), (None, Some(own)));
     assert_eq!(cache.stats(), MrCacheStats::default());
 }
 
@@ -366,7 +366,7 @@ struct OfDevice(Part);
 // SAFETY: refused before anybody uses it.
 unsafe impl Buffer for OfDevice {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..self.0.lend() }
     }
 }
 

@@ -23,7 +23,7 @@ struct Later(Box<[u8]>, Cell<HmemIface>);
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for Later {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(self.1.replace(HmemIface::CUDA))
+        Lent { kind: self.1.replace(HmemIface::CUDA), ..self.0.lend() }
     }
 }
 
@@ -40,12 +40,12 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let mut lease = slab.lease().unwrap();
     let begin = lease.as_ptr();
     let room = lease.lend();
-    assert_eq!((room.kind(), room.len(), room.is_readable()), (HmemIface::CUDA, 100, false));
+    assert_eq!((room.kind, room.len, room.readable), (HmemIface::CUDA, 100, false));
     assert_eq!(lease.set_len(101), Err(LeaseError::TooShort));
     lease.set_len(60).unwrap();
     let data = lease.lend();
-    assert_eq!((data.kind(), data.len(), data.is_readable()), (HmemIface::CUDA, 60, true));
-    assert_eq!((data.ptr().as_ptr(), data.descriptor()), (begin, Some(lease.descriptor())));
+    assert_eq!((data.kind, data.len, data.readable), (HmemIface::CUDA, 60, true));
+    assert_eq!((data.ptr.as_ptr(), data.descriptor), (begin, Some(lease.descriptor())));
     let (mut first, mut second) = lease.split(50).unwrap();
     assert_eq!((first.len(), second.len(), second.is_empty(), second.capacity()), (50, 10, false, 50));
     assert_eq!((first.as_ptr(), second.as_ptr()), (begin, begin.wrapping_add(50)));

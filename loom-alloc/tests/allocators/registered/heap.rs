@@ -70,7 +70,7 @@ fn what_lies_elsewhere_has_no_descriptor() {
     let heap = RegisteredHeap::new(&mut memory, |_| Global);
     let mut elsewhere = Vec::new_in(&heap);
     elsewhere.extend_from_slice(b"hello");
-    assert_eq!(elsewhere.lend().descriptor(), None);
+    assert_eq!(elsewhere.lend().descriptor, None);
     let av = Av::open(&domain, 2).unwrap();
     scope(|s| {
         let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();

@@ -53,14 +53,14 @@ fn a_lease_posts_its_data_or_else_its_room() {
     let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
     let mut lease = slab.lease().unwrap();
     let room = lease.lend();
-    assert!(room.is_writable() && !room.is_readable(), "old bytes are nobody's message");
-    assert_eq!((room.len(), room.descriptor()), (64, Some(slab.descriptor())));
+    assert!(room.writable && !room.readable, "old bytes are nobody's message");
+    assert_eq!((room.len, room.descriptor), (64, Some(slab.descriptor())));
     lease.append(b"hello").unwrap();
     lease.consume(2).unwrap();
     let data = lease.lend();
-    assert!(data.is_writable() && data.is_readable());
-    assert_eq!((data.ptr().addr().get() - room.ptr().addr().get(), data.len()), (2, 3));
-    assert_eq!(data.descriptor(), room.descriptor());
+    assert!(data.writable && data.readable);
+    assert_eq!((data.ptr.addr().get() - room.ptr.addr().get(), data.len), (2, 3));
+    assert_eq!(data.descriptor, room.descriptor);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn buffers_are_aligned_and_do_not_overlap() {
         assert_eq!((slab.count(), slab.size()), (count, size));
         let mut leases: Vec<_> = std::iter::from_fn(|| slab.lease()).collect();
         assert_eq!(leases.len(), count);
-        let mut begins: Vec<_> = leases.iter_mut().map(|lease| lease.lend().ptr().addr().get()).collect();
+        let mut begins: Vec<_> = leases.iter_mut().map(|lease| lease.lend().ptr.addr().get()).collect();
         begins.sort_unstable();
         assert!(begins.iter().all(|begin| begin % align == 0), "{attr:?}");
         assert!(begins.windows(2).all(|pair| pair[0] + size <= pair[1]), "{attr:?}");
@@ -115,8 +115,8 @@ struct Told<'a>(Box<[u8]>, &'a Cell<u32>, HmemIface, bool);
 unsafe impl Buffer for Told<'_> {
     fn lend(&mut self) -> Lent {
         let lent = self.0.lend();
-        let lent = if self.3 { lent } else { Lent::source(lent.ptr(), lent.len()) };
-        lent.in_memory_of(self.2)
+        let lent = if self.3 { lent } else { Lent::source(lent.ptr, lent.len) };
+        Lent { kind: self.2, ..lent }
     }
 }
 
@@ -167,8 +167,8 @@ fn memory_that_begins_anywhere_loses_what_aligns_it() {
             let Ok(slab) = slab else { continue };
             for mut lease in std::iter::from_fn(|| slab.lease().map(mem::ManuallyDrop::new)) {
                 let lent = lease.lend();
-                let at = lent.ptr().addr().get();
-                assert!(at % 64 == 0 && at >= address && at + lent.len() <= address + len);
+                let at = lent.ptr.addr().get();
+                assert!(at % 64 == 0 && at >= address && at + lent.len <= address + len);
             }
         }
     }

@@ -105,9 +105,11 @@ fn parts_of_a_lease_are_several_messages_or_one() {
             let (head, body) = out.split(4).unwrap();
             // The message is received the other way round: 14 bytes, and the rest.
             let (front, back) = (third.split(14).unwrap().0, other);
-            let received =
-                endpoint.recv_with(Source::Any, RecvOptions::new(), [front, back]).map_err(PostError::from).unwrap();
-            let sent = endpoint.send_with(me, SendOptions::new(), [body, head]).map_err(PostError::from).unwrap();
+            let received = endpoint
+                .recv_with(Source::Any, RecvOptions::default(), [front, back])
+                .map_err(PostError::from)
+                .unwrap();
+            let sent = endpoint.send_with(me, SendOptions::default(), [body, head]).map_err(PostError::from).unwrap();
             let deadline = std::time::Instant::now() + Duration::from_secs(60);
             let (parts, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
             assert_eq!(result.unwrap().len(), 18);
@@ -159,8 +161,8 @@ fn leases_have_room_for_providers_in_front() {
         let (inbox, mut outbox) = (slab.lease().unwrap(), slab.lease().unwrap());
         outbox.commit(room).unwrap();
         outbox.append(b"hello").unwrap();
-        let received = endpoint.recv(Source::Any, Prefixed::new(inbox, room)).map_err(PostError::from).unwrap();
-        let sent = endpoint.send(me, Prefixed::new(outbox, room)).map_err(PostError::from).unwrap();
+        let received = endpoint.recv(Source::Any, Prefixed { buf: inbox, room }).map_err(PostError::from).unwrap();
+        let sent = endpoint.send(me, Prefixed { buf: outbox, room }).map_err(PostError::from).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let (buf, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
         let mut inbox = buf.buf;

@@ -34,7 +34,7 @@ use crate::vocabulary::AddressError;
 /// #     peers.push(av.insert(&endpoint.address()?)?);
 /// # }
 /// // The ranks of the members follow the order of the inserts, not that of the address vector.
-/// let mut set = AddressSet::new_in(av.places(), 3, Global)?;
+/// let mut set = AddressSet::new_in(av.peer_table().places(), 3, Global)?;
 /// for peer in [peers[2], peers[0], peers[1]] {
 ///     assert!(set.insert(peer)?);
 /// }

@@ -14,7 +14,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// use loom_core::{Forever, ImmediateData, Source, Tag, TagMatch};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let received = bob.tagged_recv(Source::Any, TagMatch::any(), vec![0; 64])?;
+/// let received = bob.tagged_recv(Source::Any, TagMatch::ANY, vec![0; 64])?;
 /// let send = |message| alice.tagged_send_data(to_bob, Tag(7), ImmediateData(9), message);
 /// cq.post(b"hello".to_vec(), Forever, send)?;
 /// let transfer = cq.finish(received, Forever)?.result()?;

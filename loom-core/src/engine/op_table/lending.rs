@@ -42,9 +42,9 @@ impl<B: Buffer> OpTable<B> {
         let (key, slot, lent) = self.fill_slot(buf, B::lend)?;
         slot.endpoint.set(endpoint);
         slot.kind.set(kind);
-        slot.lent.set(lent.len());
+        slot.lent.set(lent.len);
         if kind == Kind::MultiReceive {
-            slot.begin_filling(lent.ptr());
+            slot.begin_filling(lent.ptr);
         } else {
             slot.phase.set(Phase::Posted);
         }

@@ -38,7 +38,7 @@ pub struct Peek {
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
-/// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
+/// let key = bob.tagged_peek(Source::Any, TagMatch::ANY)?;
 /// let found = cq.finish_peek(key, Forever)?.message()?.expect("a message");
 /// // The buffer has the length of the message.
 /// let received = bob.tagged_recv(Source::Any, found.tag, vec![0; found.len])?;
@@ -66,7 +66,7 @@ pub struct Found {
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
-/// let key = bob.tagged_peek_claim(Source::Any, TagMatch::any())?;
+/// let key = bob.tagged_peek_claim(Source::Any, TagMatch::ANY)?;
 /// let peek = cq.finish_peek(key, Forever)?;
 /// let found = peek.message()?.expect("a message");
 /// let claim = found.claim.expect("it was to be claimed");
@@ -195,7 +195,7 @@ impl<B> OpTable<B> {
         let lent = unsafe { slot.fill(buf, Buffer::lend) };
         core::mem::forget(held);
 
-        slot.lent.set(lent.len());
+        slot.lent.set(lent.len);
         slot.kind.set(Kind::TaggedReceive);
         slot.phase.set(Phase::Posted);
         submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {

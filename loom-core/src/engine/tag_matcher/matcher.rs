@@ -226,7 +226,7 @@ impl Places {
 /// assert_eq!(matcher.receive_for(&message), None);
 /// let waits = matcher.keep(message).expect("a slot is free");
 /// // A receive takes the message. Without a message, `TagMatcher::post` would keep the receive.
-/// let want = Want { tag: TagMatch::any(), source: FabricAddr(3) };
+/// let want = Want { tag: TagMatch::ANY, source: FabricAddr(3) };
 /// assert_eq!(matcher.message_for(&want), Some(waits));
 /// assert_eq!(matcher.remove_message(waits), Some(message));
 /// # Ok::<_, Box<dyn core::error::Error>>(())

@@ -25,7 +25,7 @@
 //! use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 //!
 //! let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT })?;
-//! let whatever = matcher.post(Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr::UNSPEC }).expect("a slot is free");
+//! let whatever = matcher.post(Want { tag: TagMatch { tag: Tag(0x700), ignore: 0xff }, source: FabricAddr::UNSPEC }).expect("a slot is free");
 //! let exact = matcher.post(Want { tag: TagMatch::exact(Tag(0x701)), source: FabricAddr(3) }).expect("a slot is free");
 //!
 //! // The oldest that accepts it, though the other one is more exact.
@@ -58,7 +58,7 @@ use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 /// use loom_core::{Tag, TagMatch, engine::tag_matcher::{Envelope, Want}, vocabulary::FabricAddr};
 ///
 /// // Tags from 0x700 to 0x7ff, of one peer.
-/// let want = Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr(3) };
+/// let want = Want { tag: TagMatch { tag: Tag(0x700), ignore: 0xff }, source: FabricAddr(3) };
 /// let accepts = |tag, source| want.accepts(&Envelope { tag: Tag(tag), source: FabricAddr(source) });
 /// assert!(accepts(0x742, 3) && !accepts(0x842, 3) && !accepts(0x742, 4));
 /// ```

@@ -9,7 +9,7 @@ pub(crate) mod membership;
 pub(crate) mod run;
 
 use super::collective::membership::{COLLECTIVE, break_off, join, leave, tell_members};
-use super::collective::run::{Calls, can_reduce, run};
+use super::collective::run::{Calls, run};
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
 use super::network::group::{Args, Member, ROUNDS, Usable};
@@ -18,24 +18,12 @@ use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::collective::Collective;
 use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context, Refusal};
-use crate::vocabulary::{Access, AtomicOp, CollectiveOp, Errno, FabricAddr};
+use crate::vocabulary::{Access, Errno, FabricAddr};
 
 /// Raw handle of a collective group: the membership of an endpoint.
 #[derive(Debug)]
 pub struct SoftMembership {
     number: u32,
-}
-
-fn has(collective: Collective) -> Result<(), Errno> {
-    let reduces =
-        matches!(collective.op(), CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER);
-    match collective.op() {
-        CollectiveOp::BARRIER => Ok(()),
-        op if op > CollectiveOp::GATHER || collective.datatype().size().is_none() => Err(Errno::EOPNOTSUPP),
-        _ if reduces => can_reduce(collective.datatype(), collective.reduce_op()),
-        _ if collective.reduce_op() == AtomicOp::NOOP => Ok(()),
-        _ => Err(Errno::EOPNOTSUPP),
-    }
 }
 
 struct Round<'g> {
@@ -76,12 +64,11 @@ impl SoftEndpoint<'_> {
 // SAFETY: `soft/transport.rs` lists how the other promises are kept.
 // - P18: `membership::leave_all` breaks the endpoint's groups. This waits for a running operation,
 //   and no other begins.
-// - P19: `has` decides for both functions.
+// - P19: both functions admit every collective.
 unsafe impl<'n> Collectives for Soft<'n> {
     type CollectiveGroup = SoftMembership;
 
-    unsafe fn query_collective(domain: &Self::Domain, collective: Collective) -> Result<CollectiveAttr, Errno> {
-        has(collective)?;
+    unsafe fn query_collective(domain: &Self::Domain, _: Collective) -> Result<CollectiveAttr, Errno> {
         Ok(CollectiveAttr { max_members: domain.net.attr.endpoints.into() })
     }
 
@@ -106,10 +93,9 @@ unsafe impl<'n> Collectives for Soft<'n> {
     unsafe fn admits_collective(
         endpoint: &Self::Endpoint,
         _: &SoftMembership,
-        collective: Collective,
+        _: Collective,
         _: usize,
     ) -> Result<CollectiveAttr, Errno> {
-        has(collective)?;
         Ok(CollectiveAttr { max_members: endpoint.net.attr.endpoints.into() })
     }
 
@@ -125,7 +111,6 @@ unsafe impl<'n> Collectives for Soft<'n> {
         results: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        has(call.collective).map_err(Refusal::Errno)?;
         let (net, own, number) = (&endpoint.net, endpoint.port().own(), group.number);
         if endpoint.extra_checks {
             endpoint.gate()?;
@@ -152,7 +137,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
         if !member.call(round).is_idle() || !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        let range = |lent: &Lent| (lent.ptr().as_ptr(), lent.len());
+        let range = |lent: &Lent| (lent.ptr.as_ptr(), lent.len);
         let args =
             Args { operation: *call, operands: range(operands), results: range(results), context: context.addr() };
         member.call(round).make(args);

@@ -47,15 +47,6 @@ unsafe fn combine<E: Element>(from: Range, into: Range, op: AtomicOp) -> Result<
     Ok(())
 }
 
-fn reduces<E: Element>(op: AtomicOp) -> Result<(), Errno> {
-    let reduces = op <= AtomicOp::BXOR && E::admits(op);
-    if reduces { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
-}
-
-pub(crate) fn can_reduce(datatype: Datatype, op: AtomicOp) -> Result<(), Errno> {
-    by_datatype!(datatype, reduces(op))
-}
-
 /// If their calls differ, no memory is touched.
 ///
 /// # Safety

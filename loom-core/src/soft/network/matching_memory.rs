@@ -35,11 +35,11 @@ impl RecvBuffer {
 
     #[inline]
     pub(crate) fn of(lent: &Lent, context: Context) -> Self {
-        RecvBuffer { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
+        RecvBuffer { ptr: lent.ptr.as_ptr(), len: lent.len, context: context.addr(), min_left: 0 }
     }
 
     pub(crate) fn first_of(msg: &Msg<'_>, min_left: usize) -> Self {
-        let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
+        let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr.as_ptr(), lent.len));
         RecvBuffer { ptr, len, context: msg.context.addr(), min_left }
     }
 

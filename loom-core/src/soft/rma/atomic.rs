@@ -158,7 +158,7 @@ const fn counts(Atomic { form, op, .. }: Atomic) -> Counts {
 }
 
 fn range(lent: &Lent) -> Range {
-    (lent.ptr().as_ptr(), lent.len())
+    (lent.ptr.as_ptr(), lent.len)
 }
 
 impl SoftEndpoint<'_> {

@@ -144,7 +144,7 @@ unsafe fn rma_amid_faults(
     let (reads, context) = (access == Access::REMOTE_READ, Some(msg.context.addr()));
     let ([lent], [part]) = (msg.pieces, remote) else { return None };
     let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
-    let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
+    let (bytes, len) = (lent.ptr.as_ptr(), lent.len);
     let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
     // SAFETY: the caller guarantees the buffers.
     unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }, early) }
@@ -300,7 +300,7 @@ unsafe impl<'n> Rma for Soft<'n> {
             return unsafe { endpoint.read_checked(from, lent, context) };
         }
         // SAFETY: the buffer is writable (L1).
-        unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+        unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr.as_ptr(), lent.len, context.addr()) }
     }
 
     #[inline(never)]
@@ -315,7 +315,7 @@ unsafe impl<'n> Rma for Soft<'n> {
             // SAFETY: L1 for the buffer, L2 for the context.
             return unsafe { endpoint.write_checked(to, lent, data, context) };
         }
-        let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
+        let bytes = (lent.ptr.as_ptr().cast_const(), lent.len);
         // SAFETY: the buffer is readable (L1).
         unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (Some(context.addr()), None)) }
     }

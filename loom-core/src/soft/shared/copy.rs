@@ -2,7 +2,6 @@
 
 use core::ptr;
 
-use crate::buffer::Lent;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::Errno;
 
@@ -97,11 +96,11 @@ pub(crate) fn advanced((ptr, len): Range, by: usize) -> Range {
 }
 
 pub(crate) fn ranges<'m>(msg: &'m Msg<'_>) -> impl Iterator<Item = Range> + 'm {
-    msg.pieces.iter().map(|lent| (lent.ptr().as_ptr(), lent.len()))
+    msg.pieces.iter().map(|lent| (lent.ptr.as_ptr(), lent.len))
 }
 
 pub(crate) fn total(msg: &Msg<'_>) -> usize {
-    msg.pieces.iter().map(Lent::len).sum()
+    msg.pieces.iter().map(|piece| piece.len).sum()
 }
 
 pub(crate) fn at_most<P>(limit: usize, pieces: &[P]) -> Result<(), Refusal> {

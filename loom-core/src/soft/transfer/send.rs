@@ -36,7 +36,7 @@ impl Outgoing {
         lent: &Lent,
         context: Context,
     ) -> Self {
-        let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
+        let (bytes, len) = (lent.ptr.as_ptr(), lent.len);
         let tag = tag.map(|tag| tag.0);
         Outgoing { to: to.0, tag, data, bytes, len, context: Some(context.addr()), delay: None }
     }
@@ -441,7 +441,7 @@ pub(crate) unsafe fn send_msg(
     report: Report,
 ) -> Result<(), Refusal> {
     let bytes = match msg.pieces {
-        [only] => only.ptr().as_ptr(),
+        [only] => only.ptr.as_ptr(),
         several => {
             at_most(send_limit(net.eager_size), several)?;
             ptr::null_mut()

@@ -129,9 +129,9 @@ enumeration! {
     /// # let mut bytes = [0_u8; 16];
     /// # let pointer = NonNull::from_mut(&mut bytes).cast();
     /// // What a buffer in the memory of a device lends.
-    /// let lent = Lent::both(pointer, 16).in_memory_of(HmemIface::CUDA);
+    /// let lent = Lent { kind: HmemIface::CUDA, ..Lent::both(pointer, 16) };
     /// // The host does not touch such bytes.
-    /// assert_ne!(lent.kind(), HmemIface::SYSTEM);
+    /// assert_ne!(lent.kind, HmemIface::SYSTEM);
     /// ```
     ///
     /// # References

@@ -1,6 +1,6 @@
 //! Capabilities of a provider ([`Caps`]) and its demands on the user ([`Mode`]).
 
-bitflags::bitflags! {
+flags! {
     /// Capabilities of an endpoint, a domain or an `Info`.
     ///
     /// Primary capabilities (`MSG`, `RMA`, `TAGGED`, `ATOMIC`, `MULTICAST`, `COLLECTIVE`,
@@ -28,9 +28,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_getinfo(3)`, section *Capabilities*
     #[doc(alias = "fi_info::caps")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Caps: u64 {
         /// Sending and receiving messages.
         #[doc(alias = "FI_MSG")]
@@ -122,13 +119,10 @@ bitflags::bitflags! {
         /// A receive may be restricted to messages of one peer.
         #[doc(alias = "FI_DIRECTED_RECV")]
         const DIRECTED_RECV = 1 << 59;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// Demands of a provider on its user.
     ///
     /// In hints, the demands that the user can meet. In results, those that the user must meet.
@@ -145,9 +139,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_getinfo(3)`, section *Mode*
     #[doc(alias = "fi_info::mode")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Mode: u64 {
         /// The user is another provider and takes over transfers (peer interface).
         #[doc(alias = "FI_PEER_TRANSFER")]
@@ -181,9 +172,6 @@ bitflags::bitflags! {
         /// Each operation in flight lends the provider a context of four pointers.
         #[doc(alias = "FI_CONTEXT")]
         const CONTEXT = 1 << 59;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
@@ -207,5 +195,3 @@ impl Caps {
         all
     }
 }
-
-display_flags!(Caps, Mode);

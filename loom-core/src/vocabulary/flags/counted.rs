@@ -1,6 +1,6 @@
 //! [`Counted`].
 
-bitflags::bitflags! {
+flags! {
     /// Operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///
     /// ```
@@ -23,9 +23,6 @@ bitflags::bitflags! {
     /// # References
     ///
     /// - `fi_endpoint(3)`, section *fi_ep_bind*
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Counted: u64 {
         /// Reads from peers' regions.
         #[doc(alias = "FI_READ")]
@@ -45,10 +42,5 @@ bitflags::bitflags! {
         /// Peers' writes into this side's regions, if `RMA_EVENT` is granted.
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
-
-display_flags!(Counted);

@@ -1,7 +1,7 @@
 //! Registered memory: a domain's requirements ([`MrMode`]), permitted uses ([`Access`]), special
 //! properties ([`MrFlags`]).
 
-bitflags::bitflags! {
+flags! {
     /// Requirements of a domain on memory registration.
     ///
     /// An `int` in C, here the same 32 bits. In hints, the requirements that the user can meet. In
@@ -22,9 +22,6 @@ bitflags::bitflags! {
     /// - `fi_mr(3)`, section *MR mode bits*
     /// - `fi_domain(3)`, section *Memory registration mode*
     #[doc(alias = "fi_domain_attr::mr_mode")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrMode: u32 {
         /// Old combined mode of versions before 1.5: virtual addresses, keys from the provider.
         #[doc(alias = "FI_MR_BASIC")]
@@ -62,13 +59,10 @@ bitflags::bitflags! {
         /// Buffers of collective operations must be registered.
         #[doc(alias = "FI_MR_COLLECTIVE")]
         const COLLECTIVE = 1 << 11;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// Permitted uses of a registered region.
     ///
     /// ```
@@ -87,9 +81,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_mr(3)`, `fi_mr_reg`
     #[doc(alias = "fi_mr_attr::access")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Access: u64 {
         /// Collective operations use the memory.
         #[doc(alias = "FI_COLLECTIVE")]
@@ -112,13 +103,10 @@ bitflags::bitflags! {
         /// Peers may write here.
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// Flags of a registration.
     ///
     /// ```
@@ -129,7 +117,7 @@ bitflags::bitflags! {
     ///     attr.dmabuf.filter(|_| attr.flags.contains(MrFlags::DMABUF))
     /// }
     ///
-    /// let host = MrAttr::new(Access::REMOTE_READ, MemoryKey(0));
+    /// let host = MrAttr { access: Access::REMOTE_READ, ..Default::default() };
     /// let device = MrAttr { flags: MrFlags::DMABUF, dmabuf: Some(DmaBuf { fd: 3, offset: 0 }), ..host };
     /// assert!(descriptor(&device).is_some() && descriptor(&host).is_none());
     /// ```
@@ -138,9 +126,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_mr(3)`, section *Flags*
     #[doc(alias = "fi_mr_regattr")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrFlags: u64 {
         /// The memory is a dma-buf descriptor (libfabric 1.20).
         #[doc(alias = "FI_MR_DMABUF")]
@@ -160,10 +145,5 @@ bitflags::bitflags! {
         /// The region reports RMA events.
         #[doc(alias = "FI_RMA_EVENT")]
         const RMA_EVENT = 1 << 56;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
-
-display_flags!(MrMode, Access, MrFlags);

@@ -3,12 +3,25 @@
 //! libfabric reuses the 64 bits with several meanings, so each meaning has its own type. All retain
 //! unknown bits.
 
-/// Defines the text of a flag type: names joined with ` | `, then unnamed bits in hexadecimal, or
-/// `0` if empty.
+/// Defines a flag type that retains unknown bits. Its text has the names joined with ` | `, then
+/// unnamed bits in hexadecimal, or is `0` if empty.
 ///
 /// Constants of several bits must follow the single bits, so that they are not printed in addition.
-macro_rules! display_flags {
-    ($($Flags:ty),+) => {$(
+macro_rules! flags {
+    ($(#[$($meta:tt)*])* pub struct $Flags:ident: $Bits:ty {
+        $($(#[$($flag_meta:tt)*])* const $NAME:ident = $bits:expr;)+
+    }) => {
+        bitflags::bitflags! {
+            $(#[$($meta)*])*
+            #[repr(transparent)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+            #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+            pub struct $Flags: $Bits {
+                $($(#[$($flag_meta)*])* const $NAME = $bits;)+
+                const _ = !0;
+            }
+        }
+
         impl core::fmt::Display for $Flags {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 if self.is_empty() {
@@ -18,7 +31,7 @@ macro_rules! display_flags {
                 }
             }
         }
-    )+};
+    };
 }
 
 mod capability;

@@ -1,6 +1,6 @@
 //! Flags of an operation ([`OpFlags`]) and of its completion ([`CompletionFlags`]).
 
-bitflags::bitflags! {
+flags! {
     /// Flags of an operation.
     ///
     /// Also the default flags of an endpoint (`op_flags` of
@@ -22,9 +22,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_endpoint(3)`, section *Operation flags*
     /// - `fi_msg(3)`, `fi_tagged(3)`, `fi_rma(3)`, section *Flags*
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct OpFlags: u64 {
         /// The destination is a multicast address.
         #[doc(alias = "FI_MULTICAST")]
@@ -86,13 +83,10 @@ bitflags::bitflags! {
         /// Reserve the peeked message, or receive the reserved one.
         #[doc(alias = "FI_CLAIM")]
         const CLAIM = 1 << 59;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// Properties of a completion.
     ///
     /// ```
@@ -110,9 +104,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_cq(3)`, section *Completion flags*
     #[doc(alias = "fi_cq_data_entry::flags")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct CompletionFlags: u64 {
         /// The operation was a message.
         #[doc(alias = "FI_MSG")]
@@ -162,9 +153,6 @@ bitflags::bitflags! {
         /// The message must be claimed or discarded.
         #[doc(alias = "FI_CLAIM")]
         const CLAIM = 1 << 59;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
@@ -173,5 +161,3 @@ impl OpFlags {
     #[doc(alias = "FI_EVENT")]
     pub const EVENT: Self = Self::COMPLETION;
 }
-
-display_flags!(OpFlags, CompletionFlags);

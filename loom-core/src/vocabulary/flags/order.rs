@@ -1,6 +1,6 @@
 //! Order of operations ([`MsgOrder`]) and of completions ([`CompOrder`]).
 
-bitflags::bitflags! {
+flags! {
     /// Order in which operations of one endpoint take effect at one peer.
     ///
     /// Empty (`FI_ORDER_NONE`) promises no order. *X after Y* promises that an X posted after a Y
@@ -24,9 +24,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_endpoint(3)`, section *Message ordering*
     #[doc(alias = "fi_tx_attr::msg_order")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MsgOrder: u64 {
         /// A read follows an earlier read.
         #[doc(alias = "FI_ORDER_RAR")]
@@ -82,13 +79,10 @@ bitflags::bitflags! {
         /// All nine orders between reads, writes and sends, printed as separate flags.
         #[doc(alias = "FI_ORDER_STRICT")]
         const STRICT = 0x1ff;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// Order in which completions are reported.
     ///
     /// Empty (`FI_ORDER_NONE`) promises no order.
@@ -110,9 +104,6 @@ bitflags::bitflags! {
     ///
     /// - `fi_endpoint(3)`, section *Completion ordering*
     #[doc(alias = "fi_tx_attr::comp_order")]
-    #[repr(transparent)]
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct CompOrder: u64 {
         /// The data of one message or RMA operation arrives in byte order.
         #[doc(alias = "FI_ORDER_DATA")]
@@ -120,9 +111,6 @@ bitflags::bitflags! {
         /// Completions are reported in the order of posts.
         #[doc(alias = "FI_ORDER_STRICT")]
         const STRICT = 0x1ff;
-
-        // Retains unknown bits.
-        const _ = !0;
     }
 }
 
@@ -137,5 +125,3 @@ impl CompOrder {
     #[doc(alias = "FI_ORDER_NONE")]
     pub const NONE: Self = Self::empty();
 }
-
-display_flags!(MsgOrder, CompOrder);

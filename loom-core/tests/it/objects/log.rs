@@ -95,7 +95,7 @@ fn opening_and_closing_are_told_with_names_and_sizes() {
     let network = network(false);
     assert_lines(&[]);
     let World { region, a, b, cq, av, domain, .. } = World::open(&network);
-    let key = region.key();
+    let key = region.remote().key;
     let told = lines();
     assert!(!told.iter().any(|line| line.contains(&key.to_string()[2..])), "a line has the key: {told:#?}");
     let caps = domain.info().caps();

@@ -216,7 +216,7 @@ fn configurations_name_what_differs_from_the_default() {
     assert_eq!(read::<CqAttr>(r#"{"depth":64}"#), CqAttr::new(64));
     assert_eq!(read::<CqAttr>(r#"{"depth":64,"wait":"WAIT_FD"}"#), CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) });
     assert_eq!(read::<AvAttr>(r#"{"capacity":16}"#), AvAttr::new(16));
-    assert_eq!(read::<AvAttr>(r#"{"capacity":16,"singles":2}"#), AvAttr { singles: 2, ..AvAttr::new(16) });
+    assert_eq!(read::<AvAttr>(r#"{"capacity":16,"singles":2}"#), AvAttr { singles: Some(2), ..AvAttr::new(16) });
     assert_eq!(read::<EqAttr>("{}"), EqAttr::default());
     assert_eq!(read::<CounterAttr>(r#"{"wait":"WAIT_FD"}"#), CounterAttr { wait: WaitObj::FD });
     assert_eq!(
@@ -244,10 +244,17 @@ fn attributes_are_written_field_by_field() {
     );
     is_written(
         AvAttr::new(3),
-        r#"{"capacity":3,"bytes":null,"singles":null,"ranges":16,"seed":"0x0"}"#,
-        &[3, 0, 0, 16, 0],
+        r#"{"capacity":3,"bytes":null,"singles":null,"ranges":16,"seed":"0x0","rx_ctx_bits":0}"#,
+        &[3, 0, 0, 16, 0, 0],
     );
-    comes_back(AvAttr { bytes: Some(7), singles: 1, ranges: 2, seed: u64::MAX, ..AvAttr::new(9) });
+    comes_back(AvAttr {
+        bytes: Some(7),
+        singles: Some(1),
+        ranges: 2,
+        seed: u64::MAX,
+        rx_ctx_bits: 3,
+        ..AvAttr::new(9)
+    });
     comes_back(NetworkAttr { seed: u64::MAX, strict: true, ..NetworkAttr::DEFAULT });
     is_written(EqAttr::default(), r#"{"size":0,"wait":"WAIT_UNSPEC","write":false}"#, &[0, 1, 0]);
     is_written(CounterAttr { wait: WaitObj::FD }, r#"{"wait":"WAIT_FD"}"#, &[3]);

@@ -233,7 +233,7 @@ fn cancelled_sends_between_others() {
             // Into the cell that came back.
             apart.offer(4).unwrap();
             for tag in (0..5).filter(|tag| *tag != cancelled as u64) {
-                apart.receiver.tagged_recv(Source::Any, TagMatch::any(), bytes(100)).unwrap();
+                apart.receiver.tagged_recv(Source::Any, TagMatch::ANY, bytes(100)).unwrap();
                 assert_eq!(apart.received().1, tag, "without {cancelled}");
             }
         });
@@ -282,8 +282,8 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
         let data = a.inject_write_data(to_first, &remote, 0, ImmediateData(7), &[2; 8]);
         assert_eq!(data, Err(PostError::Errno(Errno::EHOSTUNREACH)));
         let part = [remote.part(0, 8).unwrap()];
-        gone(end(a.write_with(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
-        gone(end(a.read_with(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
+        gone(end(a.write_with(to_first, &part, SendOptions::default(), bytes(8)).unwrap()));
+        gone(end(a.read_with(to_first, &part, ReadOptions::default(), bytes(8)).unwrap()));
     };
     drop(first);
     all_fail();
@@ -313,14 +313,14 @@ fn an_unsignaled_send_that_fails_is_counted_and_leaves_nothing_behind() {
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // An offer that nobody takes up.
         // SAFETY: the bytes are read only, and outlive the queue.
-        unsafe { a.send_unsignaled(to_b, SendOptions::new(), &lend(100)) }.unwrap();
+        unsafe { a.send_unsignaled(to_b, SendOptions::default(), &lend(100)) }.unwrap();
         drop(b);
         let Some(Completion::Unclaimed(error)) = owner.poll().unwrap() else { panic!("its failure") };
         assert_eq!(error.errno, Errno::ECONNRESET);
         assert_eq!((counter.read(), counter.read_error(), owner.strays()), (0, round, round));
         // Known at once.
         // SAFETY: as above.
-        let refused = unsafe { a.send_unsignaled(to_b, SendOptions::new(), &lend(8)) };
+        let refused = unsafe { a.send_unsignaled(to_b, SendOptions::default(), &lend(8)) };
         assert_eq!(refused, Err(PostError::Errno(Errno::EHOSTUNREACH)));
         assert!(av.remove(to_b));
     }

@@ -85,11 +85,11 @@ fn with_pair(attr: NetworkAttr, test: impl FnOnce(Pair)) {
 
 impl Pair {
     fn send(&self, buf: Many) -> OpKey {
-        self.sender.tagged_send_with(self.to, Tag(1), SendOptions::new(), buf).map_err(PostError::from).unwrap()
+        self.sender.tagged_send_with(self.to, Tag(1), SendOptions::default(), buf).map_err(PostError::from).unwrap()
     }
 
     fn receive(&self, buf: Many) -> Result<OpKey, PostError> {
-        self.receiver.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), buf).map_err(PostError::from)
+        self.receiver.tagged_recv_with(Source::Any, Tag(1), RecvOptions::default(), buf).map_err(PostError::from)
     }
 
     fn end(&self, key: OpKey) -> (Vec<u8>, Result<usize, Errno>) {
@@ -191,9 +191,9 @@ fn closing_in_between_loses_nothing() {
         let (sender, receiver) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         let long = Many::cut(&bytes(1000, 1), 3, round);
-        let sent = sender.tagged_send_with(to, Tag(1), SendOptions::new(), long.clone()).unwrap();
+        let sent = sender.tagged_send_with(to, Tag(1), SendOptions::default(), long.clone()).unwrap();
         let room = Many::cut(&[0; 8], 4, round);
-        let waits = receiver.tagged_recv_with(Source::Any, Tag(2), RecvOptions::new(), room.clone()).unwrap();
+        let waits = receiver.tagged_recv_with(Source::Any, Tag(2), RecvOptions::default(), room.clone()).unwrap();
         if round % 2 == 0 {
             drop(sender);
             drop(receiver);
@@ -217,7 +217,7 @@ fn cells_that_are_too_small_for_a_list_take_one_buffer() {
     with_pair(attr, |pair| {
         assert_eq!(pair.domain.info().attributes().tx.iov_limit, 1);
         let two = Many::cut(&bytes(8, 1), 2, 0);
-        let rejected = pair.sender.tagged_send_with(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
+        let rejected = pair.sender.tagged_send_with(pair.to, Tag(1), SendOptions::default(), two.clone()).unwrap_err();
         assert_eq!((rejected.error, rejected.value), (PostError::TooManyPieces { limit: 1 }, two));
     });
 }
@@ -241,7 +241,7 @@ fn as_many_buffers_are_granted_as_there_are_places_for() {
 #[test]
 fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
     with_pair(ATTR, |pair| {
-        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
         for len in [0, 1, 50, 128, 300] {
             let message = bytes(len, 3);
             let out = || Many::cut(&message, 3, 1);
@@ -305,19 +305,19 @@ fn several_parts_are_looked_at_before_any_is_written() {
         let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access };
         let parts = [first.remote().part(10, 50).unwrap(), claimed.part(0, 50).unwrap()];
         let out = Many::cut(&bytes(100, 1), 3, 1);
-        let key = pair.sender.write_with(pair.to, &parts, SendOptions::new(), out).unwrap();
+        let key = pair.sender.write_with(pair.to, &parts, SendOptions::default(), out).unwrap();
         assert_eq!(pair.end(key).1, Err(Errno::EACCES));
         let mut there = [1; 100];
         first.window().copy_to(0, &mut there).unwrap();
         assert_eq!(there, [0; 100], "the first part is not written either");
 
         let second = [first.remote().part(0, 10).unwrap(), first.remote().part(60, 40).unwrap()];
-        let options = SendOptions { data: Some(ImmediateData(5)), ..SendOptions::new() };
+        let options = SendOptions { data: Some(ImmediateData(5)), ..SendOptions::default() };
         let key = pair.sender.write_with(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
         assert_eq!(pair.end(key).1, Ok(50));
         let Some(Completion::Remote(event)) = pair.cq.poll_rx().unwrap() else { panic!("the peer is told") };
         assert_eq!((event.data(), event.len), (Some(ImmediateData(5)), 50));
-        let key = pair.sender.read_with(pair.to, &second, ReadOptions::new(), Many::cut(&[0; 50], 2, 1)).unwrap();
+        let key = pair.sender.read_with(pair.to, &second, ReadOptions::default(), Many::cut(&[0; 50], 2, 1)).unwrap();
         assert_eq!(pair.end(key), (bytes(50, 2), Ok(50)));
     });
 }
@@ -364,7 +364,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
         let receiver = cq.endpoint(&av).unwrap();
         tell.send(receiver.address().unwrap()).unwrap();
         let post = |tagged: bool, buf| {
-            let options = RecvOptions::new();
+            let options = RecvOptions::default();
             let posted = match tagged {
                 true => receiver.tagged_recv_with(Source::Any, Tag(1), options, buf),
                 false => receiver.recv_with(Source::Any, options, buf),

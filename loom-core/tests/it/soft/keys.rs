@@ -17,7 +17,7 @@ fn keys(seed: u64) -> Vec<MemoryKey> {
     let mut keys = Vec::new();
     for _ in 0..100 {
         let regions = [(); 3].map(|()| Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap());
-        keys.extend(regions.iter().map(|region| region.key()));
+        keys.extend(regions.iter().map(|region| region.remote().key));
     }
     keys
 }
@@ -58,7 +58,7 @@ fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'
 fn keys_that_are_derived_from_a_known_one_are_refused() {
     is_good(|is_good, domain| {
         let regions = [(); 64].map(|()| Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap());
-        let keys: HashSet<u64> = regions.iter().map(|region| region.key().0).collect();
+        let keys: HashSet<u64> = regions.iter().map(|region| region.remote().key.0).collect();
         for key in &keys {
             assert!(is_good(MemoryKey(*key)));
             let bits = (0..64).map(|bit| key ^ 1 << bit);
@@ -78,12 +78,12 @@ fn keys_that_are_derived_from_a_known_one_are_refused() {
 fn key_of_a_closed_region_stays_refused_while_others_are_in_its_place() {
     is_good(|is_good, domain| {
         let first = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
-        let closed = first.key();
+        let closed = first.remote().key;
         drop(first);
         for _ in 0..1000 {
             assert!(!is_good(closed));
             let next = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
-            assert!(is_good(next.key()) && !is_good(closed));
+            assert!(is_good(next.remote().key) && !is_good(closed));
         }
     });
 }

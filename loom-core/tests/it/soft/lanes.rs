@@ -77,7 +77,7 @@ impl Node {
         let to = self.knows(receiver);
         for number in 0..MANY {
             self.tell(to, number, &number.to_ne_bytes(), receiver);
-            assert_eq!(receiver.hear(TagMatch::any()), (number.to_ne_bytes().into(), number));
+            assert_eq!(receiver.hear(TagMatch::ANY), (number.to_ne_bytes().into(), number));
         }
         to
     }
@@ -250,7 +250,7 @@ fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
         (0..4).for_each(send);
         let mut polls = 0..MANY;
         let heard = polls.find(|_| {
-            let (_, from) = receiver.hear(TagMatch::any());
+            let (_, from) = receiver.hear(TagMatch::ANY);
             if from != quiet {
                 send(from);
             }
@@ -258,7 +258,7 @@ fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
         });
         assert!(heard.is_some(), "sender {quiet}");
         // What is left.
-        (0..3).for_each(|_| drop(receiver.hear(TagMatch::any())));
+        (0..3).for_each(|_| drop(receiver.hear(TagMatch::ANY)));
     }
 }
 
@@ -351,9 +351,9 @@ fn messages_are_received_whose_sender_has_closed() {
         let to = next.knows(&receiver);
         next.endpoint.tagged_inject(to, Tag(99), &[9]).unwrap();
         for number in 0..round % 8 {
-            assert_eq!(receiver.hear(TagMatch::any()), (message(number, 30), number), "round {round}");
+            assert_eq!(receiver.hear(TagMatch::ANY), (message(number, 30), number), "round {round}");
         }
-        assert_eq!(receiver.hear(TagMatch::any()), (vec![9], 99), "round {round}");
+        assert_eq!(receiver.hear(TagMatch::ANY), (vec![9], 99), "round {round}");
     }
 }
 
@@ -409,7 +409,7 @@ fn exchange(node: &Node, to: Peer, messages: u64) {
         }
         // Late, now and then.
         while posted < messages && posted < received + 8 && (sent % 16 > 4 || sent == messages) {
-            node.endpoint.tagged_recv(Source::Any, TagMatch::any(), vec![0; 1000].into()).unwrap();
+            node.endpoint.tagged_recv(Source::Any, TagMatch::ANY, vec![0; 1000].into()).unwrap();
             posted += 1;
         }
         // So that the other one comes by, where there is one processor.

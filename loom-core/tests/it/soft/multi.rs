@@ -83,7 +83,7 @@ impl World {
     fn post(&self, len: usize) -> OpKey {
         let room = vec![0; len].into();
         if self.tagged {
-            self.receiver.tagged_multi_recv(Source::Any, TagMatch::masked(Tag(0xf0), 0xf), room).unwrap()
+            self.receiver.tagged_multi_recv(Source::Any, TagMatch { tag: Tag(0xf0), ignore: 0xf }, room).unwrap()
         } else {
             self.receiver.multi_recv(Source::Any, room).unwrap()
         }
@@ -296,7 +296,7 @@ fn offers_that_are_taken_back_leave_no_trace() {
 fn tags_masks_and_sources_decide_which_buffer_is_filled() {
     with_messages(true, 1, |world| {
         let two = world.from[1];
-        let masked = TagMatch::masked(Tag(0x100), 0xff);
+        let masked = TagMatch { tag: Tag(0x100), ignore: 0xff };
         let post =
             |from: Source, tag: TagMatch| world.receiver.tagged_multi_recv(from, tag, vec![0; 100].into()).unwrap();
         let exact = post(Source::Any, Tag(0x105).into());
@@ -368,7 +368,7 @@ fn a_claimed_message_takes_no_room_from_a_multi_receive() {
             // A peek finds nothing: what a multi-receive takes is gone.
             let key = world.post(100);
             world.send(1, 4, 10);
-            world.receiver.tagged_peek(Source::Any, TagMatch::any()).unwrap();
+            world.receiver.tagged_peek(Source::Any, TagMatch::ANY).unwrap();
             let (mut pieces, mut answers) = (0, 0);
             while let Some(completion) = world.rx.poll().unwrap() {
                 match completion {

@@ -100,7 +100,7 @@ fn each_operation_of_a_peer_counts_once() {
     a.inject_write(to_b, &remote, 0, &[1; 8]).unwrap();
     counts([0, 1, 1], "an injected write");
     let parts = [remote.part(0, 8).unwrap(), remote.part(64, 8).unwrap()];
-    world.finish(|buf| a.write_with(to_b, &parts, SendOptions::new(), buf), 16);
+    world.finish(|buf| a.write_with(to_b, &parts, SendOptions::default(), buf), 16);
     counts([0, 1, 2], "a write to two ranges");
     world.finish(|buf| a.read(to_b, &remote, 0, buf), 8);
     counts([1, 0, 0], "a read");

@@ -325,7 +325,7 @@ fn a_write_that_asks_for_delivery_is_reported_when_it_is_done() {
             world.meet();
             let region = world.region(PEERS);
             let (parts, options) =
-                ([region.remote().part(0, 8).unwrap()], SendOptions { level: Some(level), ..SendOptions::new() });
+                ([region.remote().part(0, 8).unwrap()], SendOptions { level: Some(level), ..SendOptions::default() });
             let written = world.a.write_with(world.to_b, &parts, options, bytes(8)).unwrap();
             let done = world.a.cq().wait(written, loom_core::Spins(5)).unwrap();
             assert_eq!((done.is_some(), byte(&region)), (early || !strict, u8::from(!strict)));
@@ -497,7 +497,8 @@ fn regions_are_reached_by_their_addresses() {
         let region = world.region(PEERS);
         let start = region.window().as_ptr().addr() as u64;
         assert_eq!(region.remote().base, RemoteAddr(if strict { start } else { 0 }));
-        let guessed = RemoteRegion { base: RemoteAddr(0), len: 64, key: region.key(), access: region.remote().access };
+        let guessed =
+            RemoteRegion { base: RemoteAddr(0), len: 64, key: region.remote().key, access: region.remote().access };
         let read = world.a.read(world.to_b, &guessed, 0, bytes(8)).unwrap();
         assert_eq!(world.end(&world.a, read).result().is_err(), strict, "by an offset");
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(8, 4).unwrap()];

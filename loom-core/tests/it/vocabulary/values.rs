@@ -11,8 +11,8 @@ fn text() {
     assert_eq!(FabricAddr(3).to_string(), "0x3");
     assert_eq!(format!("{:?}", FabricAddr::NOTAVAIL), "FabricAddr(unspecified)");
     assert_eq!(TagMatch::exact(Tag(42)).to_string(), "0x2a");
-    assert_eq!(TagMatch::any().to_string(), "any");
-    assert_eq!(TagMatch::masked(Tag(42), 255).to_string(), "0x2a ignoring 0xff");
+    assert_eq!(TagMatch::ANY.to_string(), "any");
+    assert_eq!(TagMatch { tag: Tag(42), ignore: 255 }.to_string(), "0x2a ignoring 0xff");
 }
 
 #[test]
@@ -26,8 +26,8 @@ fn addresses() {
 fn tags_match_in_the_bits_not_ignored() {
     assert!(TagMatch::from(Tag::from(5)).accepts(Tag(5)));
     assert!(!TagMatch::exact(Tag(5)).accepts(Tag(4)));
-    assert!(TagMatch::any().accepts(Tag(u64::MAX)));
-    let low_byte_free = TagMatch::masked(Tag(0x1234), 0xff);
+    assert!(TagMatch::ANY.accepts(Tag(u64::MAX)));
+    let low_byte_free = TagMatch { tag: Tag(0x1234), ignore: 0xff };
     assert!(low_byte_free.accepts(Tag(0x12ff)));
     assert!(!low_byte_free.accepts(Tag(0x1334)));
     assert!(!low_byte_free.accepts(Tag(0x8000_0000_0000_1234)));

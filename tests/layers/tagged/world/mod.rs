@@ -301,7 +301,7 @@ impl World<'_, '_> {
 
     fn receive(&mut self, at: usize, from: Option<usize>, tag: u64, ignore: u64, size: usize) {
         let source = self.source(at, from);
-        let want = TagMatch::masked(Tag(tag), ignore);
+        let want = TagMatch { tag: Tag(tag), ignore };
         let mut posted = self.nodes.nodes[at].layer.tagged_recv(source, want, room(size));
         if posted.is_err() {
             self.settle();
@@ -322,7 +322,7 @@ impl World<'_, '_> {
     }
 
     fn peek(&mut self, at: usize, from: Option<usize>, tag: u64, ignore: u64, then: Then) {
-        let (source, want) = (self.source(at, from), TagMatch::masked(Tag(tag), ignore));
+        let (source, want) = (self.source(at, from), TagMatch { tag: Tag(tag), ignore });
         let side = &mut self.sides[at];
         let expected = side.waiting.iter().position(|message| accepts(from, tag, ignore, message));
         let layer = &mut self.nodes.nodes[at].layer;

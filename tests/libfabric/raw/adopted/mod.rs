@@ -153,8 +153,10 @@ fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, Fabr
         let count = unsafe { cq.read_from(&mut entries, &mut sources) }.unwrap();
         found.extend(entries.into_iter().zip(sources).take(count));
     }
-    let (received, source) =
-        found.iter().find(|(entry, _)| entry.op_context.addr() as u64 == word(1).addr()).expect("the receive");
+    let (received, source) = found
+        .iter()
+        .find(|(entry, _)| entry.op_context.map_or(0, |context| context.addr().get()) as u64 == word(1).addr())
+        .expect("the receive");
     assert_eq!((received.len, received.tag, received.data), (100, TAG, DATA));
     assert_eq!(room, sent);
     *source

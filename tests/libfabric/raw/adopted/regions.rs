@@ -128,7 +128,7 @@ fn no_provider_here_has_raw_keys() {
         assert!(!info.attributes().domain.mr_mode.contains(MrMode::RAW));
         let opened_all = Opened::new(&info);
         let mut memory = [0_u8; LEN];
-        let attr = MrAttr::new(Access::REMOTE_WRITE, MemoryKey(7));
+        let attr = MrAttr { access: Access::REMOTE_WRITE, key: MemoryKey(7), ..Default::default() };
         // SAFETY: the memory outlives the region.
         let region = unsafe { T::mr_open(&opened_all.domain, &crate::raw::target(&mut memory), attr) }.unwrap();
         let (mut bytes, mut key_size, mut base_addr, mut key) = ([0_u8; 64], 64, 0, 0);

@@ -78,7 +78,7 @@ fn many_peers_may_be_inserted_at_once<T: Transport + 'static>(info: &Info<T>) {
         for (seed, (peer, endpoint)) in peers.iter().zip(&ends).enumerate() {
             reach(pair, peer.expect("inserted"), endpoint, seed);
         }
-        assert_eq!(pair.av.peers().count(), 2 + 4);
+        assert_eq!(pair.av.peer_table().iter().count(), 2 + 4);
         // Those that were there before are the same peers, as with insertions of one.
         let known = [pair.b.address().expect("address"), pair.a.address().expect("address")];
         assert_eq!(insert(pair.av, &known), [Ok(pair.to_b), Ok(pair.to_a)]);
@@ -111,7 +111,7 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
         for at in [&places[..6], &places[places.len() - 6..]].concat() {
             reach(pair, told[at].expect("good"), &ends[at % 5 % 3], at);
         }
-        assert_eq!(pair.av.peers().count(), 2 + 3, "the same address is the same peer");
+        assert_eq!(pair.av.peer_table().iter().count(), 2 + 3, "the same address is the same peer");
         pair.warm_up();
     });
 }
@@ -143,7 +143,7 @@ fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Inf
             return crate::report::partly(SHM_PLACES);
         }
         assert_eq!(told.iter().map(is_full).collect::<Vec<_>>(), [false, false, false, true, true, true]);
-        assert_eq!(pair.av.peers().count(), 4);
+        assert_eq!(pair.av.peer_table().iter().count(), 4);
         // Again and again: what has no place is not kept.
         for _ in 0..20 {
             assert!(insert(pair.av, &good[2..]).iter().all(is_full));
@@ -287,7 +287,7 @@ fn places_of_removed_peers_return<T: Transport + 'static>(info: &Info<T>) {
         let mut gone = Vec::new();
         for (seed, (endpoint, address)) in (0..rounds).zip(ends.iter().zip(&addresses).cycle()) {
             let peer = pair.av.insert(address).expect("a place has returned");
-            assert!(peer.index() < pair.av.places() && !gone.contains(&peer), "{peer}");
+            assert!(peer.index() < pair.av.peer_table().places() && !gone.contains(&peer), "{peer}");
             reach(pair, peer, endpoint, seed);
             let asked = pair.post(room(16), |buf| pair.a.recv(Source::Any, buf));
             let sent = pair.post(pattern(16, seed + 1), |buf| endpoint.send(pair.to_a, buf));
@@ -296,7 +296,7 @@ fn places_of_removed_peers_return<T: Transport + 'static>(info: &Info<T>) {
             assert!(pair.av.remove(peer) && !pair.av.remove(peer));
             gone.push(peer);
             assert!(gone.iter().all(|gone| pair.av.address(*gone).is_none()));
-            assert_eq!(pair.av.peers().collect::<HashSet<_>>(), [pair.to_a, pair.to_b].into());
+            assert_eq!(pair.av.peer_table().iter().collect::<HashSet<_>>(), [pair.to_a, pair.to_b].into());
             // Addresses that no endpoint has, and refused ones.
             if let Ok(mut socket) = SocketAddr::try_from(address)
                 && rounds > 2

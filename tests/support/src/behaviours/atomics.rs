@@ -494,7 +494,7 @@ fn atomic_of_parts_takes_them_in_order<T: Transport + 'static>(info: &Info<T>) {
         let several = info.attributes().tx.rma_iov_limit > 1;
         let parts = if several { &parts[..] } else { &parts[..1] };
         let of = |all: [u64; 2]| if several { all.to_vec() } else { all[..1].to_vec() };
-        let options = AtomicOptions::new;
+        let options = AtomicOptions::default;
         let (a, to_b) = (&pair.a, pair.to_b);
 
         let buf = bytes::<u64>(&[&of([10, 20]), &of([0, 0])]);
@@ -530,7 +530,7 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
             let rejected = a.fetch_atomic(to_b, &region, 8, add, pattern(16, 1)).expect_err("it is refused");
             assert_eq!((Err(rejected.error), rejected.value), (refused(both), pattern(16, 1)));
             let part = [region.part(8, 8).expect("the first")];
-            let rejected = a.compare_atomic_with(to_b, &part, swap, AtomicOptions::new(), pattern(24, 1));
+            let rejected = a.compare_atomic_with(to_b, &part, swap, AtomicOptions::default(), pattern(24, 1));
             assert_eq!(rejected.map(drop).map_err(|rejected| rejected.error), refused(both));
             assert_eq!(a.compare_value(to_b, &region, 8, swap, 1, 3).map(drop), refused(both));
             if both.contains(WRITE) {

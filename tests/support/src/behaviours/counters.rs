@@ -124,7 +124,7 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
         // The reads may overtake a write that is not delivered.
         let (part, delivered) = (
             [remote.part(8, 100).expect("within")],
-            SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() },
+            SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() },
         );
         for round in 0..3 {
             let write = |buf| pair.a.write_with(pair.to_b, &part, delivered, buf);

@@ -125,7 +125,7 @@ fn awaited_reads_and_writes_move_bytes<T: Transport + 'static>(info: &Info<T>) {
             // The read may overtake a write that is not delivered.
             let (part, delivered) = (
                 [remote.part(50, 200).expect("within")],
-                SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() },
+                SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() },
             );
             let write = |buf| a.write_with(to_b, &part, delivered, buf);
             let written = driver.run(pattern(200, 1), write).await.or_cut("written");

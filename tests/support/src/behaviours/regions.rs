@@ -77,7 +77,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
             return;
         }
         let region = open().expect("a region with this key");
-        assert_eq!(region.key(), key);
+        assert_eq!(region.remote().key, key);
         let told = region.remote();
         assert!(attributes.mr_mode.contains(MrMode::VIRT_ADDR) || told.base.0 == 0);
         write_and_see(pair, &region, &RemoteRegion { base: told.base, len: 100, key, access: told.access }, 1);
@@ -92,11 +92,11 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         let region = open().expect("the key is free again");
         write_and_see(pair, &region, &region.remote(), 3);
         // Keys that nobody asks for go round those that are taken.
-        let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").key();
+        let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").remote().key;
         let taken = MemoryKey(next.0 + 1);
         let _taken = Mr::open(pair.domain, room(8), MrAttr::new(PEER_ACCESS).key(taken)).expect("region");
         let others = [(); 3].map(|()| Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region"));
-        assert!(others.iter().all(|other| other.key() != taken));
+        assert!(others.iter().all(|other| other.remote().key != taken));
     });
 }
 
@@ -108,7 +108,7 @@ struct OnDevice(Bytes);
 #[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        self.0.lend().in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..self.0.lend() }
     }
 }
 

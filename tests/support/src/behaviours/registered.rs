@@ -1,6 +1,7 @@
 //! Buffers that are registered for local use.
 
 use loom_core::av::Av;
+use loom_core::buffer::bytes_mut;
 use loom_core::completion::Transfer;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
@@ -54,18 +55,18 @@ fn registered_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<
             let (mut out, mut into) = (register(&domain, pattern(len, seed)), register(&domain, room(len)));
             for tagged in [false, true] {
                 for msg in [false, true] {
-                    into.bytes_mut().expect("a buffer of bytes").fill(0xee);
+                    bytes_mut(&mut into).expect("a buffer of bytes").fill(0xee);
                     let received = post(cq, into, |into| match (tagged, msg) {
                         (false, false) => b.recv(Source::Any, into),
-                        (false, true) => b.recv_with(Source::Any, RecvOptions::new(), into),
+                        (false, true) => b.recv_with(Source::Any, RecvOptions::default(), into),
                         (true, false) => b.tagged_recv(Source::Any, Tag(4), into),
-                        (true, true) => b.tagged_recv_with(Source::Any, Tag(4), RecvOptions::new(), into),
+                        (true, true) => b.tagged_recv_with(Source::Any, Tag(4), RecvOptions::default(), into),
                     });
                     let sent = post(cq, out, |out| match (tagged, msg) {
                         (false, false) => a.send(to_b, out),
-                        (false, true) => a.send_with(to_b, SendOptions::new(), out),
+                        (false, true) => a.send_with(to_b, SendOptions::default(), out),
                         (true, false) => a.tagged_send(to_b, Tag(4), out),
-                        (true, true) => a.tagged_send_with(to_b, Tag(4), SendOptions::new(), out),
+                        (true, true) => a.tagged_send_with(to_b, Tag(4), SendOptions::default(), out),
                     });
                     (into, _) = finish(cq, received);
                     assert!(**into == *pattern(len, seed), "{len} bytes, tagged {tagged}, msg {msg}");
@@ -78,7 +79,7 @@ fn registered_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<
             // A write's completion does not say that the bytes are there; a read that comes after it finds them.
             let mut deadline = limit();
             loop {
-                into.bytes_mut().expect("a buffer of bytes").fill(0xee);
+                bytes_mut(&mut into).expect("a buffer of bytes").fill(0xee);
                 let read = post(cq, into, |into| a.read(to_b, &remote, 0, into));
                 (into, _) = finish(cq, read);
                 if **into == *pattern(len, seed) {

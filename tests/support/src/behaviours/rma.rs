@@ -448,10 +448,10 @@ fn access_that_a_region_lacks_is_refused_by_the_post<T: Transport + 'static>(inf
         let part = |region: &RemoteRegion| [region.part(8, 16).expect("a part of it")];
         let refused = [
             (a.read(to_b, &writable, 0, pattern(16, 2)), Access::REMOTE_READ),
-            (a.read_with(to_b, &part(&writable), ReadOptions::new(), pattern(16, 2)), Access::REMOTE_READ),
+            (a.read_with(to_b, &part(&writable), ReadOptions::default(), pattern(16, 2)), Access::REMOTE_READ),
             (a.write(to_b, &readable, 0, pattern(16, 2)), Access::REMOTE_WRITE),
             (a.write_data(to_b, &readable, 0, ImmediateData(1), pattern(16, 2)), Access::REMOTE_WRITE),
-            (a.write_with(to_b, &part(&readable), SendOptions::new(), pattern(16, 2)), Access::REMOTE_WRITE),
+            (a.write_with(to_b, &part(&readable), SendOptions::default(), pattern(16, 2)), Access::REMOTE_WRITE),
         ];
         for (posted, access) in refused {
             let rejected = posted.expect_err("it is refused");

@@ -69,7 +69,7 @@ impl Part {
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let lent = Part { ptr: self.ptr, len: self.len, headroom: self.headroom, use_: self.use_ }.lend();
         // SAFETY: initialised memory, and no buffer is being used.
-        unsafe { NonNull::slice_from_raw_parts(lent.ptr(), lent.len()).as_ref() }.to_vec()
+        unsafe { NonNull::slice_from_raw_parts(lent.ptr, lent.len).as_ref() }.to_vec()
     }
 
     pub(crate) fn fill(&self, byte: u8) {

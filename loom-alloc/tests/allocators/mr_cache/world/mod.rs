@@ -236,14 +236,14 @@ impl<'c> Posts<'c> {
             result.expect("the region is open, and covers the buffer");
             buf
         };
-        if lent.is_readable() {
+        if lent.readable {
             buf.fill(7);
             buf = wait(self.endpoint.write(self.me, &self.region, 0, buf).expect("posted"));
         }
-        if lent.is_writable() {
+        if lent.writable {
             buf.fill(9);
             buf = wait(self.endpoint.read(self.me, &self.region, 0, buf).expect("posted"));
-            if lent.is_readable() {
+            if lent.readable {
                 assert!(buf.bytes().iter().all(|byte| *byte == 7), "what was written is read");
             }
         }

@@ -125,13 +125,9 @@ impl<'s, L: Sharing> World<'_, 's, L> {
             let room = lease.room();
             assert_eq!(lease.prepare(room).unwrap(), &model.bytes[account.room()], "the room of {account:?}");
             let (lent, posted) = (lease.lend(), account.posted());
-            assert_eq!(
-                (lent.ptr().addr().get() - model.begin, lent.len()),
-                (posted.start, posted.len()),
-                "{account:?}"
-            );
-            assert_eq!((lent.is_readable(), lent.is_writable()), (!account.data.is_empty(), true), "{account:?}");
-            assert_eq!(lent.descriptor(), Some(self.slabs[account.slab].descriptor()));
+            assert_eq!((lent.ptr.addr().get() - model.begin, lent.len), (posted.start, posted.len()), "{account:?}");
+            assert_eq!((lent.readable, lent.writable), (!account.data.is_empty(), true), "{account:?}");
+            assert_eq!(lent.descriptor, Some(self.slabs[account.slab].descriptor()));
         }
     }
 
@@ -152,7 +148,7 @@ impl<'s, L: Sharing> World<'_, 's, L> {
             );
             return "none left";
         };
-        let start = lease.lend().ptr().addr().get() - model.begin;
+        let start = lease.lend().ptr.addr().get() - model.begin;
         let buffer = start / model.stride;
         assert!(
             start.is_multiple_of(model.stride) && buffer < model.attr.count,

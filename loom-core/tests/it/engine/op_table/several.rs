@@ -196,7 +196,7 @@ impl<const N: usize> World<N> {
                 let buf = self.ledger.buffer(LEN);
                 let buffer = buf.id;
                 let submit = |lent: &loom_core::buffer::Lent, context: loom_core::transport::Context| {
-                    seen = (context.addr(), lent.ptr().addr().get());
+                    seen = (context.addr(), lent.ptr.addr().get());
                     Ok(())
                 };
                 let kind = if what == What::Multi { Kind::MultiReceive } else { kind(Direction::Receive) };

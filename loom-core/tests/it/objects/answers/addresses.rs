@@ -85,14 +85,20 @@ fn the_vector_of_a_range_changes_while_its_peers_are_handed_over() {
                 2 => early = av.insert(&socket(4).into()).ok(),
                 3 => assert_eq!(av.insert_symmetric(socket(11), 3, 1, |peer| nested.push(peer.unwrap())), Ok(3)),
                 4 => assert!(av.remove(range[1]) && !av.remove(range[0])),
-                _ => assert_eq!(av.peers().filter(|peer| nested.contains(peer) && av.remove(*peer)).count(), 3),
+                _ => assert_eq!(
+                    av.peer_table().iter().filter(|peer| nested.contains(peer) && av.remove(*peer)).count(),
+                    3
+                ),
             }
         });
         assert_eq!(inserted, Ok(5));
         assert_eq!(early, Some(range[3]), "a member that was inserted before its turn");
         assert_eq!([1, 2, 11, 12, 13].map(find), [None; 5]);
         assert_eq!([3, 4, 5].map(find), [2, 3, 4].map(|at| Some(range[at])));
-        assert!(av.peers().count() == 3 && av.peers().all(|peer| range[2..].contains(&peer)), "{reused:?}");
+        assert!(
+            av.peer_table().iter().count() == 3 && av.peer_table().iter().all(|peer| range[2..].contains(&peer)),
+            "{reused:?}"
+        );
         for (last, peer) in (3..).zip(&range[2..]) {
             assert_eq!(av.address(*peer), Some(Ok(socket(last).into())));
         }
@@ -111,8 +117,8 @@ fn members_of_a_set_leave_and_enter_the_vector_while_they_are_iterated_over() {
         av.insert(&named(&number.to_string())).unwrap();
     }
     assert_eq!(*set, *peers);
-    assert!(set.iter().all(|peer| av.fabric_addr(*peer).is_none()));
-    assert_eq!(av.peers().count(), 3);
+    assert!(set.iter().all(|peer| av.peer_table().addr(*peer).is_none()));
+    assert_eq!(av.peer_table().iter().count(), 3);
 }
 
 /// The address that made room is out of the provider, and its place is free, whatever comes of the insertion.
@@ -135,7 +141,7 @@ fn a_refused_insertion_leaves_the_place_free_that_was_reclaimed_for_it() {
     assert!(again != b && again.index() == b.index(), "the address is still in the provider");
     let c = insert("c").unwrap();
     assert_eq!((c.index(), c != a, removed()), (a.index(), true, vec![]));
-    assert_eq!([a, b].map(|peer| av.fabric_addr(peer)), [None; 2]);
+    assert_eq!([a, b].map(|peer| av.peer_table().addr(peer)), [None; 2]);
     assert_eq!(["a", "b", "c"].map(|name| av.find(&named(name))), [None, Some(again), Some(c)]);
     assert_eq!(insert("a"), Err(AddressError::Full));
     assert!(av.remove(c));
@@ -162,7 +168,7 @@ fn a_vector_has_the_single_places_and_ranges_that_it_was_opened_for() {
     let socket = |last| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 1000));
     let open = |singles, ranges| {
         scene.script.inserted.borrow_mut().clear();
-        Av::open(&scene.domain, AvAttr { singles, ranges, ..AvAttr::new(8) }).unwrap()
+        Av::open(&scene.domain, AvAttr { singles: Some(singles), ranges, ..AvAttr::new(8) }).unwrap()
     };
     let alone = |av: Av<'static, T>| {
         // Not beside each other.

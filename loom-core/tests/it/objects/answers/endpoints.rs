@@ -160,7 +160,7 @@ fn posts_name_their_peer_and_ask_for_what_they_were_told() {
     let endpoint = queue.endpoint(&av).unwrap();
     let [_, peer] = ["other", "peer"]
         .map(|name| av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()).unwrap());
-    let (its, any, none) = (av.fabric_addr(peer).unwrap(), FabricAddr::UNSPEC, OpFlags::empty());
+    let (its, any, none) = (av.peer_table().addr(peer).unwrap(), FabricAddr::UNSPEC, OpFlags::empty());
     assert_ne!(its, FabricAddr(0));
     let region = RemoteRegion {
         base: RemoteAddr(0),
@@ -176,10 +176,10 @@ fn posts_name_their_peer_and_ask_for_what_they_were_told() {
     endpoint.write(peer, &region, 0, buf()).unwrap();
     endpoint.read(peer, &region, 0, buf()).unwrap();
     assert_eq!(scene.script.asked.take(), [its, any, its, its, its, its].map(|address| (address, none)));
-    let options = SendOptions { more: true, fence: true, ..SendOptions::new() };
+    let options = SendOptions { more: true, fence: true, ..SendOptions::default() };
     endpoint.send_with(peer, options, buf()).unwrap();
     endpoint.write_with(peer, &part, options, buf()).unwrap();
-    endpoint.read_with(peer, &part, ReadOptions { fence: true, ..ReadOptions::new() }, buf()).unwrap();
+    endpoint.read_with(peer, &part, ReadOptions { fence: true, ..ReadOptions::default() }, buf()).unwrap();
     endpoint.recv_with(Source::Any, RecvOptions { more: true }, buf()).unwrap();
     // Every post asks for its completion.
     let with = |flags| OpFlags::COMPLETION | flags;
@@ -230,10 +230,11 @@ fn a_fence_is_posted_where_it_is_granted() {
         let (queue, av) = (scene.queue(4), scene.vector());
         let endpoint = queue.endpoint(&av).unwrap();
         let peer = av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()).unwrap();
-        let sent = endpoint.send_with(peer, SendOptions { fence: true, ..SendOptions::new() }, vec![0; 8]).map(drop);
+        let sent =
+            endpoint.send_with(peer, SendOptions { fence: true, ..SendOptions::default() }, vec![0; 8]).map(drop);
         let refused = Err(PostError::NotGranted(Caps::FENCE));
         assert_eq!(sent.map_err(|refused| refused.error), if granted { Ok(()) } else { refused });
-        endpoint.send_with(peer, SendOptions::new(), vec![0; 8]).unwrap();
+        endpoint.send_with(peer, SendOptions::default(), vec![0; 8]).unwrap();
     }
 }
 

@@ -207,9 +207,6 @@ unsafe impl Scalable for T {
     fn serves_contexts(_: &Attributes) -> bool {
         true
     }
-    unsafe fn av_open_for_contexts(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
-        Ok(domain)
-    }
     unsafe fn scalable_open(
         domain: &Self::Domain,
         _: &Self::Info,

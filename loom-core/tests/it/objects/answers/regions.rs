@@ -1,5 +1,6 @@
 //! Memory regions: keys, and what peers are told.
 
+use loom_core::buffer::bytes_mut;
 use loom_core::cq::Cq;
 use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
@@ -70,10 +71,10 @@ fn a_key_is_asked_for_if_it_fits_and_the_application_chooses() {
 fn a_registered_buffer_shows_its_bytes() {
     let scene = scene(MrMode::LOCAL);
     let mut buffer = Registered::new(&scene.domain, vec![1_u8, 2, 3]).unwrap();
-    buffer.bytes_mut().unwrap()[1] = 7;
+    bytes_mut(&mut buffer).unwrap()[1] = 7;
     assert_eq!(buffer.into_inner(), [1, 7, 3]);
     let mut shown = Registered::new(&scene.domain, &b"constant"[..]).unwrap();
-    assert!(shown.bytes_mut().is_none());
+    assert!(bytes_mut(&mut shown).is_none());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Scalable endpoints.
 
-use loom_core::av::Av;
+use loom_core::av::{Av, AvAttr};
 use loom_core::endpoint::ScalableEndpoint;
 use loom_core::error::OpenError;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::Errno;
 
-use super::{Scene, T, attributes};
+use super::{Scene, attributes};
 
 #[test]
 fn a_scalable_endpoint_has_the_contexts_that_it_was_opened_with() {
@@ -24,7 +24,7 @@ fn a_scalable_endpoint_has_the_contexts_that_it_was_opened_with() {
 #[test]
 fn a_vector_has_as_many_bits_for_contexts_as_an_address_has_room_for() {
     let scene = Scene::new(attributes());
-    let open = |bits| Av::open_for_contexts(&scene.domain, 4, bits).map(drop);
-    let most = Av::<T>::MAX_RX_CTX_BITS;
+    let open = |bits| Av::open(&scene.domain, AvAttr { rx_ctx_bits: bits, ..AvAttr::new(4) }).map(drop);
+    let most = AvAttr::MAX_RX_CTX_BITS;
     assert_eq!([open(0), open(most), open(most + 1)], [Ok(()), Ok(()), Err(OpenError::Size)]);
 }

@@ -1,7 +1,7 @@
 //! Members that go: nobody waits for them in vain, and every buffer comes back once.
 
 use loom_core::av::Av;
-use loom_core::collective::ReduceOp;
+use loom_core::collective::{Collective, ReduceOp};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Every, Plan};
@@ -15,7 +15,9 @@ fn number(group: &Group) -> Buf {
 }
 
 fn post_sums(members: &Members, groups: &[Group]) -> Vec<OpKey> {
-    let post = |group: &Group| members.post(number(group), |buf| group.all_reduce(ReduceOp::<u64>::SUM, buf));
+    let post = |group: &Group| {
+        members.post(number(group), |buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf))
+    };
     groups.iter().map(post).collect()
 }
 
@@ -42,7 +44,7 @@ fn operations_end_with_an_error_when_a_member_leaves_that_has_called() {
     }
     for group in &groups {
         assert_eq!(group.is_joined(), Err(Errno::ECONNRESET));
-        let rejected = group.all_reduce(ReduceOp::<u64>::SUM, number(group)).unwrap_err();
+        let rejected = group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, number(group)).unwrap_err();
         assert_eq!((rejected.error, rejected.value), (PostError::Errno(Errno::ECONNRESET), number(group)));
     }
 }
@@ -89,15 +91,22 @@ fn operations_end_with_an_error_when_the_scope_of_a_member_ends_that_has_forgott
         let endpoint = cq.endpoint(&av).unwrap();
         members.av.insert(&endpoint.address().unwrap()).unwrap();
         let mut set = av.set_in(3, allocator_api2::alloc::Global).unwrap();
-        for peer in members.av.peers() {
+        for peer in members.av.peer_table().iter() {
             let peer = av.insert(&members.av.address(peer).unwrap().unwrap()).unwrap();
             assert!(set.insert(peer).unwrap());
         }
         let group = endpoint.join_collective(&set).unwrap();
         groups = join(&members);
-        let key = cq.post(borrowed.as_mut_slice(), LIMIT, |buf| group.all_reduce(ReduceOp::<u64>::SUM, buf)).unwrap();
+        let key = cq
+            .post(borrowed.as_mut_slice(), LIMIT, |buf| {
+                group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf)
+            })
+            .unwrap();
         assert!(cq.wait(key, Spins(10)).unwrap().is_none());
-        keys.push(members.post(number(&groups[0]), |buf| groups[0].all_reduce(ReduceOp::<u64>::SUM, buf)));
+        keys.push(
+            members
+                .post(number(&groups[0]), |buf| groups[0].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf)),
+        );
         std::mem::forget(group);
     });
     assert_eq!(borrowed, with_room(&[2_u64], 1));
@@ -131,7 +140,7 @@ fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
     let groups = join(&members);
     let keys = post_sums(&members, &groups[..2]);
     assert!(members.cq.wait(keys[0], Spins(10)).unwrap().is_none());
-    let killed = groups[2].all_reduce(ReduceOp::<u64>::SUM, number(&groups[2])).unwrap_err();
+    let killed = groups[2].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, number(&groups[2])).unwrap_err();
     assert_eq!((killed.error, killed.value), (PostError::Errno(Errno::ESHUTDOWN), number(&groups[2])));
     for (rank, key) in keys.into_iter().enumerate() {
         let done = finish(&members.cq, key);
@@ -159,7 +168,8 @@ fn operations_end_with_an_error_when_the_call_of_a_member_is_lost() {
     let members = Members::with_faults(3, Some(Plan { lose: Every::Nth(2), ..Plan::new(7) }));
     let groups = members.join();
     members.all(post_sums(&members, &groups));
-    let lost = members.post(number(&groups[0]), |buf| groups[0].all_reduce(ReduceOp::<u64>::SUM, buf));
+    let lost =
+        members.post(number(&groups[0]), |buf| groups[0].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf));
     assert_eq!(errno(&finish(&members.cq, lost)), Some(Errno::ECONNABORTED));
     assert_eq!(groups[1].barrier(), Err(PostError::Errno(Errno::ECONNRESET)));
     assert_eq!(members.network.injected().lost, 1);
@@ -187,7 +197,7 @@ fn play(size: usize, plan: Plan, seed: u64) -> u64 {
         let mut keys = Vec::new();
         for group in &groups {
             let buf = with_room(&[round * seed + group.rank() as u64], size);
-            match members.cq.post(buf, Spins(100), |buf| group.all_gather::<u64>(buf)) {
+            match members.cq.post(buf, Spins(100), |buf| group.post(Collective::all_gather::<u64>(), 0, buf)) {
                 Ok(key) => keys.push(key),
                 Err(refused) => assert!(refused.value.len() == 8 * (1 + size), "the buffer comes back"),
             }

@@ -3,7 +3,7 @@
 use allocator_api2::alloc::Global;
 use loom_core::av::Av;
 use loom_core::buffer::Buffer;
-use loom_core::collective::ReduceOp;
+use loom_core::collective::{Collective, ReduceOp};
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
@@ -43,7 +43,7 @@ fn buffers_are_registered_where_the_domain_wants_it() {
     let registered = |value: u64| Registered::new(&domain, with_room(&[value], 1)).unwrap();
     let keys = [1, 2].map(|value| {
         let group = &groups[usize::try_from(value).unwrap() - 1];
-        group.all_reduce(ReduceOp::<u64>::SUM, registered(value)).map_err(PostError::from).unwrap()
+        group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, registered(value)).map_err(PostError::from).unwrap()
     });
     for (value, key) in [1_u64, 2].into_iter().zip(keys) {
         assert_eq!(cq.finish(key, LIMIT).unwrap().into_buf().into_inner(), bytes(&[value, 3]));
@@ -57,9 +57,9 @@ fn buffers_that_are_not_registered_come_back_where_the_domain_wants_it() {
     let endpoints = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
     let groups = joined(&av, &endpoints);
     let buf = || with_room(&[1_u64], 1);
-    let rejected = groups[0].all_reduce(ReduceOp::<u64>::SUM, buf()).unwrap_err();
+    let rejected = groups[0].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf()).unwrap_err();
     assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
-    let rejected = groups[1].broadcast::<u64>(0, buf()).unwrap_err();
+    let rejected = groups[1].post(Collective::broadcast::<u64>(), 0, buf()).unwrap_err();
     assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
     // Barriers have no buffer.
     for key in groups.each_ref().map(|group| group.barrier().unwrap()) {
@@ -77,13 +77,15 @@ fn counters_of_other_operations_do_not_count_them() {
     let endpoints =
         [(); 2].map(|()| cq.endpoint(Binding::to(&av).counter(every, &counter)).expect("a counter for all of it"));
     let groups = joined(&av, &endpoints);
-    let keys = groups.each_ref().map(|group| group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[3_u64], 1)).unwrap());
+    let keys = groups
+        .each_ref()
+        .map(|group| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, with_room(&[3_u64], 1)).unwrap());
     for key in keys {
         assert_eq!(cq.finish(key, LIMIT).unwrap().into_buf(), bytes(&[3_u64, 6]));
     }
     assert_eq!((counter.read(), counter.read_error()), (0, 0));
     // It does count.
-    let to = av.peers().next().unwrap();
+    let to = av.peer_table().iter().next().unwrap();
     endpoints[1].inject(to, &[]).unwrap();
     assert_eq!(counter.read(), 1);
 }

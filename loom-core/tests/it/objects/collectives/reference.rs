@@ -1,7 +1,7 @@
 //! What collective operations bring, beside a plain computation.
 
 use loom_core::atomic::Complex;
-use loom_core::collective::ReduceOp;
+use loom_core::collective::{Collective, ReduceOp};
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::AtomicOp;
 
@@ -57,49 +57,49 @@ impl Round<'_> {
         self.check(
             "broadcast",
             |rank| bytes(&ones[rank]),
-            |group, buf| group.broadcast::<u32>(root, buf),
+            |group, buf| group.post(Collective::broadcast::<u32>(), root, buf),
             |_| bytes(&ones[root]),
         );
         self.check(
             "all_reduce",
             |rank| with_room(&ones[rank], count),
-            |group, buf| group.all_reduce(ReduceOp::<u32>::SUM, buf),
+            |group, buf| group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, buf),
             |rank| then(&ones[rank], &total),
         );
         self.check(
             "reduce",
             |rank| with_room(&ones[rank], self.at_root(rank, count)),
-            |group, buf| group.reduce(ReduceOp::<u32>::SUM, root, buf),
+            |group, buf| group.post(Collective::reduce(ReduceOp::<u32>::SUM), root, buf),
             |rank| then(&ones[rank], if rank == root { &total } else { &[] }),
         );
         self.check(
             "reduce_scatter",
             |rank| with_room(&many[rank], count),
-            |group, buf| group.reduce_scatter(ReduceOp::<u32>::SUM, buf),
+            |group, buf| group.post(Collective::reduce_scatter(ReduceOp::<u32>::SUM), 0, buf),
             |rank| then(&many[rank], &sum(&|from| part(&many[from], rank))),
         );
         self.check(
             "all_gather",
             |rank| with_room(&ones[rank], size * count),
-            |group, buf| group.all_gather::<u32>(buf),
+            |group, buf| group.post(Collective::all_gather::<u32>(), 0, buf),
             |rank| then(&ones[rank], &gathered),
         );
         self.check(
             "gather",
             |rank| with_room(&ones[rank], self.at_root(rank, size * count)),
-            |group, buf| group.gather::<u32>(root, buf),
+            |group, buf| group.post(Collective::gather::<u32>(), root, buf),
             |rank| then(&ones[rank], if rank == root { &gathered } else { &[] }),
         );
         self.check(
             "scatter",
             |rank| if rank == root { with_room(&many[root], count) } else { with_room::<u32>(&[], count) },
-            |group, buf| group.scatter::<u32>(root, buf),
+            |group, buf| group.post(Collective::scatter::<u32>(), root, buf),
             |rank| then(if rank == root { &many[root] } else { &[] }, &part(&many[root], rank)),
         );
         self.check(
             "all_to_all",
             |rank| with_room(&many[rank], size * count),
-            |group, buf| group.all_to_all::<u32>(buf),
+            |group, buf| group.post(Collective::all_to_all::<u32>(), 0, buf),
             |rank| then(&many[rank], &many.iter().flat_map(|from| part(from, rank)).collect::<Vec<_>>()),
         );
         self.values(&ones, total[0]);
@@ -161,8 +161,9 @@ fn reductions<E: Plain>(ops: &[(ReduceOp<E>, AtomicOp)]) {
     let groups = members.join();
     for (op, plain) in ops {
         let elements = drawn::<E>(u64::from(plain.as_raw()), 5, 9);
-        let post =
-            |group: &Group| members.post(with_room(&elements[group.rank()], 9), |buf| group.all_reduce(*op, buf));
+        let post = |group: &Group| {
+            members.post(with_room(&elements[group.rank()], 9), |buf| group.post(Collective::all_reduce(*op), 0, buf))
+        };
         let keys: Vec<_> = groups.iter().map(post).collect();
         let combine =
             |one: Vec<E>, other: &Vec<E>| one.iter().zip(other).map(|(a, b)| a.combined(*plain, *b)).collect();

@@ -18,11 +18,12 @@ fn a_member_has_four_operations_under_way_which_end_in_their_order() {
     let members = Members::new(2);
     let groups = members.join();
     let number = |at: u64| with_room(&[at], 1);
-    let first: Vec<_> = (0..4).map(|at| groups[0].all_reduce(ReduceOp::<u64>::SUM, number(at)).unwrap()).collect();
-    let rejected = groups[0].all_reduce(ReduceOp::<u64>::SUM, number(4)).unwrap_err();
+    let first: Vec<_> =
+        (0..4).map(|at| groups[0].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, number(at)).unwrap()).collect();
+    let rejected = groups[0].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, number(4)).unwrap_err();
     assert_eq!((rejected.error, rejected.value), (PostError::Again, number(4)));
     for (at, key) in (0..).zip(first) {
-        let second = groups[1].all_reduce(ReduceOp::<u64>::SUM, number(10 * at)).unwrap();
+        let second = groups[1].post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, number(10 * at)).unwrap();
         for (mine, key) in [(at, key), (10 * at, second)] {
             let done = members.cq.finish(key, LIMIT).unwrap();
             assert_eq!(done.into_buf(), bytes(&[mine, 11 * at]));
@@ -37,21 +38,24 @@ fn calls_that_differ_fail_for_every_member_and_touch_nothing() {
     let groups = members.join();
     let buf = || with_room(&[1_u32, 2], 2);
     let differing: [fn(&crate::objects::collectives::world::Group, Buf) -> _; 4] = [
-        |group, buf| group.all_reduce(ReduceOp::<u32>::MAX, buf),
-        |group, buf| group.all_reduce(ReduceOp::<i32>::SUM, buf),
-        |group, mut buf| group.all_reduce(ReduceOp::<u32>::SUM, (buf.truncate(8), buf).1),
-        |group, buf| group.broadcast::<u32>(1, buf),
+        |group, buf| group.post(Collective::all_reduce(ReduceOp::<u32>::MAX), 0, buf),
+        |group, buf| group.post(Collective::all_reduce(ReduceOp::<i32>::SUM), 0, buf),
+        |group, mut buf| group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, (buf.truncate(8), buf).1),
+        |group, buf| group.post(Collective::broadcast::<u32>(), 1, buf),
     ];
     for differ in differing {
         let mut keys = vec![differ(&groups[0], buf()).unwrap()];
-        keys.extend(groups[1..].iter().map(|group| group.all_reduce(ReduceOp::<u32>::SUM, buf()).unwrap()));
+        keys.extend(
+            groups[1..].iter().map(|group| group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, buf()).unwrap()),
+        );
         for key in keys {
             let (after, result) = members.cq.finish(key, LIMIT).unwrap().into_parts();
             assert_eq!(result.map(|_| ()).map_err(|error| error.errno), Err(Errno::EINVAL));
             assert!(buf().starts_with(&after));
         }
     }
-    let keys: Vec<_> = groups.iter().map(|group| group.broadcast::<u32>(1, buf()).unwrap()).collect();
+    let keys: Vec<_> =
+        groups.iter().map(|group| group.post(Collective::broadcast::<u32>(), 1, buf()).unwrap()).collect();
     assert_eq!(members.all(keys).len(), 3, "and the group goes on");
 }
 
@@ -62,18 +66,18 @@ fn buffers_that_do_not_hold_what_the_operation_needs_come_back() {
     let [group, other, _] = groups.as_slice() else { panic!("three") };
     let not_elements = PostError::NotElements { size: 4 };
     let refused = [
-        (group.broadcast::<u32>(0, vec![0; 6]), not_elements),
-        (group.broadcast::<u32>(3, vec![0; 4]), PostError::NotMember),
-        (group.broadcast::<u32>(0, vec![]), not_elements),
-        (group.all_reduce(ReduceOp::<u32>::SUM, vec![0; 12]), not_elements),
-        (group.reduce(ReduceOp::<u32>::SUM, 0, vec![0; 4]), not_elements),
-        (group.reduce_scatter(ReduceOp::<u32>::SUM, vec![0; 12]), not_elements),
-        (group.all_gather::<u32>(vec![0; 12]), not_elements),
-        (group.gather::<u32>(0, vec![0; 4]), not_elements),
-        (group.scatter::<u32>(0, vec![0; 12]), not_elements),
-        (group.all_to_all::<u32>(vec![0; 12]), not_elements),
-        (other.gather::<u32>(0, vec![0; 5]), not_elements),
-        (group.scatter::<u32>(9, vec![0; 4]), PostError::NotMember),
+        (group.post(Collective::broadcast::<u32>(), 0, vec![0; 6]), not_elements),
+        (group.post(Collective::broadcast::<u32>(), 3, vec![0; 4]), PostError::NotMember),
+        (group.post(Collective::broadcast::<u32>(), 0, vec![]), not_elements),
+        (group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, vec![0; 12]), not_elements),
+        (group.post(Collective::reduce(ReduceOp::<u32>::SUM), 0, vec![0; 4]), not_elements),
+        (group.post(Collective::reduce_scatter(ReduceOp::<u32>::SUM), 0, vec![0; 12]), not_elements),
+        (group.post(Collective::all_gather::<u32>(), 0, vec![0; 12]), not_elements),
+        (group.post(Collective::gather::<u32>(), 0, vec![0; 4]), not_elements),
+        (group.post(Collective::scatter::<u32>(), 0, vec![0; 12]), not_elements),
+        (group.post(Collective::all_to_all::<u32>(), 0, vec![0; 12]), not_elements),
+        (other.post(Collective::gather::<u32>(), 0, vec![0; 5]), not_elements),
+        (group.post(Collective::scatter::<u32>(), 9, vec![0; 4]), PostError::NotMember),
     ];
     for (at, (result, error)) in refused.into_iter().enumerate() {
         let rejected = result.expect_err("it is refused");
@@ -121,7 +125,7 @@ fn members_that_join_two_groups_of_the_same_peers_mean_the_same_by_the_first() {
 #[test]
 fn ranks_are_those_of_the_set_which_need_not_have_every_peer() {
     let members = Members::new(4);
-    let peers: Vec<_> = members.av.peers().collect();
+    let peers: Vec<_> = members.av.peer_table().iter().collect();
     let mut set = members.av.set_in(4, Global).unwrap();
     for at in [3, 0, 2] {
         assert!(set.insert(peers[at]).unwrap());
@@ -130,7 +134,7 @@ fn ranks_are_those_of_the_set_which_need_not_have_every_peer() {
     let groups = [joined(0), joined(2), joined(3)];
     assert_eq!(groups.each_ref().map(|group| group.rank()), [1, 2, 0]);
     let post = |group: &crate::objects::collectives::world::Group| {
-        group.all_gather::<u8>(vec![u8::try_from(group.rank()).unwrap(), 9, 9, 9])
+        group.post(Collective::all_gather::<u8>(), 0, vec![u8::try_from(group.rank()).unwrap(), 9, 9, 9])
     };
     let keys = groups.iter().map(|group| post(group).unwrap()).collect();
     assert_eq!(members.all(keys), [[1, 0, 1, 2], [2, 0, 1, 2], [0, 0, 1, 2]]);
@@ -183,8 +187,10 @@ fn operations_work_where_contexts_are_memory() {
         let fetched = members.cq.wait_value(key, LIMIT).unwrap().unwrap();
         assert_eq!(fetched.value::<u64>(), Ok(Some(2)));
     }
-    let keys =
-        groups.iter().map(|group| group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[1_u64], 1)).unwrap()).collect();
+    let keys = groups
+        .iter()
+        .map(|group| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, with_room(&[1_u64], 1)).unwrap())
+        .collect();
     assert_eq!(members.all(keys), [bytes(&[1_u64, 3]), bytes(&[1_u64, 3]), bytes(&[1_u64, 3])]);
 }
 
@@ -203,7 +209,7 @@ fn operations_complete_into_the_queue_of_transmits() {
     }
     let groups = endpoints.each_ref().map(|endpoint| endpoint.join_collective(&set).unwrap());
     for group in &groups {
-        group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[1_u64], 1)).unwrap();
+        group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, with_room(&[1_u64], 1)).unwrap();
     }
     assert!(cq.poll_rx().unwrap().is_none());
     for _ in &groups {
@@ -247,7 +253,11 @@ fn an_operation_by_its_numbers_does_what_the_one_with_types_does() {
     let post = |group: &crate::objects::collectives::world::Group| {
         // The last with its type: they are the same.
         let buf = with_room(&[u32::try_from(group.rank()).unwrap(), 7], 2);
-        if group.rank() == 2 { group.all_reduce(ReduceOp::<u32>::SUM, buf) } else { group.post(sum, 0, buf) }
+        if group.rank() == 2 {
+            group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, buf)
+        } else {
+            group.post(sum, 0, buf)
+        }
     };
     let keys = groups.iter().map(|group| post(group).unwrap()).collect();
     let results: Vec<Buf> = members.all(keys);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use allocator_api2::alloc::Global;
 use loom_core::av::Av;
-use loom_core::collective::ReduceOp;
+use loom_core::collective::{Collective, ReduceOp};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::error::{OpenError, PostError};
@@ -71,7 +71,7 @@ fn members_on_threads_see_the_same_results_in_ten_thousand_rounds() {
             let key = cq.retry(until, || group.all_reduce_value(ReduceOp::SUM, round * 10 + rank)).unwrap();
             buf.clear();
             buf.extend(with_room(&[round * 100 + rank], SIZE.into()));
-            let gathered = cq.post(buf, until, |buf| group.all_gather::<u64>(buf)).unwrap();
+            let gathered = cq.post(buf, until, |buf| group.post(Collective::all_gather::<u64>(), 0, buf)).unwrap();
             let sum = cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap();
             assert_eq!(sum, Some(size * round * 10 + size * (size - 1) / 2));
             let done = cq.finish(gathered, until).unwrap();
@@ -98,7 +98,7 @@ fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_th
                 let mut keys = Vec::new();
                 for call in 0..1 + round % 4 {
                     let buf = with_room(&[call; 64], 64);
-                    match cq.post(buf, until, |buf| group.all_reduce(ReduceOp::<u64>::SUM, buf)) {
+                    match cq.post(buf, until, |buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf)) {
                         Ok(key) => keys.push(key),
                         Err(rejected) => {
                             assert_eq!(rejected.error, PostError::Errno(Errno::ECONNRESET));

@@ -72,8 +72,8 @@ impl Members {
 
     /// All peers of the vector.
     pub(crate) fn set(&self) -> AddressSet<Global> {
-        let mut set = self.av.set_in(self.av.peers().count(), Global).expect("memory");
-        self.av.peers().for_each(|peer| assert!(set.insert(peer).expect("room")));
+        let mut set = self.av.set_in(self.av.peer_table().iter().count(), Global).expect("memory");
+        self.av.peer_table().iter().for_each(|peer| assert!(set.insert(peer).expect("room")));
         set
     }
 

@@ -266,7 +266,7 @@ unsafe impl Fabrics for Watched {
 unsafe impl AddressVectors for Watched {
     type Av = &'static World;
 
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+    unsafe fn av_open(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
         Ok(domain)
     }
     unsafe fn av_close(av: &Self::Av) -> Result<(), Errno> {
@@ -275,7 +275,7 @@ unsafe impl AddressVectors for Watched {
     }
 
     answers! {
-        fn av_room(&Self::Domain, usize) -> AvRoom = AvRoom::new(1);
+        fn av_room(&Self::Domain, usize) -> AvRoom = AvRoom { places: 1, ..Default::default() };
         fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
@@ -380,7 +380,7 @@ unsafe impl MemoryRegions for Watched {
         0
     }
     unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
-        let at = lent.ptr().addr().get();
+        let at = lent.ptr.addr().get();
         assert!(domain.regions.lock().insert(at), "each region has memory of its own");
         Ok(Region { world: domain, at })
     }

@@ -65,7 +65,7 @@ fn pieces_of_a_buffer_fail_one_by_one() {
 fn pieces_fail_one_by_one(tagged: bool) {
     under(Plan { fail: Every::Nth(2), ..Plan::new(1) }, |world| {
         let key = match tagged {
-            true => world.a.tagged_multi_recv(Source::Any, TagMatch::any(), bytes(0, 350)),
+            true => world.a.tagged_multi_recv(Source::Any, TagMatch::ANY, bytes(0, 350)),
             false => world.a.multi_recv(Source::Any, bytes(0, 350)),
         }
         .unwrap();

@@ -62,7 +62,7 @@ fn reads_and_operations_with_flags_are_late_too() {
                 let (buf, result) = end(world.a.cq(), key);
                 assert_eq!((result.unwrap().len(), &buf[..]), (16, &bytes(5, 64)[8..24]));
             }
-            let written = world.a.write_with(world.to_b, &[part], SendOptions::new(), bytes(9, 16)).unwrap();
+            let written = world.a.write_with(world.to_b, &[part], SendOptions::default(), bytes(9, 16)).unwrap();
             assert!(end(world.a.cq(), written).1.is_ok());
             assert_eq!(byte(&region, 8), bytes(9, 1)[0]);
             unsignaled += world.injected().reordered;
@@ -200,7 +200,7 @@ fn an_unsignaled_write_that_fails_late_is_told() {
     let source = [1; 8];
     let lent = Lent::source(core::ptr::NonNull::from_ref(&source).cast(), 8);
     // SAFETY: the bytes are read only, and outlive the queue.
-    unsafe { a.write_unsignaled(to_a, &region.remote(), 0, SendOptions::new(), &lent) }.unwrap();
+    unsafe { a.write_unsignaled(to_a, &region.remote(), 0, SendOptions::default(), &lent) }.unwrap();
     assert_eq!(network.injected().reordered, 1);
     drop(region);
     let told = (0..3000).find_map(|_| cq.poll().unwrap());

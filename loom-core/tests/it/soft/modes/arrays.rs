@@ -32,12 +32,12 @@ fn an_operation_has_one_buffer() {
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let part = region.part(0, 8).unwrap();
         for rejected in [
-            endpoint.send_with(me, SendOptions::new(), two()),
-            endpoint.recv_with(Source::Any, RecvOptions::new(), two()),
-            endpoint.tagged_send_with(me, Tag(1), SendOptions::new(), two()),
-            endpoint.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), two()),
-            endpoint.read_with(me, &[part], ReadOptions::new(), two()),
-            endpoint.write_with(me, &[part], SendOptions::new(), two()),
+            endpoint.send_with(me, SendOptions::default(), two()),
+            endpoint.recv_with(Source::Any, RecvOptions::default(), two()),
+            endpoint.tagged_send_with(me, Tag(1), SendOptions::default(), two()),
+            endpoint.tagged_recv_with(Source::Any, Tag(1), RecvOptions::default(), two()),
+            endpoint.read_with(me, &[part], ReadOptions::default(), two()),
+            endpoint.write_with(me, &[part], SendOptions::default(), two()),
         ] {
             let rejected = rejected.unwrap_err();
             assert_eq!((rejected.error, rejected.value), (refused, two()));
@@ -47,11 +47,11 @@ fn an_operation_has_one_buffer() {
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let parts = [region.part(0, 4).unwrap(), region.part(4, 4).unwrap()];
-    let rejected = endpoint.write_with(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();
+    let rejected = endpoint.write_with(me, &parts, SendOptions::default(), [1; 8].into()).unwrap_err();
     assert_eq!(rejected.error, refused);
     let one = || Bytes::from([1; 4]);
-    endpoint.recv_with(Source::Any, RecvOptions::new(), one()).map_err(PostError::from).unwrap();
-    endpoint.send_with(me, SendOptions::new(), one()).map_err(PostError::from).unwrap();
-    let written = endpoint.write_with(me, &parts[..1], SendOptions::new(), one()).map_err(PostError::from).unwrap();
+    endpoint.recv_with(Source::Any, RecvOptions::default(), one()).map_err(PostError::from).unwrap();
+    endpoint.send_with(me, SendOptions::default(), one()).map_err(PostError::from).unwrap();
+    let written = endpoint.write_with(me, &parts[..1], SendOptions::default(), one()).map_err(PostError::from).unwrap();
     assert!(cq.wait(written, Spins(100)).unwrap().unwrap().result().is_ok());
 }

@@ -2,7 +2,7 @@
 use core::ptr::NonNull;
 
 use loom_core::av::Av;
-use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
@@ -36,7 +36,7 @@ unsafe impl Buffer for Either {
         match self {
             Either::Registered(buf) => buf.lend(),
             Either::Plain(bytes) => lent(bytes),
-            Either::Lying(bytes, descriptor) => lent(bytes).with_descriptor(*descriptor),
+            Either::Lying(bytes, descriptor) => Lent { descriptor: Some(*descriptor), ..lent(bytes) },
         }
     }
 }
@@ -107,7 +107,7 @@ fn what_is_only_read_is_registered_for_reading() {
         let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut buf = Registered::new(&domain, &shared[..]).unwrap();
-        assert!(buf.bytes_mut().is_none());
+        assert!(bytes_mut(&mut buf).is_none());
         let sent = endpoint.send(me, buf).map_err(PostError::from).unwrap();
         assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
     });
@@ -145,7 +145,7 @@ struct OnDevice(Bytes);
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
-        Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()).in_memory_of(HmemIface::CUDA)
+        Lent { kind: HmemIface::CUDA, ..Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()) }
     }
 }
 

@@ -27,13 +27,13 @@ const ROOM: usize = 40;
 const LENGTHS: [usize; 4] = [0, 1, 900, 10_000];
 
 fn message(len: usize) -> Room {
-    let mut buf = Prefixed::new(vec![0x11; ROOM + len].into(), ROOM);
+    let mut buf = Prefixed { buf: vec![0x11; ROOM + len].into(), room: ROOM };
     buf.bytes_mut().iter_mut().zip(0..).for_each(|(byte, at)| *byte = u8::try_from(at % 251).unwrap());
     buf
 }
 
 fn room(len: usize) -> Room {
-    Prefixed::new(vec![0xee; ROOM + len].into(), ROOM)
+    Prefixed { buf: vec![0xee; ROOM + len].into(), room: ROOM }
 }
 
 fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
@@ -100,7 +100,7 @@ fn exchange(
     let to_b = a.av().insert(&b.address().unwrap()).unwrap();
     let tag = Tag(7);
     let done = |key: OpKey| cq.wait(key, Spins(100)).unwrap().unwrap();
-    let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+    let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
     // Receives before and after their messages; each call that has a buffer.
     type Step<'s> = Box<dyn Fn() -> OpKey + 's>;
     let sends: [Step<'_>; 5] = [
@@ -108,18 +108,18 @@ fn exchange(
         Box::new(|| posted(a.send_data(to_b, ImmediateData(5), message(len)))),
         Box::new(|| posted(a.send_with(to_b, delivered, message(len)))),
         Box::new(|| posted(a.tagged_send(to_b, tag, message(len)))),
-        Box::new(|| posted(a.tagged_send_with(to_b, tag, SendOptions::new(), message(len)))),
+        Box::new(|| posted(a.tagged_send_with(to_b, tag, SendOptions::default(), message(len)))),
     ];
     for (which, send) in sends.iter().enumerate() {
         let receives: [Step<'_>; 2] = if which < 3 {
             [
                 Box::new(|| posted(b.recv(Source::Any, room(len + 3)))),
-                Box::new(|| posted(b.recv_with(Source::Any, RecvOptions::new(), room(len + 3)))),
+                Box::new(|| posted(b.recv_with(Source::Any, RecvOptions::default(), room(len + 3)))),
             ]
         } else {
             [
                 Box::new(|| posted(b.tagged_recv(Source::Any, tag, room(len + 3)))),
-                Box::new(|| posted(b.tagged_recv_with(Source::Any, tag, RecvOptions::new(), room(len + 3)))),
+                Box::new(|| posted(b.tagged_recv_with(Source::Any, tag, RecvOptions::default(), room(len + 3)))),
             ]
         };
         for receive in &receives {
@@ -193,13 +193,13 @@ fn the_first_of_several_buffers_has_the_room() {
         on_pair(&network.info_requiring(asks), CqAttr::new(16), |cq, a, b| {
             let to_b = a.av().insert(&b.address().unwrap()).unwrap();
             for first in [0, 10, 2000] {
-                let rest = |len: usize| Prefixed::new(message(len).bytes().into(), 0);
+                let rest = |len: usize| Prefixed { buf: message(len).bytes().into(), room: 0 };
                 let received = posted(b.recv_with(
                     Source::Any,
-                    RecvOptions::new(),
-                    [room(3), Prefixed::new(vec![0; 3000].into(), 0)],
+                    RecvOptions::default(),
+                    [room(3), Prefixed { buf: vec![0; 3000].into(), room: 0 }],
                 ));
-                let sent = posted(a.send_with(to_b, SendOptions::new(), [message(first), rest(20)]));
+                let sent = posted(a.send_with(to_b, SendOptions::default(), [message(first), rest(20)]));
                 let received = cq.wait(received, Spins(100)).unwrap().unwrap();
                 assert_eq!(received.result().unwrap().len(), first + 20);
                 let all = [received.buf()[0].bytes(), received.buf()[1].bytes()].concat();
@@ -216,18 +216,18 @@ fn buffers_without_the_room_are_refused() {
     let info = network.info_requiring(RequiredModes::PREFIXES);
     on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
-        let short = || Prefixed::new(Bytes::from([1; 100]), ROOM - 1);
-        let too_short = || Prefixed::new(Bytes::from([1; ROOM - 1]), ROOM);
+        let short = || Prefixed { buf: Bytes::from([1; 100]), room: ROOM - 1 };
+        let too_short = || Prefixed { buf: Bytes::from([1; ROOM - 1]), room: ROOM };
         for buf in [short, too_short] {
             for rejected in [
                 a.send(to_b, buf()).unwrap_err(),
-                a.send_with(to_b, SendOptions::new(), buf()).unwrap_err(),
+                a.send_with(to_b, SendOptions::default(), buf()).unwrap_err(),
                 a.tagged_send(to_b, Tag(1), buf()).unwrap_err(),
-                a.tagged_send_with(to_b, Tag(1), SendOptions::new(), buf()).unwrap_err(),
+                a.tagged_send_with(to_b, Tag(1), SendOptions::default(), buf()).unwrap_err(),
                 b.recv(Source::Any, buf()).unwrap_err(),
-                b.recv_with(Source::Any, RecvOptions::new(), buf()).unwrap_err(),
+                b.recv_with(Source::Any, RecvOptions::default(), buf()).unwrap_err(),
                 b.tagged_recv(Source::Any, Tag(1), buf()).unwrap_err(),
-                b.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), buf()).unwrap_err(),
+                b.tagged_recv_with(Source::Any, Tag(1), RecvOptions::default(), buf()).unwrap_err(),
             ] {
                 assert_eq!((rejected.error, rejected.value), (PostError::NoPrefix { needed: ROOM }, buf()));
             }
@@ -245,7 +245,11 @@ fn buffers_without_the_room_are_refused() {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let refused = PostError::NoPrefix { needed: ROOM };
         let bytes: &'static [u8] = &[1; 100];
-        assert_eq!(a.send(to_b, Prefixed::new(bytes, ROOM)).unwrap_err().error, refused, "nobody may write there");
+        assert_eq!(
+            a.send(to_b, Prefixed { buf: bytes, room: ROOM }).unwrap_err().error,
+            refused,
+            "nobody may write there"
+        );
     });
     on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
@@ -255,10 +259,10 @@ fn buffers_without_the_room_are_refused() {
     });
     on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
-        let second = || [Prefixed::new(Bytes::from([1; 100]), 0), room(10)];
+        let second = || [Prefixed { buf: Bytes::from([1; 100]), room: 0 }, room(10)];
         let refused = PostError::NoPrefix { needed: ROOM };
-        assert_eq!(a.send_with(to_b, SendOptions::new(), second()).unwrap_err().error, refused);
-        assert_eq!(b.recv_with(Source::Any, RecvOptions::new(), second()).unwrap_err().error, refused);
+        assert_eq!(a.send_with(to_b, SendOptions::default(), second()).unwrap_err().error, refused);
+        assert_eq!(b.recv_with(Source::Any, RecvOptions::default(), second()).unwrap_err().error, refused);
     });
 }
 
@@ -284,7 +288,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
     assert!(!is_used(done.into_buf()));
     // Buffers of RMA need none.
-    let plain = posted(a.write(to_b, &region, 0, Prefixed::new(Bytes::from([1; 5]), 0)));
+    let plain = posted(a.write(to_b, &region, 0, Prefixed { buf: Bytes::from([1; 5]), room: 0 }));
     assert!(cq.wait(plain, Spins(100)).unwrap().unwrap().result().is_ok());
 }
 
@@ -311,7 +315,7 @@ fn room_is_registered_with_the_message() {
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let [inbox, outbox] = [vec![0; ROOM + 9], message(9).buf.into()]
-        .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
+        .map(|buf| Prefixed { buf: Registered::new(&domain, Bytes::from(buf)).unwrap(), room: ROOM });
     let received = posted(endpoint.recv(Source::Any, inbox));
     posted(endpoint.send(me, outbox));
     let done = cq.wait(received, Spins(100)).unwrap().unwrap();
@@ -325,7 +329,7 @@ fn memory_that_is_not_initialised_has_room_too() {
     let mut memory = [MaybeUninit::new(0xee); ROOM + 8];
     on_pair(&network.info_requiring(RequiredModes::PREFIXES), CqAttr::new(16), |cq, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
-        let received = posted(b.recv(Source::Any, Prefixed::new(&mut memory[..], ROOM)));
+        let received = posted(b.recv(Source::Any, Prefixed { buf: &mut memory[..], room: ROOM }));
         a.inject(to_b, b"hello").unwrap();
         let done = cq.wait(received, Spins(100)).unwrap().unwrap();
         let received = done.into_received().unwrap();

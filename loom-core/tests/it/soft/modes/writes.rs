@@ -190,7 +190,7 @@ fn what_a_receive_was_posted_with_stays() {
     // Its buffers.
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, [Bytes; 2]>| {
         let b = scene.cq.endpoint(&scene.av).unwrap();
-        let key = posted(b.recv_with(Source::Any, RecvOptions::new(), [bytes(3, 0), bytes(5, 0)]));
+        let key = posted(b.recv_with(Source::Any, RecvOptions::default(), [bytes(3, 0), bytes(5, 0)]));
         scene.write(&b, 1);
         scene.told(1);
         scene.send(&b, bytes(8, 2));
@@ -204,7 +204,7 @@ fn what_a_receive_was_posted_with_stays() {
         |scene: &Scene<'_, Prefixed<Bytes>>| {
             let b = scene.cq.endpoint(&scene.av).unwrap();
             let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
-            let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
+            let key = posted(b.recv(Source::Any, Prefixed { buf: bytes(48, 0), room: 40 }));
             scene.write(&b, 1);
             scene.told(1);
             b.inject(to_b, &[2; 5]).unwrap();

@@ -129,7 +129,7 @@ fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
 fn a_peek_of_nothing_says_so<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for _ in 0..200 {
-            let key = ask(pair, || pair.b.tagged_peek(Source::Any, TagMatch::any()));
+            let key = ask(pair, || pair.b.tagged_peek(Source::Any, TagMatch::ANY));
             assert!(answer(pair, key).message().or_cut("the peek works").is_none());
             assert_eq!(pair.cq.wait_peek(key, limit()).expect_err("it was answered"), CqError::UnknownKey);
         }
@@ -159,7 +159,7 @@ fn a_peek_asks_for_a_tag_and_a_source<T: Transport + 'static>(info: &Info<T>) {
         for (tag, len) in [(0x22, 30), (0x21, 20), (0x10, 10)] {
             assert_eq!(find(pair, || pair.b.tagged_peek(Source::Any, Tag(tag))).len, len);
         }
-        let oldest = find(pair, || pair.b.tagged_peek(Source::Any, TagMatch::any()));
+        let oldest = find(pair, || pair.b.tagged_peek(Source::Any, TagMatch::ANY));
         assert_eq!((oldest.tag, oldest.len), (Tag(0x10), 10));
         let some = find(pair, || pair.b.tagged_peek(Source::Any, TagMatch { tag: Tag(0x20), ignore: 0xf }));
         assert_eq!((some.tag, some.len), (Tag(0x21), 20));

@@ -98,8 +98,8 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
             for (seed, len) in [0, 1, 100, 5000, 1 << 20].map(|len| most(info, len)).into_iter().enumerate() {
                 let bytes = pattern(len, seed);
                 let (out, into) = (cut(&bytes, lengths(len, true)), cut(&room(len), lengths(len, false)));
-                let received = two.post(into.clone(), |buf| two.b.recv_with(Source::Any, RecvOptions::new(), buf));
-                let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, SendOptions::new(), buf));
+                let received = two.post(into.clone(), |buf| two.b.recv_with(Source::Any, RecvOptions::default(), buf));
+                let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, SendOptions::default(), buf));
                 let (buf, transfer) = two.finish(received);
                 assert_eq!(transfer.len(), len);
                 assert!(buf.concat() == *bytes, "a message of {len} bytes in {N} pieces");
@@ -109,9 +109,10 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
                     continue;
                 }
                 let data = carries_data(info).then_some(ImmediateData(9));
-                let options =
-                    data.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
-                let into = two.post(into, |buf| two.b.tagged_recv_with(Source::Any, Tag(5), RecvOptions::new(), buf));
+                let options = data
+                    .map_or(SendOptions::default(), |data| SendOptions { data: Some(data), ..SendOptions::default() });
+                let into =
+                    two.post(into, |buf| two.b.tagged_recv_with(Source::Any, Tag(5), RecvOptions::default(), buf));
                 let sent = two.post(out, |buf| two.a.tagged_send_with(two.to_b, Tag(5), options, buf));
                 let (buf, transfer) = two.finish(into);
                 assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (len, data, Some(Tag(5))));
@@ -149,23 +150,23 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport + 'static>(info: &
                     .map(|(region, len)| region.remote().part(8, len).expect("within"))
                     .collect();
                 // The read may overtake a write that is not delivered.
-                let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+                let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
                 let written = two.post(out, |buf| two.a.write_with(two.to_b, &parts, options, buf));
                 two.finish(written);
                 let into = cut(&room(len), lengths(len, true));
-                let read = two.post(into, |buf| two.a.read_with(two.to_b, &parts, ReadOptions::new(), buf));
+                let read = two.post(into, |buf| two.a.read_with(two.to_b, &parts, ReadOptions::default(), buf));
                 assert!(two.finish(read).0.concat() == *bytes, "{len} bytes in {N} parts");
 
                 // Lengths that differ.
                 let into = cut(&room(len + 1), lengths(len + 1, true));
-                let refused = two.a.read_with(two.to_b, &parts, ReadOptions::new(), into).unwrap_err();
+                let refused = two.a.read_with(two.to_b, &parts, ReadOptions::default(), into).unwrap_err();
                 assert_eq!(refused.error, PostError::OutOfBounds);
             }
             let part = regions[0].remote().part(0, 0).expect("within");
             let limit = limits.rma_iov_limit;
             for parts in [&[][..], &vec![part; limit + 1]] {
                 let nothing = cut(&[], [0; N]);
-                let refused = two.a.write_with(two.to_b, parts, SendOptions::new(), nothing).unwrap_err();
+                let refused = two.a.write_with(two.to_b, parts, SendOptions::default(), nothing).unwrap_err();
                 assert_eq!(refused.error, PostError::TooManyPieces { limit: limit.min(IoVecs::MOST) });
             }
             assert!(regions[0].remote().part(4096, 1).is_none());
@@ -187,12 +188,12 @@ fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
         with_two::<T, [Bytes; N]>(info, |two, _| {
             let pieces = || cut(&pattern(100, 1), lengths::<N>(100, true));
             if N > tx.min(IoVecs::MOST) {
-                let refused = two.a.send_with(two.to_b, SendOptions::new(), pieces()).unwrap_err();
+                let refused = two.a.send_with(two.to_b, SendOptions::default(), pieces()).unwrap_err();
                 assert_eq!(refused.error, PostError::TooManyPieces { limit: tx.min(IoVecs::MOST) });
                 assert!(refused.value == pieces());
             }
             if N > rx.min(IoVecs::MOST) {
-                let refused = two.b.recv_with(Source::Any, RecvOptions::new(), pieces()).unwrap_err();
+                let refused = two.b.recv_with(Source::Any, RecvOptions::default(), pieces()).unwrap_err();
                 assert_eq!(refused.error, PostError::TooManyPieces { limit: rx.min(IoVecs::MOST) });
             }
             // The calls that take one range take no array of several.
@@ -213,7 +214,7 @@ fn message<T: Transport + 'static, B>(two: &Two<'_, '_, T, B>, out: B, into: B, 
 where
     B: SourceBuffer + TargetBuffer + PartialEq + Clone + 'static,
 {
-    let received = two.post(into, |buf| two.b.recv_with(Source::Any, RecvOptions::new(), buf));
+    let received = two.post(into, |buf| two.b.recv_with(Source::Any, RecvOptions::default(), buf));
     let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, options, buf));
     assert!(two.finish(received).0 == out);
     two.finish(sent);
@@ -227,7 +228,7 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
             .contains(Caps::RMA)
             .then(|| Mr::open_in(domain, room(1 << 20), access, allocator()).expect("a region"));
         for level in [CompletionLevel::Inject, CompletionLevel::Transmit, CompletionLevel::Delivery] {
-            let options = SendOptions { level: Some(level), ..SendOptions::new() };
+            let options = SendOptions { level: Some(level), ..SendOptions::default() };
             for len in [0, 8, 1 << 20].map(|len| most(info, len)) {
                 if is_old(info, "shm") && len == 0 && level == CompletionLevel::Delivery {
                     crate::report::partly(
@@ -251,7 +252,7 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
                     assert!(!deadline.passed(), "the write arrives");
                     two.cq.progress().or_cut("the queue works");
                 }
-                let read = two.post(room(len), |buf| two.a.read_with(two.to_b, &[part], ReadOptions::new(), buf));
+                let read = two.post(room(len), |buf| two.a.read_with(two.to_b, &[part], ReadOptions::default(), buf));
                 assert!(two.finish(read).0 == pattern(len, 2), "{level:?}");
             }
         }
@@ -261,8 +262,8 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
 fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         // A connection that is up.
-        message(two, pattern(8, 1), room(8), SendOptions::new());
-        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+        message(two, pattern(8, 1), room(8), SendOptions::default());
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
         let sent = two.post(pattern(8, 2), |buf| two.a.send_with(two.to_b, options, buf));
         // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
         let buffers = !["soft", "shm", "net", "tcp"].contains(&info.provider());
@@ -293,10 +294,10 @@ fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
 
 fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
-        let options = RecvOptions::new();
+        let options = RecvOptions::default();
         let received = [RecvOptions { more: true }, RecvOptions { more: true }, options]
             .map(|options| two.post(room(8), |buf| two.b.recv_with(Source::Any, options, buf)));
-        let options = SendOptions::new();
+        let options = SendOptions::default();
         let more = SendOptions { more: true, ..options };
         let sent = [(1, more), (2, more), (3, options)]
             .map(|(seed, options)| two.post(pattern(8, seed), |buf| two.a.send_with(two.to_b, options, buf)));
@@ -309,7 +310,7 @@ fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
 
 fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
-        let options = SendOptions { fence: true, ..SendOptions::new() };
+        let options = SendOptions { fence: true, ..SendOptions::default() };
         if !info.caps().contains(Caps::FENCE) {
             crate::report::not_granted();
             let refused = two.a.send_with(two.to_b, options, pattern(8, 1)).unwrap_err();
@@ -326,7 +327,7 @@ fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let mut deadline = limit();
         for seed in 0..10 {
             let written = two.post(pattern(8, seed), |buf| two.a.write_with(two.to_b, &[part], options, buf));
-            let fenced = ReadOptions { fence: true, ..ReadOptions::new() };
+            let fenced = ReadOptions { fence: true, ..ReadOptions::default() };
             let read = two.post(room(8), |buf| two.a.read_with(two.to_b, &[part], fenced, buf));
             assert_eq!(two.finish(read).0, pattern(8, seed));
             two.finish(written);

@@ -72,7 +72,7 @@ fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, tag: u64, bytes: Bytes) 
 }
 
 /// Of eight bits, the lower four are not looked at.
-const SEVENTIES: TagMatch = TagMatch::masked(Tag(0x70), 0xf);
+const SEVENTIES: TagMatch = TagMatch { tag: Tag(0x70), ignore: 0xf };
 
 fn tagged_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 100, |pair| {
@@ -121,7 +121,7 @@ fn tags_decide_which_buffer_is_filled<T: Transport + 'static>(info: &Info<T>) {
         let exact = post(pair, Source::Any, Tag(0x75).into(), 1000);
         let from_b = if info.caps().contains(Caps::DIRECTED_RECV) { Source::Peer(pair.to_b) } else { Source::Any };
         // Of no message that is sent, directed to another sender.
-        let directed = post(pair, from_b, TagMatch::masked(Tag(0x9_0000), 0xff), 1000);
+        let directed = post(pair, from_b, TagMatch { tag: Tag(0x9_0000), ignore: 0xff }, 1000);
         let masked = post(pair, Source::Any, SEVENTIES, 1000);
         let expected = [(0x75, exact), (0x76, masked), (0x75, exact), (0x7f, masked), (0x70, masked)];
         for (seed, (tag, key)) in expected.into_iter().enumerate() {

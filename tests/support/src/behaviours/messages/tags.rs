@@ -94,9 +94,9 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
     for (seed, len) in [0, 8, fits, fits + 1, 30_000].into_iter().enumerate() {
         // From one of them, by tag; from anybody, by mask; and back.
         let of_c =
-            layers[0].tagged_recv(to_c, TagMatch::any(), room(len)).map_err(|rejected| rejected.error).or_cut("posts");
+            layers[0].tagged_recv(to_c, TagMatch::ANY, room(len)).map_err(|rejected| rejected.error).or_cut("posts");
         let any = layers[0]
-            .tagged_recv(Source::Any, TagMatch::masked(Tag(0x10), 0xf), room(len))
+            .tagged_recv(Source::Any, TagMatch { tag: Tag(0x10), ignore: 0xf }, room(len))
             .map_err(|rejected| rejected.error)
             .or_cut("posts");
         let sent_b = send(&mut layers, 1, to_b, 0x1b, pattern(len, seed));

@@ -70,7 +70,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
             // SAFETY: it is refused.
-            let refused = unsafe { a.send_unsignaled(to_b, SendOptions::new(), &source(&[1])) };
+            let refused = unsafe { a.send_unsignaled(to_b, SendOptions::default(), &source(&[1])) };
             assert_eq!(refused, Err(PostError::Errno(Errno::EOPNOTSUPP)), "there is no memory for the provider");
             return not_granted();
         }
@@ -101,7 +101,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
             let data = carries_data(info).then_some(ImmediateData(0x77));
             let options =
-                data.map_or(SendOptions::new(), |data| SendOptions { data: Some(data), ..SendOptions::new() });
+                data.map_or(SendOptions::default(), |data| SendOptions { data: Some(data), ..SendOptions::default() });
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
             retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, options, &lent) });
             let (buf, transfer) = pair.finish(received);
@@ -114,7 +114,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             }
             let received = pair.receive(9, len);
             // With the level that other levels are not to be mixed up with.
-            let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::new() };
+            let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::default() };
             // SAFETY: as above.
             retry(pair.cq, || unsafe { pair.a.tagged_send_unsignaled(pair.to_b, Tag(9), options, &lent) });
             assert_eq!(pair.finish(received).0, bytes);
@@ -135,7 +135,7 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
         let mut ended = 1;
         for (round, len) in [8, 1000, 1 << 15].into_iter().enumerate() {
             let bytes = pattern(len, round);
-            let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::new() };
+            let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
             let lent = source(&bytes);
             // SAFETY: the bytes are read only, and the counter says below that the write is over.
             retry(pair.cq, || unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 16, options, &lent) });
@@ -144,7 +144,7 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
             let mut back = vec![0; len];
             let lent = Lent::target(NonNull::from_mut(back.as_mut_slice()).cast(), len);
             // SAFETY: nobody touches the room before the counter says that the read is over.
-            retry(pair.cq, || unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 16, ReadOptions::new(), &lent) });
+            retry(pair.cq, || unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 16, ReadOptions::default(), &lent) });
             ended += 1;
             reaches(pair.cq, counter, ended);
             assert_eq!(back, *bytes);
@@ -153,10 +153,10 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
         assert_eq!(counter.read_error(), 0);
         let beyond = source(&[0; 8]);
         // SAFETY: it is refused.
-        let refused = unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 1 << 16, SendOptions::new(), &beyond) };
+        let refused = unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 1 << 16, SendOptions::default(), &beyond) };
         assert_eq!(refused, Err(PostError::OutOfBounds));
         // SAFETY: as above.
-        let refused = unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 0, ReadOptions::new(), &beyond) };
+        let refused = unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 0, ReadOptions::default(), &beyond) };
         assert_eq!(refused, Err(PostError::Access));
     });
 }
@@ -172,13 +172,13 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
         for round in 0..3 {
             let received = pair.post(room(64), |buf| pair.b.recv(Source::Any, buf));
             // SAFETY: the bytes are read only, and stay.
-            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::new(), &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::default(), &lent) });
             pair.finish(received);
             for sendmsg in [false, true] {
                 let received = pair.post(room(300), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
                 let sent = pair.post(pattern(300, round), |buf| match sendmsg {
                     false => pair.a.tagged_send(pair.to_b, Tag(1), buf),
-                    true => pair.a.tagged_send_with(pair.to_b, Tag(1), SendOptions::new(), buf),
+                    true => pair.a.tagged_send_with(pair.to_b, Tag(1), SendOptions::default(), buf),
                 });
                 assert_eq!(pair.finish(sent).0, pattern(300, round));
                 assert_eq!(pair.finish(received).0, pattern(300, round));
@@ -194,7 +194,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
             let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
             pair.finish(written);
             let part = remote.part(8, 100).expect("a part of it");
-            let read = pair.post(room(100), |buf| pair.a.read_with(pair.to_b, &[part], ReadOptions::new(), buf));
+            let read = pair.post(room(100), |buf| pair.a.read_with(pair.to_b, &[part], ReadOptions::default(), buf));
             assert_eq!(pair.finish(read).0, pattern(100, round));
         }
         is_silent(pair.cq);
@@ -205,10 +205,10 @@ fn an_endpoint_that_is_not_selective_reports_everything<T: Transport + 'static>(
     on_pair(info, |pair| {
         let lent = source(&[1; 8]);
         // SAFETY: it is refused.
-        let refused = unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::new(), &lent) };
+        let refused = unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::default(), &lent) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
-        let sent = pair.post(pattern(8, 1), |buf| pair.a.send_with(pair.to_b, SendOptions::new(), buf));
+        let sent = pair.post(pattern(8, 1), |buf| pair.a.send_with(pair.to_b, SendOptions::default(), buf));
         pair.finish(sent);
         pair.finish(received);
     });

@@ -55,7 +55,7 @@ fn a_refused_post_returns_the_buffer_and_frees_the_slot() {
         for error in [PostError::Again, PostError::UnknownPeer, PostError::Errno(Errno::EIO)] {
             let rejected = table
                 .post(0, Kind::Receive, ledger.buffer(2), |lent, context| {
-                    assert_eq!(lent.len(), 2);
+                    assert_eq!(lent.len, 2);
                     refused = Some(context.addr());
                     Err(error)
                 })

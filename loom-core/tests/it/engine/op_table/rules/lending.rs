@@ -35,7 +35,7 @@ fn the_pointer_is_taken_in_the_slot() {
         for _ in 0..2 {
             let buf = Inline { bytes: [1; 8], asked: asked.clone() };
             let posted = table.post(0, Kind::Send, buf, |lent, _| {
-                assert!(inside.contains(&lent.ptr().addr().get()), "lent from its slot");
+                assert!(inside.contains(&lent.ptr.addr().get()), "lent from its slot");
                 Ok(())
             });
             assert!(posted.is_ok());
@@ -62,7 +62,7 @@ fn bytes_written_while_lent_come_back() {
     let table = table::<&mut [u8], 1>(ContextKind::Word, 4);
     let mut at = None;
     let key = table.post(0, Kind::Receive, &mut memory, |lent, context| {
-        at = Some((lent.ptr(), context.addr()));
+        at = Some((lent.ptr, context.addr()));
         Ok(())
     });
     let (ptr, context) = at.unwrap();

@@ -21,7 +21,7 @@ fn post(table: &OpTable<Counted>, endpoint: u16, buf: Counted) -> Posted {
     let (mut context, mut start) = (0, 0);
     let key = table
         .post(endpoint, Kind::MultiReceive, buf, |lent, given| {
-            (context, start) = (given.addr(), lent.ptr().addr().get());
+            (context, start) = (given.addr(), lent.ptr.addr().get());
             Ok(())
         })
         .unwrap();

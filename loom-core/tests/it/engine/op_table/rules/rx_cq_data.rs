@@ -25,7 +25,7 @@ fn again<B: Buffer>(table: &OpTable<B>, answer: Result<(), PostError>) -> Vec<(u
     table.post_again(
         |_| true,
         |endpoint, from, pieces, context| {
-            let len = pieces.iter().map(Lent::len).sum();
+            let len = pieces.iter().map(|piece| piece.len).sum();
             posts.borrow_mut().push((endpoint, from.0, len, context.addr()));
             answer
         },

@@ -15,9 +15,9 @@ fn ask(table: &OpTable<Counted>, operand: u64) -> Result<(OpKey, u64, Lent), Pos
     let key = table.post_values(0, (operand, !operand), true, |lent, context| {
         let [first, second] = [lent.operand, lent.compare].map(|lent| {
             // SAFETY: eight bytes that the table lends.
-            unsafe { lent.ptr().cast::<u64>().read_unaligned() }
+            unsafe { lent.ptr.cast::<u64>().read_unaligned() }
         });
-        assert_eq!((first, second, lent.result.len()), (operand, !operand, 8));
+        assert_eq!((first, second, lent.result.len), (operand, !operand, 8));
         posted = Some((context.addr(), lent.result));
         Ok(())
     })?;
@@ -27,7 +27,7 @@ fn ask(table: &OpTable<Counted>, operand: u64) -> Result<(OpKey, u64, Lent), Pos
 
 fn bring(context: u64, result: Lent, value: u64) -> Event {
     // SAFETY: lent for writing, until the event is reported.
-    unsafe { result.ptr().cast::<u64>().write_unaligned(value) };
+    unsafe { result.ptr.cast::<u64>().write_unaligned(value) };
     Event::success(context, CompletionFlags::ATOMIC | CompletionFlags::READ, 0)
 }
 

@@ -318,8 +318,8 @@ impl<const N: usize> World<N> {
         let buffer = buf.id;
         let mut context = None;
         let result = self.table.post(endpoint, kind(direction), buf, |lent, given| {
-            assert!(lent.is_readable() && lent.is_writable());
-            context = Some((lent.len(), given.addr()));
+            assert!(lent.readable && lent.writable);
+            context = Some((lent.len, given.addr()));
             Ok(())
         });
         if !self.expect_slot() {

@@ -138,7 +138,7 @@ impl World {
             let at = self.posted.iter().position(|(posted, _)| *posted == id).expect("just found");
             self.take_receive(at);
         }
-        let everything = Want { tag: TagMatch::any(), source: FabricAddr::UNSPEC };
+        let everything = Want { tag: TagMatch::ANY, source: FabricAddr::UNSPEC };
         while !self.waiting.is_empty() {
             assert_eq!(self.matcher.message_for(&everything), Some(self.waiting[0].0));
             self.take_message(0);

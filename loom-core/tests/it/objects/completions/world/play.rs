@@ -135,16 +135,16 @@ impl World<'_, '_, '_> {
         };
         let posted = match what {
             Posting::Send => with(buf(), &|buf| endpoint.send(peer, buf)),
-            Posting::Gather => with(buf(), &|buf| endpoint.send_with(peer, SendOptions::new(), buf)),
+            Posting::Gather => with(buf(), &|buf| endpoint.send_with(peer, SendOptions::default(), buf)),
             Posting::Write => with(buf(), &|buf| endpoint.write(peer, &region, 0, buf)),
             Posting::Read if len.is_multiple_of(2) => with(buf(), &|buf| endpoint.read(peer, &region, 0, buf)),
             Posting::Read => {
                 let part = [region.part(0, len).expect("it lies within")];
-                with(buf(), &|buf| endpoint.read_with(peer, &part, ReadOptions::new(), buf))
+                with(buf(), &|buf| endpoint.read_with(peer, &part, ReadOptions::default(), buf))
             }
             Posting::Receive => with(buf(), &|buf| endpoint.recv(any, buf)),
-            Posting::Scatter => with(buf(), &|buf| endpoint.recv_with(any, RecvOptions::new(), buf)),
-            Posting::TaggedReceive => with(buf(), &|buf| endpoint.tagged_recv(any, TagMatch::any(), buf)),
+            Posting::Scatter => with(buf(), &|buf| endpoint.recv_with(any, RecvOptions::default(), buf)),
+            Posting::TaggedReceive => with(buf(), &|buf| endpoint.tagged_recv(any, TagMatch::ANY, buf)),
             Posting::MultiReceive => with(buf(), &|buf| endpoint.multi_recv(any, buf)),
             Posting::Peek => without(endpoint.tagged_peek(any, TAG)),
             Posting::PeekClaim => without(endpoint.tagged_peek_claim(any, TAG)),
