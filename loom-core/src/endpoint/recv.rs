@@ -338,7 +338,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
+            let (tag, address) = (Some(claim.tag.into()), FabricAddr::UNSPEC);
             let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
@@ -360,7 +360,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peeks(OpFlags::DISCARD)?;
         let (cq, index) = (self.cq(), self.opened.index());
         cq.ops().post_discard(index, claim, |context| {
-            self.ask(FabricAddr::UNSPEC, claim.tag().into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
+            self.ask(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
         })
     }
 

@@ -2,6 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use super::symmetric::RangePeer;
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// Address passed to the table: a socket address, or one of any format.
@@ -28,6 +29,8 @@ pub enum AddressRef<'a> {
     Socket(SocketAddr),
     /// Address of any format, including those of sockets.
     Address(&'a EndpointAddr),
+    /// Member of a range, which can share the range's record.
+    Member(&'a RangePeer),
 }
 
 impl From<SocketAddr> for AddressRef<'_> {
@@ -41,6 +44,12 @@ impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
     #[inline]
     fn from(address: &'a EndpointAddr) -> Self {
         AddressRef::Address(address)
+    }
+}
+
+impl<'a> From<&'a RangePeer> for AddressRef<'a> {
+    fn from(member: &'a RangePeer) -> Self {
+        AddressRef::Member(member)
     }
 }
 
@@ -66,6 +75,7 @@ impl<'a> Key<'a> {
         match address {
             AddressRef::Socket(socket) => socket.into(),
             AddressRef::Address(address) => Self::of_address(address, table),
+            AddressRef::Member(member) => member.socket().into(),
         }
     }
 

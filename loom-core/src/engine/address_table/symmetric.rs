@@ -74,14 +74,9 @@ impl SymmetricRange {
 
     /// Returns the number of addresses.
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a range is not a collection")]
     pub const fn len(&self) -> u64 {
         self.nodes as u64 * self.services as u64
-    }
-
-    /// Returns `true` if the range has no addresses.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the members: all services of a node, then the next node.
@@ -178,7 +173,7 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct Segments<'s> {
     all: &'s mut [Segment],
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl<'s> Segments<'s> {
@@ -189,10 +184,6 @@ impl<'s> Segments<'s> {
     #[inline]
     fn used(&self) -> &[Segment] {
         self.all.get(..self.count).unwrap_or_default()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
     }
 
     #[inline]
@@ -207,10 +198,6 @@ impl<'s> Segments<'s> {
     pub(super) fn socket(&self, place: u32) -> Option<SocketAddr> {
         let segment = self.used().iter().find(|segment| segment.covers(place))?;
         Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
-    }
-
-    pub(super) fn covers(&self, place: u32) -> bool {
-        self.end_over(place).is_some()
     }
 
     pub(super) fn end_over(&self, place: u32) -> Option<u32> {
@@ -241,8 +228,8 @@ impl<'s> Segments<'s> {
     }
 
     fn cut(&mut self, place: u32, is_there: impl Fn(u32) -> bool) {
-        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
-        let Some(parts) = self.all.get(at).map(|segment| segment.without(place, is_there)) else { return };
+        let Some((at, segment)) = self.over(place) else { return };
+        let parts = segment.without(place, is_there);
         self.count -= 1;
         self.all.swap(at, self.count);
         for part in parts.into_iter().filter(|part| part.live > 0) {
@@ -253,21 +240,22 @@ impl<'s> Segments<'s> {
     }
 
     pub(super) fn come_back(&mut self, place: u32) {
-        if let Some(at) = self.used().iter().position(|segment| segment.covers(place))
-            && let Some(segment) = self.all.get_mut(at)
-        {
+        if let Some((_, segment)) = self.over(place) {
             segment.live += 1;
         }
     }
 
     pub(super) fn remove(&mut self, place: u32) {
-        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
-        let Some(segment) = self.all.get_mut(at) else { return };
+        let Some((at, segment)) = self.over(place) else { return };
         segment.live -= 1;
         if segment.live == 0 {
             self.count -= 1;
             self.all.swap(at, self.count);
         }
+    }
+
+    fn over(&mut self, place: u32) -> Option<(usize, &mut Segment)> {
+        self.all.iter_mut().take(self.count).enumerate().find(|(_, segment)| segment.covers(place))
     }
 }
 
@@ -283,7 +271,6 @@ mod tests {
         let range = SymmetricRange::new(first.parse().unwrap(), nodes, services)?;
         let all: Vec<_> = range.members().collect();
         assert_eq!(all.len() as u64, range.len());
-        assert_eq!(all.is_empty(), range.is_empty());
         for (number, member) in (0..).zip(&all) {
             assert_eq!(range.number_of(&member.socket), Some(number));
         }

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
 
-use core::mem::ManuallyDrop;
-
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
+use crate::util::on_drop::OnDrop;
 
 /// Buffer lent from its slot. If its submission is refused, [take it back](OpTable::take_back).
 #[must_use]
@@ -71,20 +70,20 @@ impl<B: Buffer> OpTable<B> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { value: buf, error: self.no_slot() });
         };
-        let held = Held { table: self, index: key.index() };
-        // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans
-        // up.
+        let unwound = OnDrop(|| drop(self.take_back(slot)));
+        // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, the buffer is
+        // taken back.
         let lent = unsafe { slot.fill(buf, lend) };
-        let _ = ManuallyDrop::new(held);
+        core::mem::forget(unwound);
         Ok((key, slot, lent))
     }
 }
 
 impl<B> OpTable<B> {
-    /// Takes the buffer of a [lending](Lending) that was not submitted.
+    /// Takes the buffer of a lending that was not submitted.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();
-        // SAFETY: rule 2: `fill_slot` wrote the buffer, and the refused post did not lend it.
+        // SAFETY: rule 2: `fill_slot` wrote the buffer, and no transport has it.
         let buf = unsafe { slot.empty() };
         self.release(slot.key.get().index(), slot);
         buf
@@ -136,26 +135,15 @@ impl<B> OpTable<B> {
         self.room.set(self.room.get() + 1);
     }
 
+    pub(super) fn give_up(&self, index: u32, slot: &Slot<B>) {
+        self.make_room();
+        self.release(index, slot);
+    }
+
     #[inline]
     pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
         slot.phase.set(Phase::Free);
         slot.after.set(self.free.get());
         self.free.set(index);
-    }
-}
-
-struct Held<'a, B> {
-    table: &'a OpTable<B>,
-    index: u32,
-}
-
-impl<B> Drop for Held<'_, B> {
-    fn drop(&mut self) {
-        let slot = self.table.own(self.index);
-        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
-        let buf = unsafe { slot.empty() };
-        self.table.make_room();
-        self.table.release(self.index, slot);
-        drop(buf);
     }
 }

@@ -147,6 +147,11 @@ impl<B> Slot<B> {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling | Phase::PostedValue)
     }
 
+    #[inline]
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.phase.get(), Phase::Done | Phase::Owed)
+    }
+
     #[inline(always)]
     pub(super) fn succeeds_with(&self, event: &Event) -> Option<usize> {
         if self.phase.get() != Phase::Posted {

@@ -44,7 +44,7 @@ mod unexpected;
 mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
-pub use matcher::{MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
+pub use matcher::{MessageId, ReceiveId, TagMatcher, TagMatcherAttr};
 pub(crate) use matcher::{fill, posted_lines, waiting_lines};
 pub(crate) use posted::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;

@@ -346,7 +346,7 @@ fn a_claimed_message_takes_no_room_from_a_multi_receive() {
             }
             let peek = world.receiver.tagged_peek_claim(Source::Any, Tag(0xf1)).unwrap();
             let Some(Completion::Peek(answer)) = world.rx.poll().unwrap() else { panic!("an answer") };
-            assert_eq!(answer.key(), peek);
+            assert_eq!(answer.key, peek);
             let found = answer.message().unwrap().expect("it is there");
             let claim = found.claim.expect("it is claimed");
             // Of exactly two messages.

@@ -269,7 +269,7 @@ impl<const N: usize> World<N> {
         };
         let Some(Resolution::Peek(peek)) = self.submit(&event, keep) else { panic!("an answer") };
         let message = peek.message().unwrap();
-        assert_eq!((peek.key(), message.is_some()), (self.ops[op].key, found));
+        assert_eq!((peek.key, message.is_some()), (self.ops[op].key, found));
         self.ops[op].claim = message.and_then(|message| message.claim);
         let claimed = found && self.ops[op].what == What::Peek { claims: true };
         assert_eq!(self.ops[op].claim.is_some(), claimed);

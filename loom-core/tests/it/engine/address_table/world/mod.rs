@@ -167,7 +167,7 @@ impl<'t> World<'t> {
                     let socket = member(range.first(), *services, number);
                     assert_eq!(one.socket(), socket);
                     let addr = FabricAddr(self.addr(*at, *rest).0 + u64::from(number));
-                    let result = self.table.insert_member_at(addr, &one);
+                    let result = self.table.insert_at(addr, &one);
                     self.inserted_at(Some(Meaning::Socket(socket)), addr, Some((range, number)), result);
                 }
             }
@@ -213,7 +213,7 @@ impl<'t> World<'t> {
         };
         let places = self.attr.places;
         let [a, b] = self.sets.get_or_insert_with(|| {
-            [(); 2].map(|()| (AddressSet::new(places, SET).expect("small"), Vec::with_capacity(SET)))
+            [(); 2].map(|()| (AddressSet::new_in(places, SET, Global).expect("small"), Vec::with_capacity(SET)))
         });
         let ((own, members), (other, others)) = if *set { (b, &*a) } else { (a, &*b) };
         // As the table gives out handles, a later one of a place is also later in the list.

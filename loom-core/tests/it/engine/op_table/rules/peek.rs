@@ -66,7 +66,7 @@ fn a_peek_is_answered_once_and_its_slot_is_free_again() {
                     found(context, 1 << 20)
                 };
                 let peek = if keep { peek(park(&table, &event).unwrap()) } else { peek(complete(&table, &event)) };
-                assert_eq!(peek.key(), key);
+                assert_eq!(peek.key, key);
                 let message = peek.message().unwrap();
                 assert_eq!(message.map(|found| (found.len, found.tag)), (!none).then_some((1 << 20, Tag(3))));
                 assert!(message.is_none_or(|found| found.claim.is_none()));
