@@ -266,7 +266,7 @@ impl<T: Transport> Av<'_, T> {
     /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-    /// let source = cq.finish(received, Forever)?.result()?.source();
+    /// let source = cq.finish(received, Forever)?.result()?.source;
     /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -173,7 +173,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// for tag in [0x71, 0x7f] {
     ///     alice.tagged_inject(to_bob, Tag(tag), b"hello")?;
     ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
-    ///     assert_eq!((piece.result()?.tag(), piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
+    ///     assert_eq!((piece.result()?.tag, piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

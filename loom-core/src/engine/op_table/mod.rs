@@ -119,7 +119,7 @@ enum Uncommon<'t, B> {
 /// let key = table.post(0, Kind::Receive, vec![0; 64], |_: &_, named: Context| Ok(context = named.addr()))?;
 /// // SAFETY: the receive has completed, and its 64 bytes are initialised.
 /// let resolution = unsafe { table.complete(&Event::success(context, CompletionFlags::RECV, 5)) };
-/// assert!(matches!(resolution, Resolution::Done(done) if (done.key(), done.result()?.len()) == (key, 5)));
+/// assert!(matches!(resolution, Resolution::Done(done) if (done.key(), done.result()?.len) == (key, 5)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct OpTable<B, S: ?Sized = [Slot<B>]> {

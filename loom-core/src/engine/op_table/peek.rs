@@ -97,7 +97,7 @@ impl Peek {
         if event.is_error() {
             return Err(OpError::of(event));
         }
-        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data(), claim: *claim }))
+        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data, claim: *claim }))
     }
 }
 

@@ -91,7 +91,7 @@ impl Node {
     /// Sleeps until an operation has ended: how many bytes, and its buffer.
     fn sleeps_for_one(&self) -> Result<(usize, Bytes), Errno> {
         let Completion::Op(done) = self.next() else { panic!("an operation") };
-        let result = done.result().map(|transfer| transfer.len()).map_err(|error| error.errno);
+        let result = done.result().map(|transfer| transfer.len).map_err(|error| error.errno);
         result.map(|len| (len, done.into_buf()))
     }
 }

@@ -112,7 +112,7 @@ fn a_claim_is_fetched_under_its_peeks_context() {
         assert_eq!(again, context);
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));
         let done = done(complete(&table, &success(context, 9)));
-        assert_eq!((done.key(), done.result().unwrap().len()), (key, 9));
+        assert_eq!((done.key(), done.result().unwrap().len), (key, 9));
         drop(done);
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));
         table.put(0, TX, ledger.buffer(1)).unwrap();

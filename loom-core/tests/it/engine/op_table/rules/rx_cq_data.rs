@@ -75,7 +75,7 @@ fn a_receive_keeps_key_and_context_until_it_has_received() {
         }
         assert_eq!(ledger.drops(0), 0);
         let done = done(complete(&table, &success(context, 4)));
-        assert_eq!((done.key(), done.result().unwrap().len()), (key, 4));
+        assert_eq!((done.key(), done.result().unwrap().len), (key, 4));
         drop(done);
         assert_eq!(again(&table, Ok(())), []);
         assert_eq!(table.in_flight(), 0);

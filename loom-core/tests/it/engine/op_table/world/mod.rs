@@ -462,7 +462,7 @@ impl<const N: usize> World<N> {
         assert_eq!(done.key(), op.key);
         assert_eq!(done.buf().id, op.buffer);
         let result = match done.result() {
-            Ok(transfer) => Ending::Success(Transfer::len(&transfer)),
+            Ok(transfer) => Ending::Success(transfer.len),
             Err(OpError { errno, len, overflow, .. }) => Ending::Failure { errno, len, overflow },
         };
         assert_eq!(result, ending);
