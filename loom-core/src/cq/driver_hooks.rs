@@ -8,7 +8,7 @@ use super::keep::UnmatchedEvent;
 use super::poll::PEERS;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Done, NO_SLOT, OpKey, Peek};
+use crate::engine::op_table::{Direction, Done, NO_SLOT, OpKey, Peek};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::Errno;
 
@@ -161,7 +161,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[inline]
     pub(crate) fn found_empty(&self) {
-        self.ops.drained();
+        self.ops.drained(Direction::BOTH);
     }
 
     pub(crate) fn post_used_up(&self) {

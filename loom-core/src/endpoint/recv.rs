@@ -7,7 +7,7 @@ use super::kind::{Peeks, Receives};
 use super::op::Op;
 use super::options::RecvOptions;
 use crate::buffer::{Buffer, TargetBuffer};
-use crate::engine::op_table::{Claim, ContextKind, OpKey};
+use crate::engine::op_table::{Claim, ContextKind, Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
@@ -368,9 +368,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
-        cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
-            self.ask(address, tag, flags | OpFlags::PEEK, context)
-        })
+        let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
+        cq.ops().post_empty(index, kind, |context| self.ask(address, tag, flags | OpFlags::PEEK, context))
     }
 
     /// Checks that the transport peeks correctly with these flags.

@@ -6,7 +6,7 @@
 
 use super::NIL;
 use super::bucket::Bucket;
-use super::hash::{hash, hash_v4};
+use super::hash::hash;
 use super::key::Key;
 use super::store::Store;
 
@@ -166,7 +166,7 @@ impl Index<'_> {
 
     #[inline]
     pub(super) fn find_v4(&self, seed: u64, ip: u32, port: u16) -> Option<u32> {
-        let hash = hash_v4(seed, ip, port);
+        let hash = hash(seed, &Key::V4 { ip, port });
         let is_there = |place: &u32| {
             let record = self.record(*place);
             record.value == ip && record.port == port && port != 0

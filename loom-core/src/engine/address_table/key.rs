@@ -12,9 +12,10 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{EndpointAddr, engine::address_table::{AddressTableAttr, AddressTableMemory}};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(4))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(4), Global)?;
 /// let mut table = memory.table();
 /// let socket: SocketAddr = "10.0.0.1:7471".parse()?;
 /// let peer = table.insert(socket)?.peer();

@@ -161,9 +161,10 @@ impl Plan {
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(2))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(2), Global)?;
 /// let there: SocketAddr = "10.0.0.1:7471".parse()?;
 /// let mut table = memory.table();
 /// table.insert(there)?;
@@ -193,17 +194,6 @@ impl<A: Allocator> AddressTableMemory<A> {
     pub fn table(&mut self) -> AddressTable<'_> {
         // SAFETY: the block has the plan's layout, and the table borrows it.
         unsafe { self.plan.table(self.block.ptr()) }
-    }
-}
-
-#[cfg(feature = "std")]
-impl AddressTableMemory<allocator_api2::alloc::Global> {
-    /// Allocates the memory of a table from the global allocator.
-    ///
-    /// # Errors
-    /// The errors of [`AddressTableMemory::new_in`].
-    pub fn new(attr: AddressTableAttr) -> Result<Self, OpenError> {
-        Self::new_in(attr, allocator_api2::alloc::Global)
     }
 }
 

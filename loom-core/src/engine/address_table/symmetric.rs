@@ -5,11 +5,12 @@ use core::net::{IpAddr, SocketAddr};
 /// Range of consecutive ports (services) at consecutive addresses (nodes).
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, SymmetricRange};
 ///
 /// // Four services at each of 250 nodes: 10.0.0.1 to 10.0.0.250, ports 7471 to 7474.
 /// let range = SymmetricRange::new("10.0.0.1:7471".parse()?, 250, 4).ok_or("the ports or the addresses end")?;
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(1000))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(1000), Global)?;
 /// let mut table = memory.table();
 /// assert_eq!(table.insert_symmetric(range, |_| ())?, 1000);
 /// // All of them take one record.
@@ -64,12 +65,6 @@ impl SymmetricRange {
         let range = SymmetricRange { first, nodes, services };
         let whole = nodes == 0 || range.at(nodes - 1, services - 1).is_some();
         (first.port() != 0 && whole).then_some(range)
-    }
-
-    /// Returns the first address.
-    #[must_use]
-    pub const fn first(&self) -> SocketAddr {
-        self.first
     }
 
     /// Returns the number of addresses.

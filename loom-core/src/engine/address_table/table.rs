@@ -14,9 +14,10 @@ use crate::vocabulary::{AddressError, AddressFormat, AvType, EndpointAddr, Fabri
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{engine::address_table::{AddressTableAttr, AddressTableMemory}, vocabulary::FabricAddr};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(8), Global)?;
 /// let mut table = memory.table();
 /// let [first, second]: [SocketAddr; 2] = ["10.0.0.1:7471".parse()?, "10.0.0.2:7471".parse()?];
 /// let gone = table.insert(first)?.peer();
@@ -50,14 +51,9 @@ impl<'s> AddressTable<'s> {
 
     /// Returns the number of peers.
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a table that begins empty")]
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Returns `true` if the table has no peers.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Returns the number of range records in use.
@@ -170,18 +166,7 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Inserts each address like [`insert`](Self::insert), and passes all results to `each` in
-    /// order.
-    pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
-        &mut self,
-        addresses: impl IntoIterator<Item = K>,
-        mut each: impl FnMut(Result<Inserted, AddressError>),
-    ) -> usize {
-        let results = addresses.into_iter().map(|address| self.insert(address));
-        results.inspect(|result| each(*result)).filter(Result::is_ok).count()
-    }
-
-    /// Inserts the addresses of a range like [`insert_all`](Self::insert_all).
+    /// [Inserts](Self::insert) the addresses of a range, and passes the results to `each` in order.
     ///
     /// # Errors
     /// [`AddressError::Full`] if the range exceeds the number of slots. Neither the table is changed nor

@@ -38,35 +38,35 @@ impl<B: Buffer> OpTable<B> {
 
     #[inline(always)]
     pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>> {
-        let (key, slot, lent) = self.fill_slot(buf, B::lend)?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
+        let lending = self.fill_slot(endpoint, kind, buf, B::lend)?;
+        let Lending { lent, slot, .. } = &lending;
         slot.lent.set(lent.len());
         if kind == Kind::MultiReceive {
             slot.begin_filling(lent.ptr());
-        } else {
-            slot.phase.set(Phase::Posted);
         }
-        Ok(Lending { lent, context: self.context(slot, key), slot })
+        Ok(lending)
     }
 
     /// [`lend`](Self::lend) for a buffer that may lend several ranges.
     pub(crate) fn lend_pieces(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B, IoVecs>, Rejected<B>> {
-        let (key, slot, lent) = self.fill_slot(buf, |buf| {
+        let lending = self.fill_slot(endpoint, kind, buf, |buf| {
             let mut pieces = IoVecs::default();
             buf.lend_pieces(&mut pieces);
             pieces
         })?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
-        slot.lent.set(lent.total().unwrap_or(usize::MAX));
-        slot.phase.set(Phase::Posted);
-        Ok(Lending { lent, context: self.context(slot, key), slot })
+        lending.slot.lent.set(lending.lent.total().unwrap_or(usize::MAX));
+        Ok(lending)
     }
 
     /// Moves `buf` into a free slot, and lends it there.
     #[inline(always)]
-    fn fill_slot<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> Result<(OpKey, &Slot<B>, L), Rejected<B>> {
+    fn fill_slot<L>(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        lend: impl FnOnce(&mut B) -> L,
+    ) -> Result<Lending<'_, B, L>, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { value: buf, error: self.no_slot() });
         };
@@ -75,7 +75,10 @@ impl<B: Buffer> OpTable<B> {
         // taken back.
         let lent = unsafe { slot.fill(buf, lend) };
         core::mem::forget(unwound);
-        Ok((key, slot, lent))
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        slot.phase.set(Phase::Posted);
+        Ok(Lending { lent, context: self.context(slot, key), slot })
     }
 }
 

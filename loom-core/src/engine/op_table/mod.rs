@@ -449,8 +449,7 @@ impl<B> OpTable<B> {
 
     /// Returns the kind of this table's contexts.
     #[inline]
-    #[must_use]
-    pub const fn context_kind(&self) -> ContextKind {
+    pub(crate) const fn context_kind(&self) -> ContextKind {
         self.contexts
     }
 
@@ -462,8 +461,7 @@ impl<B> OpTable<B> {
     }
 
     /// Returns `true` if an operation is in flight or its completion has not been taken.
-    #[must_use]
-    pub fn knows(&self, key: OpKey) -> bool {
+    pub(crate) fn knows(&self, key: OpKey) -> bool {
         self.named(key).is_some_and(|slot| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped))
     }
 
@@ -477,8 +475,7 @@ impl<B> OpTable<B> {
     }
 
     /// Returns the endpoint of the operation in flight with this context.
-    #[must_use]
-    pub fn endpoint_of(&self, context: u64) -> Option<u16> {
+    pub(crate) fn endpoint_of(&self, context: u64) -> Option<u16> {
         let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
         [Phase::Posted, Phase::Filling, Phase::Spare].into_iter().find_map(of)
     }

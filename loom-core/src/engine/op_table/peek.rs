@@ -102,22 +102,33 @@ impl Peek {
 }
 
 impl<B> OpTable<B> {
-    /// Takes a slot for a peek, with a claim if `claims` is set, and passes the context to
-    /// `submit`.
+    /// Takes a slot for an operation without buffer, and passes its context to `submit`: a
+    /// [`Peek`](Kind::Peek), a [`PeekClaim`](Kind::PeekClaim), or a [`Spare`](Kind::Spare) receive
+    /// of 0 bytes for a peer's write to use up, which waits after a transient error.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
-    pub fn post_peek(
+    pub fn post_empty(
         &self,
         endpoint: u16,
-        claims: bool,
+        kind: Kind,
         submit: impl FnOnce(Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         slot.endpoint.set(endpoint);
-        slot.kind.set(if claims { Kind::PeekClaim } else { Kind::Peek });
-        slot.phase.set(Phase::Peeking);
-        submit(self.context(slot, key)).map(|()| key).inspect_err(|_| self.give_up(key.index(), slot))
+        slot.kind.set(kind);
+        slot.phase.set(if kind == Kind::Spare { Phase::Spare } else { Phase::Peeking });
+        match submit(self.context(slot, key)) {
+            Err(error) if kind == Kind::Spare && error.is_transient() => {
+                self.set_aside(key.index(), slot, Phase::SpareUsedUp);
+            }
+            Err(error) => {
+                self.give_up(key.index(), slot);
+                return Err(error);
+            }
+            Ok(()) => {}
+        }
+        Ok(key)
     }
 
     /// Returns `true` if a peek is in flight.

@@ -10,32 +10,6 @@ use crate::util::on_drop::OnDrop;
 use crate::vocabulary::{Errno, FabricAddr};
 
 impl<B> OpTable<B> {
-    /// Posts a receive of the table's own, of 0 bytes, for a peer's write to use up, and passes its
-    /// context to `submit`.
-    ///
-    /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or an error of `submit` that
-    /// is not transient.
-    pub fn post_spare(
-        &self,
-        endpoint: u16,
-        submit: impl FnOnce(Context) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
-        let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(Kind::Spare);
-        slot.phase.set(Phase::Spare);
-        match submit(self.context(slot, key)) {
-            Ok(()) => {}
-            Err(error) if error.is_transient() => self.set_aside(key.index(), slot, Phase::SpareUsedUp),
-            Err(error) => {
-                self.give_up(key.index(), slot);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     /// Stores the source of a receive in flight, for posting it again.
     pub fn note_source(&self, context: Context, from: FabricAddr) {
         if let Some((_, slot)) = self.by_context(context.addr(), Phase::Posted) {
@@ -66,7 +40,7 @@ impl<B> OpTable<B> {
         }
     }
 
-    fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
+    pub(super) fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
         slot.phase.set(phase);
         self.used_up.push(&self.slots, index);
         self.kept.set(true);

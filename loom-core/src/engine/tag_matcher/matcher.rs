@@ -82,12 +82,6 @@ impl TagMatcherAttr {
     }
 }
 
-impl Default for TagMatcherAttr {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
 pub(crate) fn posted_lines(receives: u32) -> Result<u32, OpenError> {
     lines(receives, 8)
 }
@@ -131,10 +125,11 @@ struct NodeKey {
 /// times.
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
 /// let receive = matcher.post(want).expect("a slot is free");
 /// // A cancel. The second one finds nothing.
@@ -149,10 +144,11 @@ pub struct ReceiveId(NodeKey);
 /// 2^31 times.
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
 /// let id = matcher.keep(message).expect("a slot is free");
 /// // A peek leaves the message where it is.
@@ -222,10 +218,11 @@ impl Places {
 /// Matcher of posted receives and waiting messages. See the [module](super).
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// // A message arrives before its receive.
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
 /// assert_eq!(matcher.receive_for(&message), None);
@@ -291,10 +288,11 @@ impl<A: Allocator> TagMatcher<A> {
     /// ([`TagMatcherAttr::receives`]).
     ///
     /// ```
+    /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Tag, TagMatch};
     /// use loom_core::{engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
     ///
-    /// let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT })?;
+    /// let mut matcher = TagMatcher::new_in(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT }, Global)?;
     /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
     /// let posted = matcher.post(want).expect("a slot is free");
     /// assert_eq!(matcher.post(want), None);
@@ -369,9 +367,10 @@ impl<A: Allocator> TagMatcher<A> {
     /// Returns the waiting messages, oldest first.
     ///
     /// ```
+    /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Tag, engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr}, vocabulary::FabricAddr};
     ///
-    /// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+    /// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
     /// for (tag, source) in [(7, 3), (8, 4), (9, 3)] {
     ///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) }).expect("a slot is free");
     /// }
@@ -386,17 +385,6 @@ impl<A: Allocator> TagMatcher<A> {
     pub fn messages(&self) -> impl Iterator<Item = (MessageId, Envelope)> + '_ {
         let places = core::iter::successors(self.unexpected.first(), |index| self.unexpected.after(*index));
         places.map(|index| (MessageId(self.messages.named(index)), self.unexpected.envelope(index)))
-    }
-}
-
-#[cfg(feature = "std")]
-impl TagMatcher<allocator_api2::alloc::Global> {
-    /// Makes a matcher with the global allocator.
-    ///
-    /// # Errors
-    /// The errors of [`TagMatcher::new_in`].
-    pub fn new(attr: TagMatcherAttr) -> Result<Self, OpenError> {
-        TagMatcher::new_in(attr, allocator_api2::alloc::Global)
     }
 }
 

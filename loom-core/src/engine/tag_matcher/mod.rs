@@ -21,10 +21,11 @@
 //! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.
 //!
 //! ```
+//! use loom_core::allocator_api2::alloc::Global;
 //! use loom_core::{Tag, TagMatch};
 //! use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 //!
-//! let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT })?;
+//! let mut matcher = TagMatcher::new_in(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT }, Global)?;
 //! let whatever = matcher.post(Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr::UNSPEC }).expect("a slot is free");
 //! let exact = matcher.post(Want { tag: TagMatch::exact(Tag(0x701)), source: FabricAddr(3) }).expect("a slot is free");
 //!

@@ -77,11 +77,7 @@ fn a_value_is_what_lies_in_the_table_whatever_the_event_says() {
                     let Some(Completion::Value(fetched)) = values.queue.poll().unwrap() else { panic!("it is over") };
                     fetched
                 };
-                assert_eq!(
-                    (fetched.key, fetched.value::<u64>()),
-                    (key, Ok(Some(0))),
-                    "the script has fetched nothing"
-                );
+                assert_eq!((fetched.key, fetched.value::<u64>()), (key, Ok(Some(0))), "the script has fetched nothing");
                 assert_eq!(values.queue.wait_value(key, Spins(1)).unwrap_err(), CqError::UnknownKey);
                 assert_eq!(values.queue.in_flight(), 0);
             }

@@ -352,9 +352,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: 
         drop(held);
         if let Some((buf, result)) = pair.end_after_close(key) {
             // Some providers let go of it without an error.
-            assert!(
-                result.is_ok_and(|end| end.len == 0) || result.is_err_and(|error| error.errno == Errno::ECANCELED)
-            );
+            assert!(result.is_ok_and(|end| end.len == 0) || result.is_err_and(|error| error.errno == Errno::ECANCELED));
             assert!(has(&buf, &pattern(100, 1)));
         }
         // One that is forgotten keeps its buffer in the queue, and that open.

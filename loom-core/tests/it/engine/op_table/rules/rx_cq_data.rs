@@ -35,7 +35,7 @@ fn again<B: Buffer>(table: &OpTable<B>, answer: Result<(), PostError>) -> Vec<(u
 
 fn spare(table: &OpTable<Counted>, answer: Result<(), PostError>) -> Result<u64, PostError> {
     let word = Cell::new(0);
-    table.post_spare(3, |context| {
+    table.post_empty(3, Kind::Spare, |context| {
         word.set(context.addr());
         answer
     })?;

@@ -45,7 +45,7 @@ fn accepts(want: &Want, envelope: &Envelope) -> bool {
 
 impl World {
     pub fn new(attr: TagMatcherAttr) -> Self {
-        let matcher = TagMatcher::new(attr).expect("the sizes are small");
+        let matcher = TagMatcher::new_in(attr, Global).expect("the sizes are small");
         World { matcher, attr, posted: vec![], waiting: vec![], gone: (vec![], vec![]) }
     }
 
