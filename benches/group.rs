@@ -45,7 +45,7 @@ impl Receiver {
     /// Takes the message, and posts the receive again.
     fn take(&mut self) {
         let (buf, result) = self.cq.wait(self.posted, Forever).unwrap().unwrap().into_parts();
-        assert_eq!(result.unwrap().len(), LEN, "the message is whole");
+        assert_eq!(result.unwrap().len, LEN, "the message is whole");
         self.posted = self.endpoint.recv(Source::Any, buf).unwrap();
     }
 }

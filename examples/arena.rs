@@ -157,7 +157,7 @@ impl Deployment<'_, '_> {
                         .post(message, deadline, |message| alice.tagged_send(to_bob, Tag(7), message))
                         .map_err(Error::from)?;
                     let (mut message, result) = cq.finish(received, deadline)?.into_parts();
-                    message.commit(result?.len())?;
+                    message.commit(result?.len)?;
                     let (number, rest) = message.data().split_at(8);
                     if number != round.to_le_bytes() || rest != [0x5a; 1000] {
                         return Err("a message has other bytes".into());

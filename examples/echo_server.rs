@@ -68,7 +68,7 @@ impl Queues {
     async fn receive(&self, connection: &Connection, mut room: Vec<u8>) -> Result<Vec<u8>, Error> {
         room.resize(MAX_MESSAGE, 0);
         let (mut message, transfer) = self.cq.run(room, |room| connection.recv(ThePeer, room)).await?.into_result()?;
-        message.truncate(transfer.len());
+        message.truncate(transfer.len);
         Ok(message)
     }
 

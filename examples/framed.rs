@@ -11,7 +11,7 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loom_fabric::{Av, Caps, Cq, CqError, Deadline, Domain, Hints, ImmediateData, Info, Rejected, Transport};
+use loom_fabric::{Av, Caps, Cq, CqError, Deadline, Domain, Hints, ImmediateData, Info, Rejected, Transfer, Transport};
 use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, Transmitter, Waited};
 
 use common::Failure;
@@ -117,9 +117,9 @@ impl<P: Completes<Buf = Vec<u8>>> Completes for Framed<P> {
     fn wait(&mut self, (received, key): Self::Key, until: impl Deadline) -> Waited<Self> {
         let Some(Outcome { mut buf, result }) = self.below.wait(key, until)? else { return Ok(None) };
         let result = result.map_err(FrameError::Below).and_then(|transfer| {
-            let frame = &buf[..transfer.len().min(buf.len())];
+            let frame = &buf[..transfer.len.min(buf.len())];
             let len = if received { open(frame)? } else { frame.len().saturating_sub(TRAILER) };
-            Ok(transfer.with_len(len))
+            Ok(Transfer { len, ..transfer })
         });
         buf.truncate(buf.len() - TRAILER);
         Ok(Some(Outcome { buf, result }))
@@ -168,7 +168,7 @@ fn exchange<S: MsgSend<Buf = Vec<u8>>, R: MsgRecv<Buf = Vec<u8>>>(
     let received = receiver.wait(received.map_err(|refused| refused.to_string())?, until)?.ok_or("no message")?;
     from.wait(sent, until)?.ok_or("the send has not completed")?.result.map_err(|error| error.to_string())?;
     let message = |len| String::from_utf8_lossy(&received.buf[..len]).into_owned();
-    Ok(received.result.map(|it| message(it.len())).map_err(|error| error.to_string()))
+    Ok(received.result.map(|it| message(it.len)).map_err(|error| error.to_string()))
 }
 
 /// Sends a frame, a damaged frame, and a message that is too long.

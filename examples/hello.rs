@@ -22,7 +22,7 @@ fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
     let received = cq.post(vec![0; 64], deadline, |room| bob.recv(Source::Any, room))?;
     let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.send(to_bob, message))?;
     let (mut bytes, result) = cq.finish(received, deadline)?.into_parts();
-    bytes.truncate(result?.len());
+    bytes.truncate(result?.len);
     cq.finish(sent, deadline)?.result()?;
     Ok(bytes)
 }

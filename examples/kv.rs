@@ -47,8 +47,8 @@ async fn serve<T: Transport>(node: &Node<T>, values: &Values) -> Result<Infallib
         let received = driver.run(vec![0; MAX_REQUEST], |room| endpoint.recv(Source::Any, room)).await?;
         // A request that is too long, or of a client that has left, has no reply.
         let Ok((request, transfer)) = received.into_result() else { continue };
-        let Some(client) = transfer.source().and_then(|source| av.peer(source)) else { continue };
-        let answer = timeout(PATIENCE, answer(node, values, client, &request[..transfer.len()])).await;
+        let Some(client) = transfer.source.and_then(|source| av.peer(source)) else { continue };
+        let answer = timeout(PATIENCE, answer(node, values, client, &request[..transfer.len])).await;
         // Length of the value, or a negative error number.
         let answer = answer.unwrap_or(Err(Errno::ETIMEDOUT)).unwrap_or_else(|errno| -i64::from(errno.as_raw()));
         let reply = driver.run(answer.to_le_bytes().to_vec(), |reply| endpoint.send(client, reply));
@@ -111,7 +111,7 @@ impl<T: Transport> Client<T> {
         let request = [&[op][..], &region.to_bytes(), key].concat();
         driver.run(request, |request| endpoint.send(self.server, request)).await?.result()?;
         let (reply, transfer) = timeout(2 * PATIENCE, reply).await.map_err(|_| Errno::ETIMEDOUT)??.into_result()?;
-        let reply = reply[..transfer.len()].try_into().map(i64::from_le_bytes);
+        let reply = reply[..transfer.len].try_into().map(i64::from_le_bytes);
         let reply = reply.map_err(|_| Error::Invalid("a reply has 8 bytes"))?;
         usize::try_from(reply)
             .map_err(|_| i32::try_from(reply.unsigned_abs()).map_or(Errno::EIO, Errno::from_raw).into())

@@ -94,7 +94,7 @@ impl Scatter {
                 complete("gather", gathered, &places)?;
                 for (worker, place) in workers.iter().zip(&mut places) {
                     let Outcome::Done { buf, transfer } = place.take() else { continue };
-                    verify(&buf[..transfer.len()], size, !0, worker.0, round)?;
+                    verify(&buf[..transfer.len], size, !0, worker.0, round)?;
                     rooms.push(buf);
                 }
             }
@@ -115,7 +115,7 @@ impl Scatter {
                 let received = cq.post(buf, soon(), |room| group.recv_any(room))?;
                 let (message, transfer) = cq.finish(received, soon())?.into_result()?;
                 buf = message;
-                verify(&buf[..transfer.len()], size, 0, rank, round)?;
+                verify(&buf[..transfer.len], size, 0, rank, round)?;
                 buf.iter_mut().for_each(|it| *it = !*it);
                 if self.garble && round + 1 == WARM_UP + self.rounds {
                     buf[size / 2] ^= 1;

@@ -21,6 +21,7 @@ mod work;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::process::ExitCode;
 
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 
 use measure::{median, metric, ratio};
@@ -82,7 +83,7 @@ fn at(peers: u32, rounds: usize) -> Result<(), String> {
     println!("{peers} peers");
     let work = Work::new(peers);
     let count = peers as usize;
-    let (memory, bytes) = bytes_of(|| AddressTableMemory::new(AddressTableAttr::new(count)));
+    let (memory, bytes) = bytes_of(|| AddressTableMemory::new_in(AddressTableAttr::new(count), Global));
     let mut memory = memory.map_err(|error| format!("{error:#}"))?;
     let mut own = Figures::new("", per_peer(bytes, peers));
     let mut own_table = memory.table();

@@ -28,7 +28,7 @@ pub(crate) struct Engine(TagMatcher<Global>);
 impl Engine {
     pub(crate) fn new(size: Size, seed: u64) -> Self {
         let attr = TagMatcherAttr { receives: size.receives, messages: size.messages, seed, ..TagMatcherAttr::DEFAULT };
-        Engine(TagMatcher::new(attr).expect("there is memory"))
+        Engine(TagMatcher::new_in(attr, Global).expect("there is memory"))
     }
 }
 

@@ -18,7 +18,7 @@
 //! let received = cq.post(vec![0; 64], Forever, |room| bob.recv(Source::Any, room))?;
 //! cq.post(b"hello".to_vec(), Forever, |bytes| alice.send(to_bob, bytes))?;
 //! let (bytes, result) = cq.finish(received, Forever)?.into_parts();
-//! assert_eq!(&bytes[..result?.len()], b"hello");
+//! assert_eq!(&bytes[..result?.len], b"hello");
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

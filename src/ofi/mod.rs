@@ -88,7 +88,7 @@
 //! let received = endpoint.recv(Source::Any, vec![0; 64])?;
 //! group.send(b"to all".to_vec())?;
 //! let (bytes, result) = cq.finish(received, Instant::now() + Duration::from_secs(10))?.into_parts();
-//! println!("{:?}", &bytes[..result?.len()]);
+//! println!("{:?}", &bytes[..result?.len]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!

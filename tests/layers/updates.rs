@@ -295,7 +295,7 @@ fn a_client_is_told_when_its_server_is_closed() {
 /// Bytes of a message of a client, received by an endpoint of the test.
 fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
     let done = cq.finish(key, LIMIT_SPINS).unwrap();
-    assert_eq!(done.result().unwrap().len(), MESSAGE_LEN);
+    assert_eq!(done.result().unwrap().len, MESSAGE_LEN);
     done.into_buf()
 }
 

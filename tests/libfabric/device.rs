@@ -102,7 +102,7 @@ fn the_hosts_memory_is_registered_and_moved_as_ever() {
         let received = post(&cq, into, |into| b.recv(Source::Any, into));
         let sent = post(&cq, out, |out| a.send(to_b, out));
         let (into, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-        assert_eq!((result.unwrap().len(), into.bytes()), (50, &[round; 50][..]));
+        assert_eq!((result.unwrap().len, into.bytes()), (50, &[round; 50][..]));
         let (out, result) = cq.wait(sent, deadline).unwrap().unwrap().into_parts();
         result.unwrap();
         let written = post(&cq, out, |out| a.write(to_b, &region.remote(), 10, out));

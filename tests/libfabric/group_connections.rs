@@ -119,7 +119,7 @@ fn exchange(group: &One, rank: u32, with: impl Iterator<Item = u32> + Clone, rou
     assert!(summary.is_complete(), "{places:?}");
     for (place, other) in places.iter_mut().zip(with) {
         let Outcome::Done { buf, transfer } = place.take() else { panic!("it is done") };
-        assert_eq!((transfer.len(), buf), (LEN, content(other, rank, round)));
+        assert_eq!((transfer.len, buf), (LEN, content(other, rank, round)));
     }
 }
 
@@ -172,7 +172,7 @@ fn regions_are_written_and_read_by_number() {
         assert!(group.scatter_send(work, &mut places, until()).unwrap().is_complete(), "{places:?}");
         for (other, key) in receives {
             let (buf, result) = group.cq().finish(key, until()).unwrap().into_parts();
-            assert_eq!((result.unwrap().len(), buf), (LEN, content(other, rank, 1)));
+            assert_eq!((result.unwrap().len, buf), (LEN, content(other, rank, 1)));
         }
         let mut bytes = vec![0; LEN];
         for other in others(rank) {

@@ -192,7 +192,7 @@ fn read_of_a_closed_endpoint_keeps_its_buffer_until_the_other_process_has_writte
     drop(endpoint);
     assert!(cq.wait(key, Instant::now()).expect("the queue works").is_none(), "the other process may still write");
     let (room, result) = finished(&cq, &mut holder, key).into_parts();
-    assert_eq!(result.expect("the read goes on").len(), LEN);
+    assert_eq!(result.expect("the read goes on").len, LEN);
     assert!(room.bytes.iter().all(|byte| *byte == CONTENT));
     assert_eq!(dropped.load(Ordering::Relaxed), 0);
 }
@@ -222,7 +222,7 @@ fn short_read_of_a_closed_endpoint_is_over_or_keeps_its_buffer() {
     } else {
         assert!(done.is_none(), "the other process may still write");
         let (room, result) = finished(&cq, &mut holder, key).into_parts();
-        assert_eq!(result.expect("the read goes on").len(), SHORT);
+        assert_eq!(result.expect("the read goes on").len, SHORT);
         assert!(room.bytes.iter().all(|byte| *byte == CONTENT));
     }
 }
@@ -343,7 +343,7 @@ fn role_opens_beside_names_that_were_left() {
         cq.progress().expect("the queue works");
     }
     let (bytes, result) = cq.wait(received, deadline).expect("the queue works").expect("in time").into_parts();
-    assert_eq!((&bytes[..], result.expect("received").len()), (&b"together"[..], 8));
+    assert_eq!((&bytes[..], result.expect("received").len), (&b"together"[..], 8));
     println!("@opened");
 }
 

@@ -45,7 +45,7 @@ fn finished<'s, T: Transport + 'static, L: Sharing>(
 ) -> Result<(Lease<'s, L>, usize), Failure> {
     let done = cq.wait(key, Instant::now() + LIMIT)?.ok_or(Failure::Late("a lease"))?;
     let (lease, result) = done.into_parts();
-    Ok((lease, result?.len()))
+    Ok((lease, result?.len))
 }
 
 /// Opens everything, warms up, and counts.

@@ -208,9 +208,9 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         }
         let transfer;
         (into, transfer) = self.b.succeed()?;
-        let as_sent = transfer.len() == into.len()
-            && transfer.data() == message.data.then_some(data)
-            && transfer.tag() == message.tagged.then_some(MESSAGE)
+        let as_sent = transfer.len == into.len()
+            && transfer.data == message.data.then_some(data)
+            && transfer.tag == message.tagged.then_some(MESSAGE)
             && payload.is_in(into);
         buffers.into = Some(into);
         if as_sent { Ok(()) } else { Err(Failure::Wrong("what was received is not what was sent")) }

@@ -52,7 +52,7 @@ impl Rig<'_, '_, '_, '_> {
             let layer = if of_a { &mut *self.a } else { &mut *self.b };
             if let Some(done) = layer.wait(key, loom_core::deadline::Spins(0))? {
                 let (buf, result) = done.into_parts();
-                return Ok((buf, result?.len()));
+                return Ok((buf, result?.len));
             }
         }
         Err(Failure::Late("an operation with a tag"))

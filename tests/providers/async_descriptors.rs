@@ -155,7 +155,7 @@ fn sockets_are_served_while_a_gibibyte_moves<T: Transport + 'static>(info: &Info
                     buf[0] = 0;
                     buf[LEN - 1] = 0;
                     let received = of_b.run(buf, |buf| pair.b.recv(Source::Any, buf)).await.unwrap();
-                    assert_eq!(received.result().unwrap().len(), LEN);
+                    assert_eq!(received.result().unwrap().len, LEN);
                     buf = received.into_buf();
                     assert_eq!((buf[0], buf[LEN - 1]), (5, 5));
                 }

@@ -173,7 +173,7 @@ fn parts_of_a_transfer_are_as_long_as_messages_may_be<T: Transport + 'static>(in
         while !left.is_empty() {
             let received = driver.run(vec![0; longest], |room| b.recv(Source::Any, room)).await.unwrap();
             let (mut message, transfer) = received.into_result().unwrap();
-            message.truncate(transfer.len());
+            message.truncate(transfer.len);
             left.swap_remove(left.iter().position(|part| *part == message).expect("each part once"));
         }
     };

@@ -103,7 +103,7 @@ impl Members {
         let keys: Vec<_> = groups.iter().map(post).collect();
         let finish = |key| {
             let (buf, result) = self.finish(key).into_parts();
-            assert_eq!(result.unwrap().len(), buf.len());
+            assert_eq!(result.unwrap().len, buf.len());
             buf
         };
         keys.into_iter().map(finish).collect()

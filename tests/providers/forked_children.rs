@@ -130,7 +130,7 @@ fn exchange(cq: &Cq<'static, T, Vec<u8>>, [a, b]: [&Sender; 2], to_b: Peer, seed
         let sent = cq.post(pattern(len, seed), deadline, |message| a.send(to_b, message));
         let sent = sent.map_err(|refused| refused.error).expect("posted");
         let (bytes, result) = cq.finish(received, deadline).expect("received").into_parts();
-        assert_eq!(result.expect("received").len(), len);
+        assert_eq!(result.expect("received").len, len);
         assert!(bytes == pattern(len, seed), "other bytes have arrived");
         cq.finish(sent, deadline).expect("sent").result().expect("sent");
     }
@@ -244,7 +244,7 @@ fn copies(info: &Info<T>) {
         let sent = objects.cq.post(pattern(8, order), deadline, |message| objects.a.send(objects.to_b, message));
         let sent = sent.map_err(|refused| refused.error).expect("posted");
         let (bytes, result) = objects.cq.finish(received, deadline).expect("received").into_parts();
-        assert_eq!((result.expect("received").len(), bytes), (8, pattern(8, order)));
+        assert_eq!((result.expect("received").len, bytes), (8, pattern(8, order)));
         objects.cq.finish(sent, deadline).expect("sent").result().expect("sent");
         objects.exchange(order);
         // Peers of other processes still find the parent.
@@ -275,7 +275,7 @@ fn scopes(info: &Info<T>) {
             let deadline = Instant::now() + LIMIT;
             cq.retry(deadline, || a.inject(to_b, &pattern(8, 5))).expect("injected");
             let (bytes, result) = cq.finish(received, deadline).expect("received").into_parts();
-            assert_eq!((result.expect("received").len(), &*bytes), (8, &*pattern(8, 5)));
+            assert_eq!((result.expect("received").len, &*bytes), (8, &*pattern(8, 5)));
             false
         });
         if is_child {
@@ -303,7 +303,7 @@ fn own_endpoints(info: &Info<T>) {
         let received = endpoint.recv(Source::Any, vec![0; 8]).map_err(|refused| refused.error).expect("posted");
         there.write_all(format!("{address}\n").as_bytes()).expect("the parent reads");
         let (bytes, result) = cq.finish(received, deadline).expect("received by the child").into_parts();
-        assert_eq!((result.expect("received").len(), &bytes), (8, &pattern(8, 6)));
+        assert_eq!((result.expect("received").len, &bytes), (8, &pattern(8, 6)));
         let sent = cq.post(pattern(8, 7), deadline, |message| endpoint.send(to_parent, message));
         cq.finish(sent.map_err(|refused| refused.error).expect("posted"), deadline)
             .expect("sent")
@@ -327,7 +327,7 @@ fn own_endpoints(info: &Info<T>) {
     let sent = objects.cq.post(pattern(8, 6), deadline, |message| objects.b.send(to_child, message));
     let sent = sent.map_err(|refused| refused.error).expect("posted");
     let (bytes, result) = objects.cq.finish(received, deadline).expect("received by the parent").into_parts();
-    assert_eq!((result.expect("received").len(), &bytes), (8, &pattern(8, 7)));
+    assert_eq!((result.expect("received").len, &bytes), (8, &pattern(8, 7)));
     objects.cq.finish(sent, deadline).expect("sent").result().expect("sent");
     // No endpoint of the child has the name of this one.
     let another = objects.cq.endpoint(&objects.av).expect("another endpoint");
@@ -405,7 +405,7 @@ fn connections(info: &Info<T>) {
             let sent = cq.post(pattern(8, seed), deadline, |message| from.send(ThePeer, message));
             let sent = sent.map_err(|refused| refused.error).expect("posted");
             let (bytes, result) = cq.finish(received, deadline).expect("received").into_parts();
-            assert_eq!((result.expect("received").len(), bytes), (8, pattern(8, seed)));
+            assert_eq!((result.expect("received").len, bytes), (8, pattern(8, seed)));
             cq.finish(sent, deadline).expect("sent").result().expect("sent");
         }
     };

@@ -290,8 +290,8 @@ impl<'s, T: Transport> End<'s, T> {
             return Err(Failure::Protocol(format!("a completion of no operation of this side: {key:?}")));
         };
         if !self.sends() {
-            if transfer.len() != self.size {
-                return Err(Failure::Protocol(format!("{}: {} bytes came", self.doing(), transfer.len())));
+            if transfer.len != self.size {
+                return Err(Failure::Protocol(format!("{}: {} bytes came", self.doing(), transfer.len)));
             }
             if self.verify {
                 self.check(&bytes, number)?;

@@ -230,11 +230,11 @@ impl<T: Transport> Side<T> {
 
     #[inline]
     fn check(&self, transfer: &Transfer) -> Result<(), Failure> {
-        if transfer.len() != self.bout.size {
-            return Err(self.unexpected(format_args!("{} bytes", transfer.len())));
+        if transfer.len != self.bout.size {
+            return Err(self.unexpected(format_args!("{} bytes", transfer.len)));
         }
         if self.bout.op == Op::Tagged
-            && let Some(tag_of_sender) = transfer.tag()
+            && let Some(tag_of_sender) = transfer.tag
             && tag_of_sender != tag(self.received)
         {
             return Err(self.unexpected(format_args!("tag {tag_of_sender}")));

@@ -1,6 +1,7 @@
 //! The address table against its oracle.
 
 use arbitrary::{Arbitrary, Unstructured};
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 use loom_core::vocabulary::{AddressFormat, AvType};
 
@@ -122,7 +123,7 @@ pub(super) fn play(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(size) = bytes.arbitrary::<Size>() else { return 0 };
     let attr = size.attr();
-    let mut memory = AddressTableMemory::new(attr).expect("the sizes are small");
+    let mut memory = AddressTableMemory::new_in(attr, Global).expect("the sizes are small");
     let mut world = World::new(memory.table(), attr);
     let mut played = 0;
     while played < MOST && !bytes.is_empty() {

@@ -143,7 +143,7 @@ impl World {
             .find_map(|side| self.sides[side].on(&done).map(|said| (side, said)))
             .expect("the completion of one of the sides");
         // Of receives alone, and of those that have failed a stranger's.
-        let from = done.result().ok().and_then(|transfer| transfer.source());
+        let from = done.result().ok().and_then(|transfer| transfer.source);
         let of_peer = from == Some(self.addrs[1 - at]);
         match said {
             Ok(Some(data)) if of_peer => {

@@ -178,8 +178,8 @@ impl<T: Transport> Link<T> {
         let at = self.receiving.iter().position(|key| *key == done.key())?;
         self.receiving.swap_remove(at);
         Some(match done.result() {
-            Ok(transfer) => match transfer.source() {
-                Some(from) => self.incoming.take(from, &done.buf().bytes()[..transfer.len()]),
+            Ok(transfer) => match transfer.source {
+                Some(from) => self.incoming.take(from, &done.buf().bytes()[..transfer.len]),
                 None => Ok(None),
             },
             Err(error) if error.errno == Errno::ETRUNC => Err(Refused::TooLong),

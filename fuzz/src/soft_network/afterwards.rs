@@ -30,7 +30,7 @@ pub fn assert_as_new(domain: &Domain<'static, Soft<'static>>, av: &Av<'static, S
     while let Some(completion) = cq.poll().expect("the queue works") {
         let Completion::Op(done) = completion else { panic!("of receives only, not {completion:?}") };
         let (buf, result) = done.into_parts();
-        assert_eq!(result.map(|transfer| transfer.len()), Ok(1));
+        assert_eq!(result.map(|transfer| transfer.len), Ok(1));
         arrived[usize::from(buf.bytes()[0])] += 1;
     }
     assert_eq!(arrived, [ENDPOINTS; TX_DEPTH]);

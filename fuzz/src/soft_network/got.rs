@@ -18,13 +18,13 @@ pub struct Got {
 
 impl Got {
     pub fn whole(transfer: Transfer, bytes: &[u8]) -> Self {
-        assert_eq!(transfer.len(), bytes.len());
+        assert_eq!(transfer.len, bytes.len());
         Got {
-            tag: transfer.tag().map(|tag| tag.0),
-            data: transfer.data().map(|data| data.0),
+            tag: transfer.tag.map(|tag| tag.0),
+            data: transfer.data.map(|data| data.0),
             bytes: bytes.to_vec(),
             overflow: 0,
-            source: transfer.source(),
+            source: transfer.source,
             failed: None,
         }
     }

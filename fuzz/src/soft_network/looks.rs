@@ -36,7 +36,7 @@ impl World<'_> {
     }
 
     pub fn answered(&mut self, queue: usize, peek: Peek) {
-        let op = self.record.ops.swap_remove(self.record.op(queue, peek.key()));
+        let op = self.record.ops.swap_remove(self.record.op(queue, peek.key));
         let found = peek.message().expect("looking does not fail");
         let told = found.map(|found| (found.len, found.tag.0, found.data.map(|data| data.0)));
         match op.what {

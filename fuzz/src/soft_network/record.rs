@@ -277,7 +277,7 @@ impl Record {
             What::Receive(receive, _) => self.received(*receive, &op, buf.bytes(), result),
             What::Fetch(look) => {
                 let fetched = match result {
-                    Ok(transfer) => Some(Some(Got::whole(transfer, &buf.bytes()[..transfer.len()]))),
+                    Ok(transfer) => Some(Some(Got::whole(transfer, &buf.bytes()[..transfer.len]))),
                     Err(error) if error.errno == Errno::ENOMSG => Some(None),
                     Err(error) if error.errno == Errno::ECANCELED && closed => None,
                     Err(error) => Some(Some(Got::not_whole(error, buf.bytes()))),
@@ -293,14 +293,14 @@ impl Record {
             What::Write(wanted) if wanted.is_ok() && is(&result, Errno::EIO) => assert!(self.faults.fails()),
             What::Write(wanted) => {
                 let len = buf.bytes().len();
-                assert_eq!(result.map(|transfer| transfer.len()).map_err(|error| error.errno), wanted.map(|()| len));
+                assert_eq!(result.map(|transfer| transfer.len).map_err(|error| error.errno), wanted.map(|()| len));
                 if wanted.is_ok() {
                     self.count(op.life, 3);
                 }
             }
             What::Read(wanted) => match (result, wanted) {
                 (Ok(transfer), Ok(bytes)) => {
-                    assert_eq!((transfer.len(), buf.bytes()), (bytes.len(), &bytes[..]));
+                    assert_eq!((transfer.len, buf.bytes()), (bytes.len(), &bytes[..]));
                     self.count(op.life, 2);
                 }
                 (Err(error), Ok(bytes)) if error.errno == Errno::EIO => {
@@ -346,7 +346,7 @@ impl Record {
         let offered = message.bytes.len() > EAGER;
         match result.map_err(|error| error.errno) {
             Ok(transfer) => {
-                assert_eq!(transfer.len(), message.bytes.len());
+                assert_eq!(transfer.len, message.bytes.len());
                 if offered {
                     message.fate = Fate::Copied;
                 }
@@ -394,7 +394,7 @@ impl Record {
         };
         if receive.multi {
             if let Ok(transfer) = result {
-                assert_eq!((transfer.len(), transfer.flags()), (0, CompletionFlags::MULTI_RECV));
+                assert_eq!((transfer.len, transfer.flags), (0, CompletionFlags::MULTI_RECV));
             }
             // One message after the other, and nothing behind the last.
             let mut rest = bytes;
@@ -409,7 +409,7 @@ impl Record {
         }
         match result {
             Ok(transfer) => {
-                let (message, rest) = bytes.split_at(transfer.len());
+                let (message, rest) = bytes.split_at(transfer.len);
                 assert!(rest.iter().all(|byte| *byte == 0xee), "written beyond its length");
                 receive.got.push(Got::whole(transfer, message));
                 self.count(op.life, 1);

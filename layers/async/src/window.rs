@@ -345,7 +345,7 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
                     match done.result() {
                         Ok(transfer) => {
                             outcome.parts += 1;
-                            outcome.bytes += transfer.len() as u64;
+                            outcome.bytes += transfer.len as u64;
                         }
                         Err(error) => outcome.fails(part, error, None),
                     }

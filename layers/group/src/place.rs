@@ -83,7 +83,7 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 /// /// Describes the outcome of a send.
 /// fn describe(outcome: &Outcome<Vec<u8>>) -> String {
 ///     match outcome {
-///         Outcome::Done { transfer, .. } => format!("{} bytes sent", transfer.len()),
+///         Outcome::Done { transfer, .. } => format!("{} bytes sent", transfer.len),
 ///         Outcome::Failed { error, .. } => format!("failed: {error}"),
 ///         Outcome::NotPosted { error, .. } => format!("not posted: {error}"),
 ///         Outcome::InFlight(key) => format!("in flight: {key:?}"),

@@ -87,7 +87,7 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// let data = alice.encode(Part { transfer: 7, index: 1 })?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
-    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(data));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

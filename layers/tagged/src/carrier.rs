@@ -96,7 +96,7 @@ fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<End
         match cq.poll()? {
             Some(Completion::Op(done)) => {
                 let (packet, result) = done.into_parts();
-                return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len()) }));
+                return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len) }));
             }
             // Not a completion of this layer's posts: peers' writes to exposed memory do not
             // concern it.

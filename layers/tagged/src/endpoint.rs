@@ -62,7 +62,7 @@ const BATCH: usize = 64;
 ///         break done;
 ///     }
 /// };
-/// assert_eq!((done.link(), done.result()?.tag()), (Some(back), Some(Tag(7))));
+/// assert_eq!((done.link(), done.result()?.tag), (Some(back), Some(Tag(7))));
 /// // The send is not polled: `close` returns its buffer.
 /// a.close(|done| assert_eq!(done.into_buf(), b"hello"));
 /// # Ok::<_, loom_core::Error>(())

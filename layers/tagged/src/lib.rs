@@ -41,7 +41,7 @@
 //!         break done;
 //!     }
 //! };
-//! assert_eq!((done.result()?.tag(), done.result()?.len()), (Some(Tag(0x21)), 100_000));
+//! assert_eq!((done.result()?.tag, done.result()?.len), (Some(Tag(0x21)), 100_000));
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

@@ -4,7 +4,6 @@ use core::fmt;
 
 use loom_core::engine::op_table::{OpError, Transfer};
 use loom_core::engine::tag_matcher::{MessageId, ReceiveId};
-use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 use crate::error::LinkError;
@@ -206,7 +205,7 @@ pub enum TaggedEvent<B> {
 /// let done = b.wait(received, Spins(1000))?.expect("the message has arrived");
 /// assert_eq!((done.key(), done.link()), (received, Some(back)));
 /// let (mut buf, result) = done.into_parts();
-/// buf.truncate(result?.len());
+/// buf.truncate(result?.len);
 /// assert_eq!(buf, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -416,29 +415,25 @@ impl State {
 }
 
 pub(crate) fn sent(len: usize) -> Transfer {
-    Transfer::of(&Event::success(0, CompletionFlags::TAGGED | CompletionFlags::SEND, len))
+    Transfer { flags: CompletionFlags::TAGGED | CompletionFlags::SEND, len, tag: None, data: None, source: None }
 }
 
 /// Result of a receive that has got `len` bytes, which is all that fits.
 pub(crate) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, OpError> {
     let data = if message.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
-    let event = Event {
-        tag: message.tag,
-        data: message.data.unwrap_or_default(),
-        ..Event::success(0, CompletionFlags::TAGGED | CompletionFlags::RECV | data, len)
-    };
+    let flags = CompletionFlags::TAGGED | CompletionFlags::RECV | data;
     let overflow = message.len.saturating_sub(len as u64);
     if overflow == 0 {
-        return Ok(Transfer::of(&event));
+        return Ok(Transfer { flags, len, tag: Some(message.tag), data: message.data, source: None });
     }
     Err(OpError {
         errno: Errno::ETRUNC,
         provider_errno: Errno::ETRUNC.as_raw(),
         len: Some(len),
         overflow: Some(usize::try_from(overflow).unwrap_or(usize::MAX)),
-        flags: event.flags,
-        tag: event.tag,
-        data: event.data,
+        flags,
+        tag: message.tag,
+        data: message.data.unwrap_or_default(),
     })
 }
 

@@ -265,7 +265,7 @@ where
             let buf = match mem::replace(receive, Receive::Nowhere) {
                 Receive::Posted(key) => match self.protocol.wait(key, Spins(0)) {
                     Ok(Some(Outcome { mut buf, result })) => {
-                        let whole = result.is_ok_and(|transfer| transfer.len() == MESSAGE_LEN);
+                        let whole = result.is_ok_and(|transfer| transfer.len == MESSAGE_LEN);
                         let answer = message_of(&mut buf).filter(|_| whole).and_then(|message| Answer::decode(message));
                         self.answered(answer);
                         buf

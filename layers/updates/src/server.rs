@@ -155,7 +155,7 @@ where
         window: Window<'_>,
     ) -> (Place<P>, bool) {
         let Outcome { mut buf, result } = received;
-        let whole = result.is_ok_and(|transfer| transfer.len() == MESSAGE_LEN);
+        let whole = result.is_ok_and(|transfer| transfer.len == MESSAGE_LEN);
         let message = message_of(&mut buf).filter(|_| whole);
         let request = message.as_deref().and_then(Request::decode);
         let client = request.as_ref().and_then(|request| self.clients.get(usize::try_from(request.client).ok()?));

@@ -62,7 +62,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// #   cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
 ///     // A peer has sent "hello".
 ///     let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
-///     inbox.set_len(result?.len())?;
+///     inbox.set_len(result?.len)?;
 ///     assert_eq!(&inbox[..], b"hello");
 ///     Ok::<_, Box<dyn core::error::Error>>(())
 /// })?;

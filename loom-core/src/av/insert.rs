@@ -177,9 +177,8 @@ impl<T: Transport> Av<'_, T> {
         if range.len() > self.body.addresses()?.most() as u64 {
             return Err(AddressError::Full);
         }
-        let insert = |member: RangePeer| {
-            self.insert_by(&member.socket().into(), |table, addr| table.insert_member_at(addr, &member))
-        };
+        let insert =
+            |member: RangePeer| self.insert_by(&member.socket().into(), |table, addr| table.insert_at(addr, &member));
         Ok(count_inserted(range.members().map(insert), each))
     }
 

@@ -13,11 +13,11 @@ use allocator_api2::alloc::Allocator;
 pub use self::attr::AvAttr;
 use self::removed::{Addresses, Removed, Room};
 use crate::domain::{Domain, DomainInner};
-use crate::engine::address_table::{AddressSet, AddressTable, fill};
+use crate::engine::address_table::{AddressSet, AddressTable};
 use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
-use crate::storage::array;
+use crate::storage::Part;
 use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
@@ -84,19 +84,16 @@ impl<'m, T: Transport> Av<'m, T> {
         let table = attr.table(domain, room)?.plan()?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;
         let table_at = plan.add(table.layout)?;
-        let links = AvAttr::links(room);
-        let links_at = plan.add(array::<u32>(links)?)?;
+        let links = Part::of(&mut plan.layout, AvAttr::links(room))?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: `table_at` is the plan's offset of the table.
         let memory = unsafe { block.at(table_at) };
         // SAFETY: the plan reserves the table's layout. The block outlives the vector, which alone
         // reaches the table, and the lifetime never leaves this file.
         let addresses: AddressTable<'static> = unsafe { table.table(memory) };
-        // SAFETY: `links_at` is the plan's offset of the links.
-        let memory = unsafe { block.at(links_at) };
-        // SAFETY: the plan reserves space for `links` links. The block outlives the vector, which
-        // alone reaches them.
-        let removed = Removed::new(unsafe { fill(memory, links, || Removed::LINK) });
+        // SAFETY: the plan reserves space for the links. The block outlives the vector, which alone
+        // reaches them.
+        let removed = Removed::new(unsafe { links.slice(block.ptr(), |_| Removed::LINK) });
         // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
         let raw = unsafe { T::av_open(domain.raw(), attr.capacity, attr.rx_ctx_bits) };
         let raw = raw.map_err(|errno| match room.limit {
@@ -233,7 +230,7 @@ impl<T: Transport> Av<'_, T> {
     /// # Errors
     /// Those of [`AddressSet::new_in`].
     #[doc(alias = "fi_av_set")]
-    pub fn set_in<A: Allocator>(&self, count: usize, alloc: A) -> Result<AddressSet<A>, OpenError> {
+    pub fn set_in<A: Allocator + Clone>(&self, count: usize, alloc: A) -> Result<AddressSet<A>, OpenError> {
         AddressSet::new_in(self.body.table.places(), count, alloc)
     }
 
@@ -255,7 +252,7 @@ impl<T: Transport> Av<'_, T> {
     /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-    /// let source = cq.finish(received, Forever)?.result()?.source();
+    /// let source = cq.finish(received, Forever)?.result()?.source;
     /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
@@ -272,9 +269,9 @@ impl<T: Transport> Av<'_, T> {
     #[doc(alias = "fi_rx_addr")]
     #[inline]
     pub(crate) fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
-        let addr = self.body.table.addr(to.peer()).ok_or(PostError::UnknownPeer)?;
+        let addr = self.body.table.addr(to.peer).ok_or(PostError::UnknownPeer)?;
         let beyond = PostError::BeyondContexts { limit: 1 << self.body.rx_ctx_bits };
-        addr.rx_context(to.index(), self.body.rx_ctx_bits).ok_or(beyond)
+        addr.rx_context(to.index, self.body.rx_ctx_bits).ok_or(beyond)
     }
 
     /// Raw handle, for calls that loom does not wrap.

@@ -108,6 +108,8 @@ mod tests {
     use core::net::SocketAddr;
     use std::boxed::Box;
 
+    use allocator_api2::alloc::Global;
+
     use super::*;
     use crate::engine::address_table::{AddressTableAttr, AddressTableMemory};
 
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn retired_address_keeps_its_place_until_it_is_the_oldest() {
         const PLACES: usize = 6;
-        let memory = Box::leak(Box::new(AddressTableMemory::new(AddressTableAttr::new(PLACES)).unwrap()));
+        let memory = Box::leak(Box::new(AddressTableMemory::new_in(AddressTableAttr::new(PLACES), Global).unwrap()));
         let removed = Removed::new(Box::leak(Box::new([FREE; PLACES])));
         let mut addresses = Addresses::new(memory.table(), removed, Some(Room { peers: 2, addresses: 4 }));
         let insert = |addresses: &mut Addresses, place: u16| {

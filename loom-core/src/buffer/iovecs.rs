@@ -18,7 +18,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// let message = [b"hell".to_vec(), b"o".to_vec()];
 /// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::default(), message))?;
 /// let (room, result) = cq.finish(received, Forever)?.into_parts();
-/// assert_eq!((result?.len(), room), (5, [b"he".to_vec(), b"llo\0\0".to_vec()]));
+/// assert_eq!((result?.len, room), (5, [b"he".to_vec(), b"llo\0\0".to_vec()]));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug, Default)]

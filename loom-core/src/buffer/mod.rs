@@ -299,7 +299,7 @@ pub trait SourceBuffer: Buffer {}
 /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 ///     let received = bob.recv(Source::Any, &mut room[..])?;
 ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-///     assert_eq!(cq.finish(received, Forever)?.result()?.len(), 5);
+///     assert_eq!(cq.finish(received, Forever)?.result()?.len, 5);
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
 /// # Ok::<_, loom_core::Error>(())
@@ -363,7 +363,7 @@ impl TargetBuffer for () {}
 ///     cq.post(AnyBuffer::Read(message), Forever, |buf| alice.send(to_bob, buf))?;
 ///     cq.post(AnyBuffer::Empty, Forever, |buf| alice.send_data(to_bob, ImmediateData(7), buf))?;
 ///     cq.finish(received[0], Forever)?.result()?;
-///     assert_eq!(cq.finish(received[1], Forever)?.result()?.data(), Some(ImmediateData(7)));
+///     assert_eq!(cq.finish(received[1], Forever)?.result()?.data, Some(ImmediateData(7)));
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
 /// assert_eq!(&room, message);

@@ -26,7 +26,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// let received = bob.recv(Source::Any, inbox)?;
 /// cq.post(outbox, Forever, |outbox| alice.send(to_bob, outbox))?;
 /// let done = cq.finish(received, Forever)?;
-/// assert_eq!((done.result()?.len(), done.buf().bytes()), (5, &b"hello"[..]));
+/// assert_eq!((done.result()?.len, done.buf().bytes()), (5, &b"hello"[..]));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

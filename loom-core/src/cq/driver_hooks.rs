@@ -6,7 +6,7 @@ use super::keep::UnmatchedEvent;
 use super::pump::{Detour, Pumped};
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Done, NO_SLOT, OpKey, Peek};
+use crate::engine::op_table::{Direction, Done, NO_SLOT, OpKey, Peek};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::Errno;
 
@@ -133,14 +133,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
         let kept = self.unmatched.borrow();
         Ok(match kept.back() {
-            Some(UnmatchedEvent::Peek { peek, .. }) if kept.len() > unmatched => Kept::Peek(peek.key()),
+            Some(UnmatchedEvent::Peek { peek, .. }) if kept.len() > unmatched => Kept::Peek(peek.key),
             Some(_) if kept.len() > unmatched => Kept::Unmatched,
             _ => Kept::Silent,
         })
     }
 
     pub(crate) fn keeps_answer(&self, of: impl Fn(OpKey) -> bool) -> bool {
-        let is_meant = |event: &UnmatchedEvent| matches!(event, UnmatchedEvent::Peek { peek, .. } if of(peek.key()));
+        let is_meant = |event: &UnmatchedEvent| matches!(event, UnmatchedEvent::Peek { peek, .. } if of(peek.key));
         self.unmatched.borrow().iter().any(is_meant)
     }
 
@@ -155,7 +155,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[inline]
     pub(crate) fn found_empty(&self) {
-        self.ops.drained();
+        self.ops.drained(Direction::BOTH);
     }
 
     pub(crate) fn post_used_up(&self) {
@@ -204,7 +204,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     pub(crate) fn give_up_answer(&self, key: OpKey) -> bool {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut answers = unmatched.iter_mut().filter_map(|event| match event {
-            UnmatchedEvent::Peek { peek, given_up } if peek.key() == key => Some(given_up),
+            UnmatchedEvent::Peek { peek, given_up } if peek.key == key => Some(given_up),
             _ => None,
         });
         answers.next().map(|given_up| *given_up = true).is_some()

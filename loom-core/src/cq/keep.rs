@@ -59,7 +59,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             busy |= self.keep_next(queue)?;
         }
         if !busy {
-            self.ops.drained();
+            self.ops.drained(Direction::BOTH);
         }
         Ok(busy)
     }

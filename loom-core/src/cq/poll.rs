@@ -100,7 +100,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     fn poll_last(&self, queue: &T::Cq) -> Next<'m, B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
-            self.body.ops.drained();
+            self.body.ops.drained(Direction::BOTH);
         }
         polled
     }
@@ -146,8 +146,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             if !self.body.keep_next(queue)? {
                 match self.body.rx {
-                    Some(_) => self.body.ops.drained_of(direction),
-                    None => self.body.ops.drained(),
+                    Some(_) => self.body.ops.drained([direction]),
+                    None => self.body.ops.drained(Direction::BOTH),
                 }
                 return Ok(None);
             }

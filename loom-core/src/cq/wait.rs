@@ -179,7 +179,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         // One full rotation keeps the order of the other events.
         for _ in 0..unmatched.len() {
             match unmatched.pop_front()? {
-                UnmatchedEvent::Peek { peek, .. } if peek.key() == key && found.is_none() => found = Some(peek),
+                UnmatchedEvent::Peek { peek, .. } if peek.key == key && found.is_none() => found = Some(peek),
                 other => {
                     let _ = unmatched.push_back(other);
                 }

@@ -15,7 +15,8 @@ use crate::buffer::Buffer;
 use crate::cq::{Cq, CqError, Kept, Next};
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
-use crate::storage::block_slice::{BlockSlice, Part};
+use crate::storage::Part;
+use crate::storage::block_slice::BlockSlice;
 use crate::storage::handle::{Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
@@ -140,7 +141,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             return Err(Errno::EBUSY.into());
         }
         // SAFETY: the part was planned for these entries. The slice is dropped before its block.
-        let entries = unsafe { BlockSlice::new(&block, entries, |_| Entry::new()) };
+        let entries = unsafe { BlockSlice::new(&block, &entries, |_| Entry::new()) };
         let inner = CqDriverInner {
             told_of: Cell::new(cq.ops().ends().0),
             cq: cq.clone(),
@@ -169,9 +170,9 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Self::open_in(cq, unclaimed, allocator_api2::alloc::Global)
     }
 
-    fn plan<A: Allocator>(depth: usize) -> Result<(Plan, Part), OpenError> {
+    fn plan<A: Allocator>(depth: usize) -> Result<(Plan, Part<Entry>), OpenError> {
         let mut plan = Plan::of::<CqDriverInner<'m, T, B>, A>()?;
-        let entries = Part::of::<Entry>(&mut plan, depth)?;
+        let entries = Part::of(&mut plan.layout, depth)?;
         Ok((plan, entries))
     }
 

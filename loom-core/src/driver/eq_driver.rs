@@ -18,7 +18,8 @@ use crate::endpoint::{
 };
 use crate::eq::{EndpointId, Eq, EqEvent, Failure, Moment};
 use crate::error::{CqError, OpenError, Rejected};
-use crate::storage::block_slice::{BlockSlice, Part};
+use crate::storage::Part;
+use crate::storage::block_slice::BlockSlice;
 use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
@@ -59,10 +60,12 @@ struct Kept<'m, T: Connected> {
     event: EqEvent<'m, T>,
 }
 
+type Place<'m, T> = Cell<Option<Kept<'m, T>>>;
+
 struct EqDriverInner<'m, T: Connected> {
     eq: Eq<'m, T>,
     /// The first `len` cells hold one event each, oldest first.
-    events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
+    events: BlockSlice<Place<'m, T>>,
     len: Cell<usize>,
     failed: Cell<Option<CqError>>,
     /// Waiters for events about an object. Goals are its address.
@@ -83,7 +86,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: the part was planned for these events. The slice is dropped before its block.
-        let events = unsafe { BlockSlice::new(&block, part, |_| Cell::new(None)) };
+        let events = unsafe { BlockSlice::new(&block, &part, |_| Cell::new(None)) };
         let inner = EqDriverInner {
             eq: eq.clone(),
             events,
@@ -105,12 +108,12 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
     }
 
-    fn plan<A: Allocator>(events: usize) -> Result<(Plan, Part), OpenError> {
+    fn plan<A: Allocator>(events: usize) -> Result<(Plan, Part<Place<'m, T>>), OpenError> {
         if events == 0 {
             return Err(OpenError::Size);
         }
         let mut plan = Plan::of::<EqDriverInner<'m, T>, A>()?;
-        let part = Part::of::<Cell<Option<Kept<'m, T>>>>(&mut plan, events)?;
+        let part = Part::of(&mut plan.layout, events)?;
         Ok((plan, part))
     }
 
@@ -329,7 +332,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
-        let holds = |place: &&Cell<Option<Kept<'m, T>>>| {
+        let holds = |place: &&Place<'m, T>| {
             let kept = place.take();
             let held = kept.as_ref().is_some_and(&holds);
             place.set(kept);

@@ -391,7 +391,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// # fixture::drive!(driver, async {
     /// let done = driver.run(vec![0; 4], |room| alice.read(to_bob, &region.remote(), 16, room)).await?;
     /// let (bytes, result) = done.into_parts();
-    /// assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    /// assert_eq!((result?.len, bytes), (4, vec![16, 17, 18, 19]));
     /// # Ok::<_, loom_core::Error>(())
     /// # })?;
     /// # Ok::<_, loom_core::Error>(())

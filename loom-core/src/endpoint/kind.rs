@@ -75,7 +75,7 @@ pub trait Transmits<T: Transport>: Sealed {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = receive(&bob)?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-/// assert_eq!(cq.finish(received, Forever)?.result()?.len(), 5);
+/// assert_eq!(cq.finish(received, Forever)?.result()?.len, 5);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receives<T: Transport>: Sealed {

@@ -92,7 +92,7 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricA
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
-/// assert_eq!((result?.len(), &bytes[..]), (5, &b"hello"[..]));
+/// assert_eq!((result?.len, &bytes[..]), (5, &b"hello"[..]));
 /// cq.finish(sent, Forever)?.result()?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```

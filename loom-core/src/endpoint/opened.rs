@@ -9,7 +9,7 @@ use super::binding::is_sane;
 use super::limits::Limits;
 use crate::buffer::Buffer;
 use crate::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
-use crate::engine::op_table::OpKey;
+use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::storage::handle::Erased;
@@ -60,7 +60,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                     && opened.limits.consumes
                 {
                     // On failure, `opened` closes the endpoint.
-                    (0..count).try_for_each(|_| opened.post_spare())?;
+                    (0..count).try_for_each(|_| opened.post_spare().map(drop))?;
                 }
                 note!(
                     debug,
@@ -128,8 +128,8 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     }
 
     /// Posts a receive of zero bytes for a peer's write.
-    fn post_spare(&self) -> Result<(), OpenError> {
-        let posted = self.cq.ops().post_spare(self.index, |context| {
+    fn post_spare(&self) -> Result<OpKey, OpenError> {
+        let posted = self.cq.ops().post_empty(self.index, Kind::Spare, |context| {
             // SAFETY: the endpoint is open (H1), on this thread (T1). Only the context's space is
             // lent, until the event or the endpoint's close (L2).
             Ok(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), None, context) }?)

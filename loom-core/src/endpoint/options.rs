@@ -57,7 +57,7 @@ impl CompletionLevel {
 /// let options = SendOptions { data: Some(ImmediateData(7)), level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
 /// cq.finish(sent, Forever)?.result()?;
-/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(ImmediateData(7)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct SendOptions {
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// let numbered = SendOptions { data: Some(ImmediateData(7)), ..SendOptions::default() };
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
-    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(ImmediateData(7)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_REMOTE_CQ_DATA")]

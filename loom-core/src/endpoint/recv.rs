@@ -7,7 +7,7 @@ use super::kind::{Peeks, Receives};
 use super::op::Op;
 use super::options::RecvOptions;
 use crate::buffer::{Buffer, TargetBuffer};
-use crate::engine::op_table::{Claim, ContextKind, OpKey};
+use crate::engine::op_table::{Claim, ContextKind, Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
@@ -173,7 +173,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// for tag in [0x71, 0x7f] {
     ///     alice.tagged_inject(to_bob, Tag(tag), b"hello")?;
     ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
-    ///     assert_eq!((piece.result()?.tag(), piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
+    ///     assert_eq!((piece.result()?.tag, piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
@@ -338,7 +338,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
+            let (tag, address) = (Some(claim.tag.into()), FabricAddr::UNSPEC);
             let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
@@ -360,7 +360,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peeks(OpFlags::DISCARD)?;
         let (cq, index) = (self.cq(), self.opened.index());
         cq.ops().post_discard(index, claim, |context| {
-            self.ask(FabricAddr::UNSPEC, claim.tag().into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
+            self.ask(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
         })
     }
 
@@ -368,9 +368,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
-        cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
-            self.ask(address, tag, flags | OpFlags::PEEK, context)
-        })
+        let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
+        cq.ops().post_empty(index, kind, |context| self.ask(address, tag, flags | OpFlags::PEEK, context))
     }
 
     /// Checks that the transport peeks correctly with these flags.

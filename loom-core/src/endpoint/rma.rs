@@ -31,7 +31,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
     /// let read = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &region.remote(), 16, room))?;
     /// let (bytes, result) = cq.finish(read, Forever)?.into_parts();
-    /// assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    /// assert_eq!((result?.len, bytes), (4, vec![16, 17, 18, 19]));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -302,7 +302,7 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
 
     #[inline]
     fn destination(&self, limits: &Limits, to: RxPeer) -> Result<FabricAddr, PostError> {
-        if to.index() != 0 {
+        if to.index != 0 {
             limits.granted(Caps::NAMED_RX_CTX)?;
         }
         self.av.rx_addr(to)
@@ -377,7 +377,7 @@ pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 /// fn next<'m, T: Scalable>(rx: &Endpoint<'m, T, Vec<u8>, RxCtx<'m, T>>) -> Result<Vec<u8>, Error> {
 ///     let received = rx.recv(Source::Any, vec![0; 4096])?;
 ///     let (mut message, transfer) = rx.cq().finish(received, Forever)?.into_result()?;
-///     message.truncate(transfer.len());
+///     message.truncate(transfer.len);
 ///     Ok(message)
 /// }
 /// ```

@@ -50,7 +50,7 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 /// fn serve<T: Connected>(shared: &Endpoint<'_, T, Vec<u8>, Srx>) -> Result<(), Error> {
 ///     while let Some(Completion::Op(done)) = shared.cq().poll()? {
 ///         let (room, transfer) = done.into_result()?;
-///         println!("{} bytes", transfer.len());
+///         println!("{} bytes", transfer.len);
 ///         shared.recv(AnyConnection, room)?;
 ///     }
 ///     Ok(())

@@ -236,7 +236,12 @@ impl<A: Allocator> Arrivals<A> {
         waiter.value.set(of);
         self.join(entry, before, index);
         self.join(entry, index, next);
-        self.look(of, entry);
+        if entry.due.get() == NONE && self.due.get().1 != of {
+            entry.next.set(self.lowest(entry));
+            if entry.total.get() >= entry.next.get() {
+                self.becomes_due(of, entry);
+            }
+        }
         Ok(ArrivalKey { index, generation: waiter.generation.get() })
     }
 
@@ -254,7 +259,7 @@ impl<A: Allocator> Arrivals<A> {
             }
             let next = entry.due.replace(NONE);
             self.due.set(if of == last { (NONE, NONE) } else { (next, last) });
-            entry.next.set(self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get()));
+            entry.next.set(self.lowest(entry));
         }
     }
 
@@ -323,19 +328,8 @@ impl<A: Allocator> Arrivals<A> {
         waiter.next.set(self.free.replace(index));
     }
 
-    fn look(&self, index: u32, entry: &Value) {
-        let first = self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get());
-        if self.is_due(index, entry) {
-            return;
-        }
-        entry.next.set(first);
-        if entry.total.get() >= first {
-            self.becomes_due(index, entry);
-        }
-    }
-
-    fn is_due(&self, index: u32, entry: &Value) -> bool {
-        entry.due.get() != NONE || self.due.get().1 == index
+    fn lowest(&self, entry: &Value) -> u64 {
+        self.waiter(entry.first.get()).map_or(u64::MAX, |waiter| waiter.threshold.get())
     }
 
     #[cold]

@@ -35,6 +35,9 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// In no table.
+    pub(super) const NONE: Peer = Peer { index: u32::MAX, generation: 0 };
+
     /// Index of the peer's slot, below the vector's number of slots.
     #[must_use]
     pub const fn index(self) -> usize {
@@ -68,7 +71,7 @@ impl fmt::Display for Peer {
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
-/// assert_eq!(context_for(to_bob, 6, 4).index(), 2);
+/// assert_eq!(context_for(to_bob, 6, 4).index, 2);
 /// // A peer that is an ordinary endpoint is its context 0.
 /// assert_eq!(context_for(to_bob, 6, 1), to_bob.into());
 /// # Ok::<_, loom_core::Error>(())
@@ -76,22 +79,10 @@ impl fmt::Display for Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "fi_rx_addr")]
 pub struct RxPeer {
-    peer: Peer,
-    index: u16,
-}
-
-impl RxPeer {
-    /// Returns the peer.
-    #[must_use]
-    pub const fn peer(self) -> Peer {
-        self.peer
-    }
-
-    /// Returns the number of the context.
-    #[must_use]
-    pub const fn index(self) -> u16 {
-        self.index
-    }
+    /// Peer.
+    pub peer: Peer,
+    /// Number of the context.
+    pub index: u16,
 }
 
 impl Peer {

@@ -106,7 +106,7 @@
 //! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
 //! cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 //! let done = cq.finish(received, Forever)?;
-//! assert_eq!(done.result()?.len(), 5);
+//! assert_eq!(done.result()?.len, 5);
 //! assert_eq!(done.into_buf(), b"hello");
 //! # Ok::<_, loom_core::Error>(())
 //! ```

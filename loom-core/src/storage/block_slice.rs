@@ -2,48 +2,30 @@
 
 #![allow(unsafe_code, reason = "values in a block of memory, which are dropped there")]
 
-use core::alloc::Layout;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::handle::{Plan, Unfilled};
-use crate::error::OpenError;
-use crate::storage::array;
+use super::Part;
+use super::handle::Unfilled;
 
 /// Values in the block of the object that has this field, which drops them.
 pub(crate) struct BlockSlice<V> {
     values: NonNull<[V]>,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Part {
-    at: usize,
-    len: usize,
-}
-
-impl Part {
-    pub(crate) fn of<V>(plan: &mut Plan, len: usize) -> Result<Self, OpenError> {
-        let layout: Layout = array::<V>(len)?;
-        Ok(Part { at: plan.add(layout)?, len })
-    }
-}
-
 impl<V> BlockSlice<V> {
     /// # Safety
     /// The part was planned for values of this type in this block, and is created once. The result
     /// is dropped before the block is freed.
-    pub(crate) unsafe fn new<A: Allocator + Send>(block: &Unfilled<A>, part: Part, value: impl Fn(usize) -> V) -> Self {
+    pub(crate) unsafe fn new<A: Allocator + Send>(
+        block: &Unfilled<A>,
+        part: &Part<V>,
+        value: impl Fn(usize) -> V,
+    ) -> Self {
         // SAFETY: the caller guarantees that the part was planned for this block.
-        let first = unsafe { block.at(part.at) }.cast::<V>();
-        for number in 0..part.len {
-            // SAFETY: the part has room for `part.len` values.
-            let place = unsafe { first.add(number) };
-            // SAFETY: the part has room for this value.
-            unsafe { place.write(value(number)) };
-        }
-        BlockSlice { values: NonNull::slice_from_raw_parts(first, part.len) }
+        BlockSlice { values: unsafe { part.fill(block.ptr(), value) } }
     }
 }
 

@@ -344,7 +344,7 @@ impl fmt::Debug for Bond {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    layout: Layout,
+    pub(crate) layout: Layout,
     block_at: u32,
 }
 
@@ -386,6 +386,10 @@ impl<A: Allocator + Send> Unfilled<A> {
     pub(crate) unsafe fn at(&self, part: usize) -> NonNull<u8> {
         // SAFETY: the caller guarantees that `part` is an offset of the plan.
         unsafe { self.block.ptr().add(part) }
+    }
+
+    pub(crate) fn ptr(&self) -> NonNull<u8> {
+        self.block.ptr()
     }
 
     pub(crate) fn forget(self) {

@@ -6,6 +6,7 @@ pub(crate) mod block_slice;
 pub(crate) mod handle;
 
 use core::alloc::Layout;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
@@ -55,6 +56,53 @@ pub(crate) fn extend(layout: Layout, part: Layout) -> Result<(Layout, usize), Op
 
 pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
     Layout::array::<V>(count).map_err(|_| OpenError::Size)
+}
+
+/// # Safety
+/// `at` is aligned and has room for `len` values, which nothing else refers to.
+pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: usize, value: impl Fn(usize) -> V) -> NonNull<[V]> {
+    let first = at.cast::<V>();
+    for number in 0..len {
+        // SAFETY: `number` is below `len`, and the caller guarantees room.
+        let place = unsafe { first.add(number) };
+        // SAFETY: the caller guarantees alignment and room for `len` values.
+        unsafe { place.write(value(number)) };
+    }
+    NonNull::slice_from_raw_parts(first, len)
+}
+
+/// Room for values in a block.
+pub(crate) struct Part<V> {
+    pub(crate) at: usize,
+    pub(crate) len: usize,
+    values: PhantomData<V>,
+}
+
+impl<V> Part<V> {
+    /// Extends the layout of the block.
+    pub(crate) fn of(block: &mut Layout, len: usize) -> Result<Self, OpenError> {
+        let (layout, at) = extend(*block, array::<V>(len)?)?;
+        *block = layout;
+        Ok(Part { at, len, values: PhantomData })
+    }
+
+    /// # Safety
+    /// The block has the extended layout, and nothing else refers to this part of it.
+    pub(crate) unsafe fn fill(&self, block: NonNull<u8>, value: impl Fn(usize) -> V) -> NonNull<[V]> {
+        // SAFETY: the caller guarantees that the part lies within the block.
+        let at = unsafe { block.add(self.at) };
+        // SAFETY: the part has aligned room for `len` values, and the caller guarantees the rest.
+        unsafe { fill(at, self.len, value) }
+    }
+
+    /// # Safety
+    /// The requirements of [`fill`](Self::fill), and the part belongs to the slice for `'s`.
+    pub(crate) unsafe fn slice<'s>(&self, block: NonNull<u8>, value: impl Fn(usize) -> V) -> &'s mut [V] {
+        // SAFETY: the caller keeps the requirements of `fill`.
+        let mut values = unsafe { self.fill(block, value) };
+        // SAFETY: the values are written, and the caller guarantees that they belong to the slice.
+        unsafe { values.as_mut() }
+    }
 }
 
 /// Fixed number of values in a block of their own, from the caller's allocator.

@@ -6,6 +6,7 @@ pub(crate) mod debug;
 #[cfg(test)]
 pub(crate) mod handed_over;
 pub(crate) mod log;
+pub(crate) mod on_drop;
 pub(crate) mod random;
 #[cfg(feature = "serde")]
 pub(crate) mod serial;

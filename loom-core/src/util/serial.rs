@@ -7,7 +7,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
 pub(crate) fn decimal<N: FromStr>(text: &str) -> Option<N> {
     if text.starts_with('+') { None } else { text.parse().ok() }
@@ -17,7 +17,7 @@ pub(crate) fn decimal<N: FromStr>(text: &str) -> Option<N> {
 pub mod hexadecimal {
     use core::fmt;
 
-    use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
+    use serde::de::Deserializer;
     use serde::ser::Serializer;
 
     struct Hexadecimal(u64);
@@ -45,36 +45,13 @@ pub mod hexadecimal {
     /// # Errors
     /// Those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        struct Number;
-        impl Visitor<'_> for Number {
-            type Value = u64;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number of 64 bits, or its text such as 0x2a")
+        super::number(deserializer, "a number of 64 bits, or its text such as 0x2a", |text| {
+            match text.strip_prefix("0x") {
+                Some(digits) if digits.starts_with('+') => None,
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => super::decimal(text),
             }
-
-            fn visit_u64<E: Error>(self, number: u64) -> Result<u64, E> {
-                Ok(number)
-            }
-
-            fn visit_i64<E: Error>(self, number: i64) -> Result<u64, E> {
-                u64::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<u64, E> {
-                let number = match text.strip_prefix("0x") {
-                    Some(digits) if digits.starts_with('+') => None,
-                    Some(digits) => u64::from_str_radix(digits, 16).ok(),
-                    None => super::decimal(text),
-                };
-                number.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
-            }
-        }
-        if deserializer.is_human_readable() {
-            deserializer.deserialize_any(Number)
-        } else {
-            u64::deserialize(deserializer)
-        }
+        })
     }
 }
 
@@ -82,30 +59,38 @@ pub(crate) fn named<'de, D: Deserializer<'de>>(
     deserializer: D,
     named: impl Fn(&str) -> Option<u32>,
 ) -> Result<u32, D::Error> {
-    struct Named<F>(F);
-    impl<F: Fn(&str) -> Option<u32>> Visitor<'_> for Named<F> {
-        type Value = u32;
+    number(deserializer, "libfabric's name without FI_, or its number of 32 bits", named)
+}
+
+fn number<'de, D: Deserializer<'de>, N: TryFrom<u64> + TryFrom<i64> + Deserialize<'de>>(
+    deserializer: D,
+    expected: &'static str,
+    read: impl Fn(&str) -> Option<N>,
+) -> Result<N, D::Error> {
+    struct Number<F>(&'static str, F);
+    impl<N: TryFrom<u64> + TryFrom<i64>, F: Fn(&str) -> Option<N>> Visitor<'_> for Number<F> {
+        type Value = N;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("libfabric's name without FI_, or its number of 32 bits")
+            f.write_str(self.0)
         }
 
-        fn visit_u64<E: Error>(self, number: u64) -> Result<u32, E> {
-            u32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+        fn visit_u64<E: Error>(self, number: u64) -> Result<N, E> {
+            N::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
         }
 
-        fn visit_i64<E: Error>(self, number: i64) -> Result<u32, E> {
-            u32::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+        fn visit_i64<E: Error>(self, number: i64) -> Result<N, E> {
+            N::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
         }
 
-        fn visit_str<E: Error>(self, text: &str) -> Result<u32, E> {
-            self.0(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        fn visit_str<E: Error>(self, text: &str) -> Result<N, E> {
+            self.1(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
         }
     }
     if deserializer.is_human_readable() {
-        deserializer.deserialize_any(Named(named))
+        deserializer.deserialize_any(Number(expected, read))
     } else {
-        serde::Deserialize::deserialize(deserializer)
+        N::deserialize(deserializer)
     }
 }
 

@@ -106,7 +106,7 @@ impl Field for bool {
 /// let data = Chunk { file: 7, number: 1000 }.encode()?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
-/// let data = cq.finish(received, Forever)?.result()?.data().expect("the message has immediate data");
+/// let data = cq.finish(received, Forever)?.result()?.data.expect("the message has immediate data");
 /// let Chunk { file, number } = Chunk::decode(data)?;
 /// assert_eq!((file, number), (7, 1000));
 /// # Ok::<_, loom_core::Error>(())

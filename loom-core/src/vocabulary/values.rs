@@ -165,7 +165,7 @@ pub struct Tag(pub u64);
 /// for tag in [Tag(2 << 32), Tag(1 << 32 | 7)] {
 ///     cq.retry(Forever, || alice.tagged_inject(to_bob, tag, b"hello"))?;
 /// }
-/// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(1 << 32 | 7)));
+/// assert_eq!(cq.finish(received, Forever)?.result()?.tag, Some(Tag(1 << 32 | 7)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -286,7 +286,7 @@ impl RemoteAddr {
 /// assert!(data.fits(domain.attributes().domain.cq_data_size) && !data.fits(2));
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
-/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(data));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -139,7 +139,7 @@ fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
             let received = next.recv(Source::Any, Box::new([0; 8])).unwrap();
             writer.inject(to_next, &[5; 8]).unwrap();
             let done = peers.wait(received, Spins(10)).unwrap().expect("it is there");
-            assert_eq!(done.result().unwrap().len(), 8);
+            assert_eq!(done.result().unwrap().len, 8);
         }
     });
 }
@@ -157,7 +157,7 @@ fn talk(from: &Side, to: &Side, (into, av): (&Queue, &Av<'static, Soft<'static>>
     for _ in 0..messages {
         let key = to.recv(Source::Any, Box::new([0; 8])).unwrap();
         from.inject(peer, &[5; 8]).unwrap();
-        assert_eq!(into.finish(key, Spins(100)).unwrap().result().unwrap().len(), 8);
+        assert_eq!(into.finish(key, Spins(100)).unwrap().result().unwrap().len, 8);
     }
     let address = to.raw().port().own().addr.get();
     from.raw().port().own().routes.lane_to(address).is_some()
@@ -229,7 +229,7 @@ fn news_of_writes_keep_their_order_among_messages() {
             }
             for number in 0..12 {
                 let (data, message) = match other.poll().unwrap() {
-                    Some(Completion::Op(op)) => (op.result().unwrap().data(), true),
+                    Some(Completion::Op(op)) => (op.result().unwrap().data, true),
                     Some(Completion::Remote(event)) => {
                         assert_eq!(event.len, 9);
                         (event.data(), false)

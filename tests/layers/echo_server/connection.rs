@@ -50,7 +50,7 @@ impl<T: Transport, K: Kind<T>> Link<T, K> {
     pub(crate) async fn receive(&self, driver: &Driver<T>, mut buf: Bytes) -> Result<Bytes, Error> {
         buf.resize(MAX_MESSAGE, 0);
         let (mut message, result) = driver.run(buf, |buf| self.endpoint.recv(K::ANY, buf)).await?.into_parts();
-        message.truncate(result?.len());
+        message.truncate(result?.len);
         Ok(message)
     }
 }

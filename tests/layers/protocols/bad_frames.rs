@@ -33,7 +33,7 @@ fn received(bytes: Vec<u8>, room: usize) -> Result<Vec<u8>, FrameError<loom_core
     assert!(alice.below.cq().wait(sent, loom_core::Forever).unwrap().is_some());
     let outcome = outcome(&mut bob, &mut alice, key);
     assert_eq!(outcome.buf.len(), room, "the buffer comes back as long as it was");
-    outcome.result.map(|transfer| outcome.buf[..transfer.len()].to_vec())
+    outcome.result.map(|transfer| outcome.buf[..transfer.len].to_vec())
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn received<P: Completes<Buf = Bytes>, O: Completes>(
 ) {
     let outcome = outcome(side, other, key);
     let transfer = outcome.result.unwrap();
-    assert_eq!((transfer.len(), transfer.data()), (bytes.len(), data));
+    assert_eq!((transfer.len, transfer.data), (bytes.len(), data));
     assert!(outcome.buf == bytes, "{} bytes arrive", bytes.len());
 }
 

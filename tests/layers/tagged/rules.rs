@@ -31,11 +31,11 @@ fn messages_of_every_length_arrive_whether_they_are_expected_or_not() {
                     assert_eq!((done.key(), done.link()), (received, Some(nodes.ids[0])));
                     let (bytes, result) = done.into_parts();
                     let transfer = result.unwrap();
-                    assert_eq!((transfer.len(), transfer.tag()), (len, Some(Tag(7))));
-                    assert_eq!(transfer.data(), Some(ImmediateData(99)));
+                    assert_eq!((transfer.len, transfer.tag), (len, Some(Tag(7))));
+                    assert_eq!(transfer.data, Some(ImmediateData(99)));
                     assert!(bytes[..len] == pattern(len, seed) && bytes[len..] == [0xee; 3], "{len} bytes");
                     let done = nodes.done(0);
-                    assert_eq!((done.key(), done.result().unwrap().len()), (sent, len));
+                    assert_eq!((done.key(), done.result().unwrap().len), (sent, len));
                     assert_eq!(done.into_buf(), pattern(len, seed));
                     assert_eq!((nodes.nodes[0].layer.in_flight(), nodes.nodes[1].layer.in_flight()), (0, 0));
                 }
@@ -66,7 +66,7 @@ fn messages_of_one_tag_are_received_in_the_order_in_which_they_were_sent() {
                     .iter()
                     .position(|event| matches!(event, TaggedEvent::Op(done) if *done.buf() == pattern(len, nth)));
                 let TaggedEvent::Op(done) = received.swap_remove(at.expect("each of them")) else { unreachable!() };
-                assert_eq!(done.result().unwrap().len(), len);
+                assert_eq!(done.result().unwrap().len, len);
             }
             if shuffled.is_some() {
                 assert!(nodes.nodes[0].wires[0].overtook.get() > 0, "the control: nothing was shuffled");
@@ -102,7 +102,7 @@ fn a_sender_without_credit_is_refused_and_everything_arrives() {
         // The other direction is not blocked.
         nodes.nodes[0].layer.tagged_recv(Source::Any, Tag(5), room(4000)).unwrap();
         nodes.send(1, 0, 5, pattern(4000, 5)).unwrap();
-        assert_eq!(nodes.done(1).result().unwrap().len(), 4000);
+        assert_eq!(nodes.done(1).result().unwrap().len, 4000);
         let (mut ended, mut received) = (0, 0);
         let mut back = false;
         while received < MESSAGES {
@@ -123,7 +123,7 @@ fn a_sender_without_credit_is_refused_and_everything_arrives() {
             for event in nodes.events(0) {
                 let TaggedEvent::Op(done) = event else { panic!("{event:?}") };
                 let transfer = done.result().unwrap();
-                match transfer.tag() {
+                match transfer.tag {
                     Some(_) => back = done.into_buf() == pattern(4000, 5),
                     None => ended += 1,
                 }
@@ -147,7 +147,7 @@ fn a_message_that_is_too_long_is_cut_and_the_rest_is_not_sent() {
             assert_eq!((error.tag, error.data), (Tag(3), ImmediateData(4)));
             assert_eq!(error.provider_errno, Errno::ETRUNC.as_raw());
             assert_eq!(bytes, pattern(len, 1)[..fits]);
-            assert_eq!(nodes.done(0).result().unwrap().len(), len, "the sender is not told");
+            assert_eq!(nodes.done(0).result().unwrap().len, len, "the sender is not told");
             let segments = nodes.nodes[0].wires[0].sent.get() - before;
             assert!(segments <= fits.div_ceil(FITS) * 2 + 2, "{segments} packets for {fits} bytes");
         }
@@ -242,7 +242,7 @@ fn receives_are_cancelled_at_once_and_sends_if_nobody_has_asked_for_them() {
             match taken {
                 None => assert_eq!(result.unwrap_err().errno, Errno::ECANCELED),
                 Some(_) => {
-                    assert_eq!(result.unwrap().len(), 900, "it was too late");
+                    assert_eq!(result.unwrap().len, 900, "it was too late");
                     assert_eq!(nodes.done(1).into_buf(), pattern(900, 1));
                 }
             }
@@ -283,7 +283,7 @@ fn refused_posts_give_the_buffer_back_and_waiting_is_bounded() {
         nodes.settle();
         nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(1), room(3)).unwrap();
         let (bytes, result) = nodes.done(1).into_parts();
-        assert_eq!((bytes, result.unwrap().data()), (pattern(3, 7), Some(ImmediateData(99))));
+        assert_eq!((bytes, result.unwrap().data), (pattern(3, 7), Some(ImmediateData(99))));
     });
 }
 
@@ -381,7 +381,7 @@ fn long_messages_pass_each_other() {
                         for event in nodes.events(at) {
                             let TaggedEvent::Op(done) = event else { panic!("{event:?}") };
                             let transfer = done.result().unwrap();
-                            if let Some(tag) = transfer.tag() {
+                            if let Some(tag) = transfer.tag {
                                 let round = usize::try_from(tag.0).unwrap();
                                 assert!(done.into_buf() == pattern(LENS[round], round));
                             }

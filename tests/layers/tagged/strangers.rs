@@ -65,7 +65,7 @@ fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
     let next = || {
         let key = stranger.recv(Source::Peer(to_it), vec![0; SMALL.packet_size as usize]).unwrap();
         let (bytes, result) = strange_cq.wait(key, Spins(1000)).unwrap().expect("a packet").into_parts();
-        Header::decode(&bytes[..result.unwrap().len()]).unwrap().0.body
+        Header::decode(&bytes[..result.unwrap().len]).unwrap().0.body
     };
     assert_eq!(next(), Body::Hello { packet_size: PACKET });
     let mut asked = None;

@@ -176,7 +176,7 @@ impl<T: Connected> Player<T> {
             (self.sending, self.outbox) = (None, Some(buf));
             return Ok(());
         }
-        let message = &buf[..transfer.len()];
+        let message = &buf[..transfer.len];
         let Some(size) = self.size else {
             if message != b"fin\0" {
                 return Err(format!("{} bytes where the end was due", message.len()).into());

@@ -87,7 +87,7 @@ fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
             arrived.extend(received.into_iter().map(|key| sides.finish(key)));
             let mut wanted: Vec<_> = (0..CLIENTS).map(|who| pattern(len, round * CLIENTS + who)).collect();
             for (bytes, transfer) in arrived {
-                assert_eq!(transfer.len(), len);
+                assert_eq!(transfer.len, len);
                 let which =
                     wanted.iter().position(|wanted| *wanted == bytes).expect("a message of one of the clients, once");
                 wanted.swap_remove(which);
@@ -220,9 +220,9 @@ fn one_of(sides: &Sides<'_, '_>, receives: [OpKey; 2], len: usize) -> Bytes {
         assert!(receives.contains(&done.key()), "a receive");
         let (bytes, result) = done.into_parts();
         match result {
-            Ok(transfer) if transfer.len() == len => return bytes,
+            Ok(transfer) if transfer.len == len => return bytes,
             // All of it had come.
-            Ok(transfer) => assert_eq!(transfer.len(), bytes.len()),
+            Ok(transfer) => assert_eq!(transfer.len, bytes.len()),
             Err(error) => println!("cut off: {error:#}"),
         }
     }

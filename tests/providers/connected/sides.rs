@@ -205,7 +205,7 @@ impl<'d> Sides<'_, 'd> {
         let received = self.post(room(len), |buf| to.recv(ThePeer, buf));
         let sent = self.post(pattern(len, seed), |buf| from.send(ThePeer, buf));
         let (bytes, transfer) = self.finish(received);
-        assert_eq!(transfer.len(), len);
+        assert_eq!(transfer.len, len);
         assert!(bytes == pattern(len, seed), "a message of {len} bytes");
         assert!(self.finish(sent).0 == pattern(len, seed), "what was sent comes back as it was");
     }

@@ -186,8 +186,8 @@ fn tags_over_plain_messages_match(info: &Info<T>) {
                 });
                 let (bytes, result) = end(&mut [b, a], received);
                 let transfer = result.expect("it arrives");
-                assert_eq!((transfer.len(), transfer.tag()), (len, Some(Tag(0x57))));
-                assert_eq!(transfer.data(), Some(ImmediateData(0x58)));
+                assert_eq!((transfer.len, transfer.tag), (len, Some(Tag(0x57))));
+                assert_eq!(transfer.data, Some(ImmediateData(0x58)));
                 assert!(bytes == pattern(len, seed), "a message of {len} bytes");
                 for key in [sent, other] {
                     end(&mut [a, b], key).1.expect("it was sent");

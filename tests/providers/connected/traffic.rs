@@ -64,7 +64,7 @@ fn immediate_data_and_injected_messages_arrive(info: &Info<T>) {
             let received = sides.post(room(len), |buf| server.recv(ThePeer, buf));
             send();
             let (bytes, transfer) = sides.finish(received);
-            assert_eq!((&*bytes, transfer.data()), (&*pattern(len, seed), data));
+            assert_eq!((&*bytes, transfer.data), (&*pattern(len, seed), data));
         };
         expect(16, 1, Some(data), &|| {
             let sent = sides.post(pattern(16, 1), |buf| client.send_data(ThePeer, data, buf));

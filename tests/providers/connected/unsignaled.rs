@@ -37,7 +37,7 @@ fn source(bytes: &[u8]) -> Lent {
 fn finish(cq: &Cq<'_, T, Bytes>, key: OpKey) -> (Bytes, Option<ImmediateData>) {
     let done = cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends in time");
     let (bytes, result) = done.into_parts();
-    (bytes, result.expect("it succeeds").data())
+    (bytes, result.expect("it succeeds").data)
 }
 
 /// Posts until it is taken.

@@ -225,8 +225,8 @@ impl<'q, 'd> Side<'q, 'd> {
                 let key = post(self.cq, Self::room(len), receive);
                 self.meet("posted");
                 let (bytes, transfer) = self.finish(key);
-                assert_eq!(transfer.len(), len);
-                assert_eq!(*told, Told { tag: transfer.tag(), data: transfer.data() });
+                assert_eq!(transfer.len, len);
+                assert_eq!(*told, Told { tag: transfer.tag, data: transfer.data });
                 self.check(&bytes, len)
             }
         }
@@ -264,7 +264,7 @@ impl<'q, 'd> Side<'q, 'd> {
         }
         self.meet("prepared");
         let (bytes, transfer) = self.finish(post(self.cq, Self::room(len), read));
-        assert_eq!(transfer.len(), len);
+        assert_eq!(transfer.len, len);
         self.check(&bytes, len)
     }
 

@@ -119,7 +119,7 @@ impl<'d> Side<'_, 'd> {
     /// What a receive has brought.
     fn received(&self, key: OpKey) -> Vec<u8> {
         let (mut buf, transfer) = self.finish(key);
-        buf.truncate(transfer.len());
+        buf.truncate(transfer.len);
         buf
     }
 
@@ -177,9 +177,9 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
                 let received = there.receive(&member);
                 here.send_to(&mut group, bytes(len, seed));
                 let (buf, transfer) = there.finish(received);
-                assert_eq!(transfer.len(), len);
+                assert_eq!(transfer.len, len);
                 assert!(buf[..len] == bytes(len, seed), "{len} bytes");
-                assert_eq!(transfer.source().and_then(|source| there.av.peer(source)), Some(peer));
+                assert_eq!(transfer.source.and_then(|source| there.av.peer(source)), Some(peer));
             }
             let limit = here.domain.attributes().endpoint.max_msg_size;
             let longer = group.send(vec![0; limit + 1]).unwrap_err();

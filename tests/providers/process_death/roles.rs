@@ -91,7 +91,7 @@ pub(crate) fn play(role: &str) {
         match cq.poll().expect("works") {
             Some(Completion::Op(done)) if Some(done.key()) == listens => {
                 let (buf, result) = done.into_parts();
-                let len = result.expect("a question").len();
+                let len = result.expect("a question").len;
                 let mut bytes = buf.into_bytes().into_vec();
                 bytes.truncate(len);
                 let to = if bytes[0] == 0 { a } else { b };

@@ -171,7 +171,7 @@ fn play<R, const N: usize>(
     let (other, others) = (start("answers"), parts.map(start));
     let meet = |(hello, process)| {
         let (bytes, transfer) = finish(&cq, hello);
-        let (region, address) = bytes[..transfer.len()].split_first_chunk().expect("as long as a region");
+        let (region, address) = bytes[..transfer.len].split_first_chunk().expect("as long as a region");
         let address: EndpointAddr = std::str::from_utf8(address).expect("text").parse().expect("an address");
         let peer = av.insert(&address).expect("the peer in the vector");
         Player { process, peer, region: RemoteRegion::from_bytes(region) }
@@ -211,7 +211,7 @@ impl Scene<'_, '_> {
         let Question { bytes, sent, answer } = question;
         assert!(*finish(self.cq, sent).0 == bytes, "what was sent comes back as it was");
         let (answer, transfer) = finish(self.cq, answer);
-        assert_eq!(transfer.len(), bytes.len());
+        assert_eq!(transfer.len, bytes.len());
         assert!(
             answer.iter().zip(&bytes).all(|(answer, byte)| *answer == byte + 1),
             "an answer of {} bytes",

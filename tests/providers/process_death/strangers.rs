@@ -34,7 +34,7 @@ impl Scene<'_, '_> {
         let received = post(self.cq, room(100), |buf| self.a.tagged_recv(Source::Any, NEW, buf));
         let sent = post(self.cq, full(100), |buf| comes.tagged_send(to, NEW, buf));
         let (bytes, transfer) = finish(self.cq, received);
-        assert!(transfer.len() == 100 && bytes.iter().all(|byte| *byte == 1));
+        assert!(transfer.len == 100 && bytes.iter().all(|byte| *byte == 1));
         finish(self.cq, sent);
     }
 }

@@ -129,7 +129,7 @@ fn is_killed_in_the_middle(kind: &str) -> bool {
     let hello = post(cq, vec![0; 128], |buf| rx.tagged_recv(Source::Any, HELLO, buf));
     let mut killed = Peer::start(&format!("{kind} {}", a.address().unwrap()));
     let (bytes, transfer) = finish(cq, hello);
-    let address: EndpointAddr = std::str::from_utf8(&bytes[..transfer.len()]).unwrap().parse().unwrap();
+    let address: EndpointAddr = std::str::from_utf8(&bytes[..transfer.len]).unwrap().parse().unwrap();
     let to = av.insert(&address).unwrap();
     others_go_on(1);
 

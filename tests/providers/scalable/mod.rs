@@ -97,7 +97,7 @@ fn exchange<L: Level>(
     let received = post(rx.cq(), vec![0; len], |buf| rx.recv(Source::Any, buf));
     let sent = post(tx.cq(), pattern(len, seed), |buf| tx.send(peer.rx_context(index), buf));
     let (bytes, transfer) = finish(rx.cq(), received);
-    assert!(bytes == pattern(len, seed) && transfer.len() == len);
+    assert!(bytes == pattern(len, seed) && transfer.len == len);
     finish(tx.cq(), sent);
     transfer
 }
@@ -125,7 +125,7 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
         let (target, there) = (to.rx_context(index), &rx[usize::from(index)]);
         for len in [0, 8, LONG] {
             let transfer = exchange(tx, (to, index), there, len, number);
-            assert_eq!(transfer.source().and_then(|source| av.peer(source)), Some(from));
+            assert_eq!(transfer.source.and_then(|source| av.peer(source)), Some(from));
         }
         let tag = Tag(u64::from(index));
         let elsewhere =
@@ -133,7 +133,7 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
         let tagged = post(cq, vec![0; 64], |buf| there.tagged_recv(Source::Peer(from), tag, buf));
         let sent = post(cq, pattern(64, number), |buf| tx.tagged_send_data(target, tag, ImmediateData(7), buf));
         let (bytes, transfer) = finish(cq, tagged);
-        assert_eq!((bytes, transfer.tag()), (pattern(64, number), Some(tag)));
+        assert_eq!((bytes, transfer.tag), (pattern(64, number), Some(tag)));
         finish(cq, sent);
         assert_eq!(cq.in_flight(), wait_in_vain.len() + 1, "nobody else was told");
         rx[(usize::from(index) + 1) % 3].cancel(elsewhere).unwrap();
@@ -152,7 +152,7 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
             tx.send_with(target, SendOptions { data: Some(ImmediateData(5)), ..SendOptions::default() }, buf)
         });
         let (bytes, transfer) = finish(cq, received);
-        assert_eq!((bytes, transfer.data()), (pattern(64, 3), Some(ImmediateData(5))));
+        assert_eq!((bytes, transfer.data), (pattern(64, 3), Some(ImmediateData(5))));
         finish(cq, sent);
     }
     for (rx, key) in wait_in_vain {
@@ -289,7 +289,7 @@ fn datagrams_have_contexts_too() {
     let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
     for (tx, index) in tx.iter().flat_map(|tx| [(tx, 0), (tx, 1)]) {
         let transfer = exchange(tx, (to, index), &rx[usize::from(index)], 300, 1);
-        assert_eq!(transfer.source().and_then(|source| av.peer(source)), Some(from));
+        assert_eq!(transfer.source.and_then(|source| av.peer(source)), Some(from));
     }
 }
 

@@ -11,7 +11,6 @@ use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
-use loom_core::engine::address_table::AddressSet;
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
@@ -70,7 +69,7 @@ pub(crate) fn parts<T: Transport + 'static, A: Allocator + Clone + Send + 'stati
         Part::of("domain", Domain::<T>::layout::<A>()),
         Part::of("counter", Counter::<T>::layout::<A>()),
         Part::of("address vector", vector.layout::<T, A>(domain)),
-        Part::of("address set", AddressSet::<A>::layout(places, MEMBERS)),
+        Part { name: "address set", bytes: 4 * places + 8 * MEMBERS.min(places), blocks: 2 },
         Part::of("queue", attr().layout::<T, Bytes, A>()),
         Part::of("queue of packets", attr().layout::<T, Packet<Bytes>, A>()),
         Part { name: "tags over plain messages", bytes: tagged, blocks },

@@ -50,7 +50,8 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     const SEND: &str = "peer to fabric address, as each send";
     const ADDRESS: &str = "peer to socket address";
     const FIND: &str = "socket address to peer";
-    let memory = |count| AddressTableMemory::new(AddressTableAttr::new(count as usize)).map(|memory| (count, memory));
+    let memory =
+        |count| AddressTableMemory::new_in(AddressTableAttr::new(count as usize), Global).map(|memory| (count, memory));
     let mut memories = PEERS.into_iter().map(memory).collect::<Result<Vec<_>, _>>()?;
     let tables = memories.iter_mut().map(|(count, memory)| Table::new(memory, *count));
     let tables = tables.collect::<Result<Vec<_>, Failure>>()?;

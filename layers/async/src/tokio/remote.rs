@@ -30,7 +30,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///         while let Some(mut request) = requests.next().await {
 ///             let message = std::mem::take(request.body());
 ///             let sent = driver.run(message, |message| alice.send(to_bob, message)).await?;
-///             request.answer(sent.result()?.len());
+///             request.answer(sent.result()?.len);
 ///         }
 ///         Ok::<_, Error>(())
 ///     }))?

@@ -459,7 +459,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             taken = true;
             let (packet, result) = done.into_parts();
             let packet = slot.packet.insert(packet);
-            let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len();
+            let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len;
             if direction == Direction::Recv {
                 // The message may come from a newcomer in the member's place.
                 if self.team.to(member).is_none() {

@@ -66,7 +66,7 @@ impl Side {
     fn receive(&self) -> Bytes {
         let key = self.endpoint.recv(Source::Any, vec![0; 64]).unwrap();
         let done = self.endpoint.cq().finish(key, PATIENCE).unwrap();
-        let len = done.result().unwrap().len();
+        let len = done.result().unwrap().len;
         let mut buf = done.into_buf();
         buf.truncate(len);
         buf
@@ -210,7 +210,7 @@ fn requests_that_find_no_room_are_posted_later_in_their_order() {
                     turns += 1;
                     assert!(turns < 100_000, "message {seed} arrives");
                 };
-                let len = done.result().unwrap().len();
+                let len = done.result().unwrap().len;
                 assert_eq!(done.into_buf()[..len], vec![seed; if seed % 3 == 0 { 4000 } else { 20 }], "in their order");
             }
         }

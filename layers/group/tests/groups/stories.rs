@@ -191,7 +191,7 @@ impl World {
             let Some(endpoint) = &side.endpoint else { continue };
             while let Some(completion) = endpoint.cq().poll().unwrap() {
                 let Completion::Op(done) = completion else { continue };
-                let came = done.result().is_ok_and(|transfer| transfer.len() >= 8 && transfer.source().is_some());
+                let came = done.result().is_ok_and(|transfer| transfer.len >= 8 && transfer.source.is_some());
                 let buf = done.into_buf();
                 if came {
                     let message = number(&buf);
@@ -268,9 +268,9 @@ impl World {
                 Outcome::Done { buf, transfer } => {
                     assert!(target.is_some());
                     match kind {
-                        Kind::Read => assert_eq!(transfer.len(), buf.len()),
+                        Kind::Read => assert_eq!(transfer.len, buf.len()),
                         Kind::Recv | Kind::TaggedRecv => {
-                            assert_eq!(transfer.len(), 8);
+                            assert_eq!(transfer.len, 8);
                             let heard = &mut self.sides[target.unwrap()].heard[usize::from(kind.is_tagged())];
                             assert!(number(buf) > *heard, "in the order of the pair");
                             *heard = number(buf);

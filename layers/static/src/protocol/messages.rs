@@ -20,7 +20,7 @@ use super::{Posted, Receiver, Transmitter};
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// send_numbered(&mut alice.clone(), to_bob, 7, b"hello".to_vec())?;
-/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(ImmediateData(7)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_MSG")]

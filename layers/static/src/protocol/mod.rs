@@ -93,7 +93,7 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 /// fn message<P: Completes<Buf = Vec<u8>>>(protocol: &mut P, key: P::Key) -> Result<Option<Vec<u8>>, CqError> {
 ///     let Some(Outcome { mut buf, result }) = protocol.wait(key, Forever)? else { return Ok(None) };
 ///     Ok(result.ok().map(|transfer| {
-///         buf.truncate(transfer.len());
+///         buf.truncate(transfer.len);
 ///         buf
 ///     }))
 /// }
@@ -187,7 +187,7 @@ pub trait Completes {
     /// assert!(bob.wait(key, Spins(100))?.is_none(), "no message has come");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let outcome = bob.wait(key, Forever)?.expect("there is no deadline");
-    /// assert_eq!((outcome.result?.len(), outcome.buf), (5, b"hello".to_vec()));
+    /// assert_eq!((outcome.result?.len, outcome.buf), (5, b"hello".to_vec()));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -290,7 +290,7 @@ pub trait Transmitter: Completes {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let receives = fill(&mut bob.clone(), 4)?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len, 5);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receiver: Completes {

@@ -190,7 +190,7 @@ impl Query for Messages {
 /// # let to_bob = av.insert(&bob.whole().address()?)?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 /// let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, TagMatch::ANY, room))?;
-/// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(7)));
+/// assert_eq!(cq.finish(received, Forever)?.result()?.tag, Some(Tag(7)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_TAGGED")]
@@ -456,7 +456,7 @@ impl Query for CollectiveOps {
 /// let [to_alice, to_bob] = [av.insert(&alice.whole().address()?)?, av.insert(&bob.whole().address()?)?];
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-/// let source = cq.finish(received, Forever)?.result()?.source();
+/// let source = cq.finish(received, Forever)?.result()?.source;
 /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
 /// # Ok::<_, loom_core::Error>(())
 /// ```

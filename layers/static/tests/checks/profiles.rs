@@ -133,7 +133,7 @@ fn endpoints_with_a_profile_inject_and_encode() {
         let with_data = bob.recv(Source::Any, vec![0; 1]).unwrap();
         cq.retry(Forever, || alice.inject_data(to_bob, data, b"x")).unwrap();
         let done = cq.wait(with_data, Forever).unwrap().unwrap();
-        assert_eq!(Part::decode(done.result().unwrap().data().unwrap()), Ok(part));
+        assert_eq!(Part::decode(done.result().unwrap().data.unwrap()), Ok(part));
 
         assert_eq!(size_of_val(&alice), size_of_val(&alice.into_inner()), "the profile takes no room");
     }

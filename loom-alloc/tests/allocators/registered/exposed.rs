@@ -89,7 +89,7 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
             let sent = b.send(to_a, message).map_err(PostError::from).unwrap();
             let deadline = std::time::Instant::now() + Duration::from_secs(60);
             let (mut inbox, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-            inbox.set_len(result.unwrap().len()).unwrap();
+            inbox.set_len(result.unwrap().len).unwrap();
             assert_eq!(&inbox[..], b"hello");
             let inbox = inbox.expose().expect_err("no peer reaches that one");
             assert_eq!(&inbox[..], b"hello");

@@ -40,7 +40,7 @@ fn boxes_and_vectors_are_posted_without_registration() {
             let received = endpoint.recv(Source::Any, room).map_err(PostError::from).unwrap();
             endpoint.send(me, message).map_err(PostError::from).unwrap();
             let done = cq.wait(received, deadline).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), 3000);
+            assert_eq!(done.result().unwrap().len, 3000);
             assert!(done.into_buf() == sent);
         });
         scope(|s| {

@@ -56,7 +56,7 @@ fn leases_serve_every_operation() {
                     }
                     .map(|posted| posted.map_err(PostError::from).unwrap());
                     let (mut into, transfer) = finish(&cq, received);
-                    into.set_len(transfer.len()).unwrap();
+                    into.set_len(transfer.len).unwrap();
                     assert!(into[..] == pattern(len, seed), "{len} bytes, tagged {tagged}");
                     assert!(finish(&cq, sent).0[..] == pattern(len, seed));
                 }
@@ -112,7 +112,7 @@ fn parts_of_a_lease_are_several_messages_or_one() {
             let sent = endpoint.send_with(me, SendOptions::default(), [body, head]).map_err(PostError::from).unwrap();
             let deadline = std::time::Instant::now() + Duration::from_secs(60);
             let (parts, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-            assert_eq!(result.unwrap().len(), 18);
+            assert_eq!(result.unwrap().len, 18);
             let [mut front, mut back] = parts;
             front.set_len(14).unwrap();
             back.set_len(4).unwrap();
@@ -166,7 +166,7 @@ fn leases_have_room_for_providers_in_front() {
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         let (buf, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
         let mut inbox = buf.buf;
-        inbox.commit(room + result.unwrap().len()).unwrap();
+        inbox.commit(room + result.unwrap().len).unwrap();
         inbox.consume(room).unwrap();
         assert_eq!(&inbox[..], b"hello");
         assert_eq!(cq.wait(sent, deadline).unwrap().unwrap().buf().bytes(), b"hello");

@@ -6,7 +6,7 @@
 
 use super::NIL;
 use super::bucket::Bucket;
-use super::hash::{hash, hash_v4};
+use super::hash::hash;
 use super::key::Key;
 use super::store::Store;
 
@@ -111,19 +111,12 @@ enum Link {
 
 #[derive(Debug)]
 pub(super) struct Index<'s> {
-    buckets: &'s mut [Bucket],
-    records: &'s mut [Record],
-    links: &'s mut [Links],
+    pub(super) buckets: &'s mut [Bucket],
+    pub(super) records: &'s mut [Record],
+    pub(super) links: &'s mut [Links],
 }
 
-impl<'s> Index<'s> {
-    pub(super) fn new(buckets: &'s mut [Bucket], records: &'s mut [Record], links: &'s mut [Links]) -> Self {
-        buckets.fill(Bucket::EMPTY);
-        records.fill(Record::EMPTY);
-        links.fill([NIL; 2]);
-        Index { buckets, records, links }
-    }
-
+impl Index<'_> {
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
@@ -173,7 +166,7 @@ impl<'s> Index<'s> {
 
     #[inline]
     pub(super) fn find_v4(&self, seed: u64, ip: u32, port: u16) -> Option<u32> {
-        let hash = hash_v4(seed, ip, port);
+        let hash = hash(seed, &Key::V4 { ip, port });
         let is_there = |place: &u32| {
             let record = self.record(*place);
             record.value == ip && record.port == port && port != 0
@@ -311,7 +304,7 @@ mod tests {
         let (mut buckets, mut records, mut links) = memory(buckets, ways.len());
         let mut cells = [];
         let store = Store::new(&mut cells);
-        let mut index = Index::new(&mut buckets, &mut records, &mut links);
+        let mut index = Index { buckets: &mut buckets, records: &mut records, links: &mut links };
         for (place, way) in (0..).zip(ways) {
             assert_eq!(index.find(&store, way), None);
             let Key::V4 { ip, port } = *way.key() else { panic!() };
@@ -348,7 +341,7 @@ mod tests {
         let (mut buckets, mut records, mut links) = memory(1, 2);
         let mut cells = [];
         let store = Store::new(&mut cells);
-        let mut index = Index::new(&mut buckets, &mut records, &mut links);
+        let mut index = Index { buckets: &mut buckets, records: &mut records, links: &mut links };
         let ways = [1, 2].map(|ip| Way::new(0, key(ip)));
         let held = [1, 2].map(|ip| Held::V4 { ip, port: PORT });
         assert!(index.insert(&ways[0], 0, held[0]));
@@ -392,7 +385,7 @@ mod tests {
         const SEED: u64 = 42;
         const BUCKETS: usize = 256;
         let (mut buckets, mut records, mut links) = memory(BUCKETS, 0);
-        let index = Index::new(&mut buckets, &mut records, &mut links);
+        let index = Index { buckets: &mut buckets, records: &mut records, links: &mut links };
         let mut found = (0..).map(|ip| Way::new(SEED, key(ip))).filter(|way| index.bucket(way.hash) == 17);
         let ways: Vec<_> = found.by_ref().take(1024).collect();
         let (known, in_tree) = deepest(BUCKETS, &ways);

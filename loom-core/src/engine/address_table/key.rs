@@ -2,6 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use super::symmetric::RangePeer;
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// Address passed to the table: a socket address, or one of any format.
@@ -11,9 +12,10 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{EndpointAddr, engine::address_table::{AddressTableAttr, AddressTableMemory}};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(4))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(4), Global)?;
 /// let mut table = memory.table();
 /// let socket: SocketAddr = "10.0.0.1:7471".parse()?;
 /// let peer = table.insert(socket)?.peer();
@@ -28,6 +30,8 @@ pub enum AddressRef<'a> {
     Socket(SocketAddr),
     /// Address of any format, including those of sockets.
     Address(&'a EndpointAddr),
+    /// Member of a range, which can share the range's record.
+    Member(&'a RangePeer),
 }
 
 impl From<SocketAddr> for AddressRef<'_> {
@@ -41,6 +45,12 @@ impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
     #[inline]
     fn from(address: &'a EndpointAddr) -> Self {
         AddressRef::Address(address)
+    }
+}
+
+impl<'a> From<&'a RangePeer> for AddressRef<'a> {
+    fn from(member: &'a RangePeer) -> Self {
+        AddressRef::Member(member)
     }
 }
 
@@ -66,6 +76,7 @@ impl<'a> Key<'a> {
         match address {
             AddressRef::Socket(socket) => socket.into(),
             AddressRef::Address(address) => Self::of_address(address, table),
+            AddressRef::Member(member) => member.socket().into(),
         }
     }
 

@@ -9,15 +9,13 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::bucket::Bucket;
-use super::free::words_for;
-use super::index::{CELLS_LIMIT, Links, Record};
-use super::store::{Cell, cells_for};
-use super::symmetric::Segment;
-use super::table::Parts;
+use super::index::{CELLS_LIMIT, Index, Links, Record};
+use super::store::{Cell, Store, cells_for};
+use super::symmetric::{Segment, Segments};
 use super::{AddressTable, NIL};
-use crate::engine::peer_table::PeerSlot;
+use crate::engine::peer_table::{PeerSlot, PeerTable};
 use crate::error::OpenError;
-use crate::storage::{Block, array, extend};
+use crate::storage::{Block, Part};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 
 /// Size and kind of a table, which allocates all of its memory when it is opened.
@@ -101,26 +99,16 @@ impl AddressTableAttr {
         if self.places == 0 || self.places >= CELLS_LIMIT || cells >= CELLS_LIMIT || self.ranges > Self::MAX_RANGES {
             return Err(OpenError::Size);
         }
-        let (words, buckets) = (words_for(self.places), buckets_for(singles));
-        let (layout, words_at) = extend(array::<PeerSlot>(self.places)?, array::<u64>(words)?)?;
-        let (layout, segments_at) = extend(layout, array::<Segment>(self.ranges)?)?;
-        let (layout, cells_at) = extend(layout, array::<Cell>(cells)?)?;
-        let (layout, buckets_at) = extend(layout, array::<Bucket>(buckets)?)?;
-        let (layout, links_at) = extend(layout, array::<Links>(singles)?)?;
-        let (layout, records_at) = extend(layout, array::<Record>(singles)?)?;
-        let attr = AddressTableAttr { singles, ..*self };
+        let mut layout = Layout::new::<()>();
         Ok(Plan {
-            attr,
+            attr: *self,
+            entries: Part::of(&mut layout, self.places)?,
+            segments: Part::of(&mut layout, self.ranges)?,
+            cells: Part::of(&mut layout, cells)?,
+            buckets: Part::of(&mut layout, buckets_for(singles))?,
+            links: Part::of(&mut layout, singles)?,
+            records: Part::of(&mut layout, singles)?,
             layout,
-            words,
-            cells,
-            buckets,
-            words_at,
-            segments_at,
-            cells_at,
-            buckets_at,
-            links_at,
-            records_at,
         })
     }
 }
@@ -129,69 +117,54 @@ pub(super) const fn buckets_for(addresses: usize) -> usize {
     addresses.div_ceil(8)
 }
 
-#[derive(Clone, Copy)]
 pub(crate) struct Plan {
     attr: AddressTableAttr,
+    entries: Part<PeerSlot>,
+    segments: Part<Segment>,
+    cells: Part<Cell>,
+    buckets: Part<Bucket>,
+    links: Part<Links>,
+    records: Part<Record>,
     pub(crate) layout: Layout,
-    words: usize,
-    cells: usize,
-    buckets: usize,
-    words_at: usize,
-    segments_at: usize,
-    cells_at: usize,
-    buckets_at: usize,
-    links_at: usize,
-    records_at: usize,
 }
 
 impl Plan {
     /// # Safety
     /// The memory has the layout, and belongs to the table for `'s`.
     pub(crate) unsafe fn table<'s>(&self, memory: NonNull<u8>) -> AddressTable<'s> {
-        let at = |offset: usize| {
-            // SAFETY: the offset is within the layout, which the memory has.
-            unsafe { memory.add(offset) }
-        };
-        // SAFETY: the layout begins with room for `places` entries, used only by the table.
-        let entries = unsafe { fill(at(0), self.attr.places, PeerSlot::default) };
-        // SAFETY: the layout has room for `words` values here, used only by the table.
-        let words = unsafe { fill(at(self.words_at), self.words, || 0) };
-        // SAFETY: the layout has room for `ranges` segments here, used only by the table.
-        let segments = unsafe { fill(at(self.segments_at), self.attr.ranges, || Segment::EMPTY) };
-        // SAFETY: the layout has room for `cells` values here, used only by the table.
-        let cells = unsafe { fill(at(self.cells_at), self.cells, || Cell::EMPTY) };
-        // SAFETY: the layout has room for `buckets` values here, used only by the table.
-        let buckets = unsafe { fill(at(self.buckets_at), self.buckets, || Bucket::EMPTY) };
-        // SAFETY: the layout has room for `singles` links here, used only by the table.
-        let links = unsafe { fill(at(self.links_at), self.attr.singles, || [NIL; 2]) };
-        // SAFETY: the layout has room for `singles` records here, used only by the table.
-        let records = unsafe { fill(at(self.records_at), self.attr.singles, || Record::EMPTY) };
-        let parts = Parts { entries, words, segments, cells, buckets, links, records };
-        AddressTable::of(parts, &self.attr)
+        // SAFETY: the caller guarantees the memory of all parts, each of which is used once.
+        let entries = unsafe { self.entries.slice(memory, |_| PeerSlot::default()) };
+        // SAFETY: the memory is the table's, and has this part.
+        let segments = unsafe { self.segments.slice(memory, |_| Segment::EMPTY) };
+        // SAFETY: the memory is the table's, and has this part.
+        let cells = unsafe { self.cells.slice(memory, |_| Cell::EMPTY) };
+        // SAFETY: the memory is the table's, and has this part.
+        let buckets = unsafe { self.buckets.slice(memory, |_| Bucket::EMPTY) };
+        // SAFETY: the memory is the table's, and has this part.
+        let links = unsafe { self.links.slice(memory, |_| [NIL; 2]) };
+        // SAFETY: the memory is the table's, and has this part.
+        let records = unsafe { self.records.slice(memory, |_| Record::EMPTY) };
+        AddressTable {
+            attr: self.attr,
+            peers: PeerTable::new(entries),
+            index: Index { buckets, records, links },
+            store: Store::new(cells),
+            segments: Segments::new(segments),
+            lowest: 0,
+            len: 0,
+            retired: 0,
+        }
     }
-}
-
-/// # Safety
-/// `at` is aligned and has room for `len` values, which belong to the array for `'s`.
-pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s mut [V] {
-    let first = at.cast::<V>();
-    for index in 0..len {
-        // SAFETY: `index` is below `len`, and the caller guarantees room.
-        let place = unsafe { first.add(index) };
-        // SAFETY: the caller guarantees alignment and room for `len` values.
-        unsafe { place.write(value()) };
-    }
-    // SAFETY: all `len` values are written, and belong to the array for `'s`.
-    unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), len) }
 }
 
 /// Memory for an [`AddressTable`], in one block of `A`, allocated once.
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(2))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(2), Global)?;
 /// let there: SocketAddr = "10.0.0.1:7471".parse()?;
 /// let mut table = memory.table();
 /// table.insert(there)?;
@@ -214,24 +187,13 @@ impl<A: Allocator> AddressTableMemory<A> {
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in(attr: AddressTableAttr, alloc: A) -> Result<Self, OpenError> {
         let plan = attr.plan()?;
-        Ok(AddressTableMemory { plan, block: Block::new(plan.layout, alloc)? })
+        Ok(AddressTableMemory { block: Block::new(plan.layout, alloc)?, plan })
     }
 
     /// Creates an empty table in this memory.
     pub fn table(&mut self) -> AddressTable<'_> {
         // SAFETY: the block has the plan's layout, and the table borrows it.
         unsafe { self.plan.table(self.block.ptr()) }
-    }
-}
-
-#[cfg(feature = "std")]
-impl AddressTableMemory<allocator_api2::alloc::Global> {
-    /// Allocates the memory of a table from the global allocator.
-    ///
-    /// # Errors
-    /// The errors of [`AddressTableMemory::new_in`].
-    pub fn new(attr: AddressTableAttr) -> Result<Self, OpenError> {
-        Self::new_in(attr, allocator_api2::alloc::Global)
     }
 }
 

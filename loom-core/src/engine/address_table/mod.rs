@@ -4,7 +4,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `fi_av_insert` | [`insert`](AddressTable::insert), [`insert_all`](AddressTable::insert_all), or [`insert_at`](AddressTable::insert_at) if a provider chooses the slot |
+//! | `fi_av_insert` | [`insert`](AddressTable::insert), or [`insert_at`](AddressTable::insert_at) if a provider chooses the slot |
 //! | `fi_av_insertsym` | [`insert_symmetric`](AddressTable::insert_symmetric) |
 //! | `fi_av_remove` | [`remove`](AddressTable::remove) |
 //! | `fi_av_lookup` | [`address`](AddressTable::address) of [`peers().peer(addr)`](super::peer_table::Peers::peer) |
@@ -24,14 +24,14 @@
 //!
 //! # Cost
 //!
-//! - An IPv4 peer takes 30.1 bytes: 8 in the peer table, 6 for the address, 16 for the index, and
-//!   one bit. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more.
+//! - An IPv4 peer takes 30 bytes: 8 in the peer table, 6 for the address, 16 for the index. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more.
 //!
 //! ```
 //! use std::net::SocketAddr;
+//! use loom_core::allocator_api2::alloc::Global;
 //! use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
 //!
-//! let mut memory = AddressTableMemory::new(AddressTableAttr::new(1000))?;
+//! let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(1000), Global)?;
 //! let mut table = memory.table();
 //! let there: SocketAddr = "10.0.0.1:7471".parse()?;
 //! let Inserted::New(peer) = table.insert(there)? else { panic!("it is new") };
@@ -43,7 +43,6 @@
 //! ```
 
 mod bucket;
-mod free;
 mod hash;
 mod index;
 mod key;
@@ -54,7 +53,6 @@ mod symmetric;
 mod table;
 
 pub use self::key::AddressRef;
-pub(crate) use self::memory::fill;
 pub use self::memory::{AddressTableAttr, AddressTableMemory};
 pub use self::set::AddressSet;
 pub use self::symmetric::{RangePeer, SymmetricRange};
@@ -67,13 +65,13 @@ const NIL: u32 = u32::MAX;
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(8), Global)?;
 /// let mut table = memory.table();
 /// let addresses: [SocketAddr; 3] = ["10.0.0.1:1".parse()?, "10.0.0.2:1".parse()?, "10.0.0.1:1".parse()?];
-/// let mut peers = Vec::new();
-/// table.insert_all(addresses, |inserted| peers.extend(inserted));
+/// let peers = addresses.into_iter().map(|address| table.insert(address)).collect::<Result<Vec<_>, _>>()?;
 /// // The third address is that of the first peer.
 /// assert_eq!(peers[2], Inserted::Known(peers[0].peer()));
 /// assert_eq!(peers.iter().filter(|inserted| matches!(inserted, Inserted::New(_))).count(), 2);

@@ -1,18 +1,14 @@
 //! [`AddressSet`]: ordered subset of the peers of an address vector.
 
-#![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
-
-use core::alloc::Layout;
 use core::num::NonZeroU32;
 use core::ops::{Deref, RangeInclusive};
-use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
 use super::NIL;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
-use crate::storage::{Block, array, extend};
+use crate::storage::Array;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::AddressError;
 
@@ -21,7 +17,7 @@ use crate::vocabulary::AddressError;
 /// A peer removed from the vector keeps its rank until it is removed from the set or the next peer
 /// of its slot is inserted.
 ///
-/// Opening allocates 4 bytes for each slot of the vector and 8 for each member.
+/// Opening allocates two blocks: 4 bytes for each slot of the vector, and 8 for each member.
 ///
 /// ```
 /// use loom_core::{Av, Cq, allocator_api2::alloc::Global, engine::address_table::AddressSet};
@@ -51,87 +47,51 @@ use crate::vocabulary::AddressError;
 #[doc(alias = "fi_av_set")]
 #[doc(alias = "fid_av_set")]
 pub struct AddressSet<A: Allocator> {
-    members: NonNull<Peer>,
-    capacity: u32,
-    len: u32,
+    members: Array<Peer, A>,
+    len: usize,
     /// Ranks by slot, or `NIL`.
-    ranks: NonNull<u32>,
-    places: usize,
-    block: Block<A>,
+    ranks: Array<u32, A>,
 }
-
-// SAFETY: the arrays lie in the set's own block, reached only through the set.
-unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
-// SAFETY: the arrays are reached only through the set, and change only by `&mut`.
-unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
 
 /// Members by rank.
 impl<A: Allocator> Deref for AddressSet<A> {
     type Target = [Peer];
 
     fn deref(&self) -> &[Peer] {
-        // SAFETY: `len` members are written, and change only by `&mut`.
-        unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
+        self.members.get(..self.len).unwrap_or_default()
     }
 }
 
 impl<A: Allocator> AddressSet<A> {
-    /// Creates an empty set of up to `count` peers of a vector with `places` slots, in memory of
-    /// `alloc`.
+    /// Creates an empty set of up to `count` peers of a vector with `places` slots, in two blocks
+    /// of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    pub fn new_in(places: usize, count: usize, alloc: A) -> Result<Self, OpenError> {
-        let (capacity, layout, ranks_at) = Self::plan(places, count)?;
-        let block = Block::new(layout, alloc)?;
-        let members = block.ptr().cast::<Peer>();
-        // SAFETY: `ranks_at` is an offset within the block's layout.
-        let ranks = unsafe { block.ptr().add(ranks_at) }.cast::<u32>();
-        for place in 0..places {
-            // SAFETY: the block has room for `places` ranks.
-            let rank = unsafe { ranks.add(place) };
-            // SAFETY: the block has room for `places` ranks.
-            unsafe { rank.write(NIL) };
+    pub fn new_in(places: usize, count: usize, alloc: A) -> Result<Self, OpenError>
+    where
+        A: Clone,
+    {
+        let count = count.min(places);
+        if u32::try_from(count).map_or(true, |count| count == NIL) {
+            return Err(OpenError::Size);
         }
-        Ok(AddressSet { members, capacity, len: 0, ranks, places, block })
-    }
-
-    /// Returns the layout of the one block of a set of up to `count` peers of a vector with
-    /// `places` slots: 8 bytes for each member, and 4 for each slot.
-    ///
-    /// # Errors
-    /// [`OpenError::Size`], see [`new_in`](Self::new_in).
-    pub fn layout(places: usize, count: usize) -> Result<Layout, OpenError> {
-        Self::plan(places, count).map(|(_, layout, _)| layout)
-    }
-
-    fn plan(places: usize, count: usize) -> Result<(u32, Layout, usize), OpenError> {
-        let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
-        let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
-        Ok((capacity, layout, ranks_at))
-    }
-
-    fn ranks(&self) -> &[u32] {
-        // SAFETY: `new_in` has written `places` ranks, which change only by `&mut`.
-        unsafe { core::slice::from_raw_parts(self.ranks.as_ptr(), self.places) }
+        let members = Array::new_in(count, alloc.clone(), |_| Peer::NONE)?;
+        Ok(AddressSet { members, len: 0, ranks: Array::new_in(places, alloc, |_| NIL)? })
     }
 
     fn set_rank(&mut self, peer: Peer, rank: u32) {
-        // SAFETY: `new_in` has written `places` ranks, borrowed exclusively here.
-        let ranks = unsafe { core::slice::from_raw_parts_mut(self.ranks.as_ptr(), self.places) };
-        if let Some(place) = ranks.get_mut(peer.index()) {
+        if let Some(place) = self.ranks.get_mut(peer.index()) {
             *place = rank;
         }
     }
 
-    fn write(&mut self, rank: u32, peer: Peer) {
-        debug_assert!(rank < self.capacity);
-        // SAFETY: the block has room for `rank`, which is below the capacity.
-        let place = unsafe { self.members.add(rank as usize) };
-        // SAFETY: the block has room for `rank`, which is below the capacity.
-        unsafe { place.write(peer) };
-        self.set_rank(peer, rank);
+    fn write(&mut self, rank: usize, peer: Peer) {
+        if let (Some(place), Ok(rank)) = (self.members.get_mut(rank), u32::try_from(rank)) {
+            *place = peer;
+            self.set_rank(peer, rank);
+        }
     }
 
     /// Returns the rank of a member.
@@ -141,14 +101,8 @@ impl<A: Allocator> AddressSet<A> {
     }
 
     fn in_place_of(&self, peer: Peer) -> Option<(usize, Peer)> {
-        let rank = *self.ranks().get(peer.index())? as usize;
+        let rank = *self.ranks.get(peer.index())? as usize;
         Some((rank, *self.get(rank)?))
-    }
-
-    /// Returns `true` if a peer is a member.
-    #[must_use]
-    pub fn contains(&self, peer: Peer) -> bool {
-        self.rank(peer).is_some()
     }
 
     /// Appends a peer, and removes an earlier, stale peer of its slot. Returns `false` if the peer
@@ -160,7 +114,7 @@ impl<A: Allocator> AddressSet<A> {
     #[doc(alias = "fi_av_set_insert")]
     pub fn insert(&mut self, peer: Peer) -> Result<bool, AddressError> {
         match self.meets(peer) {
-            Meets::NoMember if self.len < self.capacity => self.append(peer),
+            Meets::NoMember if self.len < self.members.len() => self.append(peer),
             Meets::NoMember => return Err(AddressError::Full),
             Meets::Earlier(earlier) => {
                 self.remove(earlier);
@@ -178,7 +132,7 @@ impl<A: Allocator> AddressSet<A> {
 
     fn meets(&self, peer: Peer) -> Meets {
         match self.in_place_of(peer) {
-            None if peer.index() < self.places => Meets::NoMember,
+            None if peer.index() < self.ranks.len() => Meets::NoMember,
             Some((_, member)) if member.is_before(peer) => Meets::Earlier(member),
             _ => Meets::Itself,
         }
@@ -187,7 +141,7 @@ impl<A: Allocator> AddressSet<A> {
     /// Removes a peer and keeps the order of the others. Returns `true` if it was a member.
     #[doc(alias = "fi_av_set_remove")]
     pub fn remove(&mut self, peer: Peer) -> bool {
-        let was = self.contains(peer);
+        let was = self.rank(peer).is_some();
         if was {
             self.retain(|member| member != peer);
         }
@@ -196,7 +150,7 @@ impl<A: Allocator> AddressSet<A> {
 
     fn retain(&mut self, keep: impl Fn(Peer) -> bool) {
         let mut kept = 0;
-        for rank in 0..self.len as usize {
+        for rank in 0..self.len {
             let Some(member) = self.get(rank).copied() else { break };
             if !keep(member) {
                 self.set_rank(member, NIL);
@@ -239,7 +193,7 @@ impl<A: Allocator> AddressSet<A> {
 
     fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), AddressError> {
         let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::NoMember)).count();
-        if new > (self.capacity - self.len) as usize {
+        if new > self.members.len() - self.len {
             return Err(AddressError::Full);
         }
         let mut left = new;
@@ -256,13 +210,13 @@ impl<A: Allocator> AddressSet<A> {
     /// Removes the members that are not in another set, keeping the order.
     #[doc(alias = "fi_av_set_intersect")]
     pub fn intersect<B: Allocator>(&mut self, other: &AddressSet<B>) {
-        self.retain(|member| other.contains(member));
+        self.retain(|member| other.rank(member).is_some());
     }
 
     /// Removes the members that are in another set, keeping the order.
     #[doc(alias = "fi_av_set_diff")]
     pub fn difference<B: Allocator>(&mut self, other: &AddressSet<B>) {
-        self.retain(|member| !other.contains(member));
+        self.retain(|member| other.rank(member).is_none());
     }
 }
 
@@ -273,23 +227,14 @@ enum Meets {
     Itself,
 }
 
-#[cfg(feature = "std")]
-impl AddressSet<allocator_api2::alloc::Global> {
-    /// Creates a set like [`AddressSet::new_in`], with the global allocator.
-    ///
-    /// # Errors
-    /// The errors of [`AddressSet::new_in`].
-    pub fn new(places: usize, count: usize) -> Result<Self, OpenError> {
-        Self::new_in(places, count, allocator_api2::alloc::Global)
-    }
-}
-
-debug_struct!([A: Allocator] AddressSet[A], |it| members: &**it, block: it.block);
+debug_struct!([A: Allocator] AddressSet[A], |it| members: &**it);
 
 #[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use core::cell::Cell;
+
+    use allocator_api2::alloc::Global;
 
     use super::*;
     use crate::engine::peer_table::{PeerSlot, PeerTable};
@@ -300,7 +245,7 @@ mod tests {
         let mut entries = [(); 4].map(|()| PeerSlot::default());
         let mut table = PeerTable::new(&mut entries);
         let peers = [0, 1, 2, 3].map(|place| table.insert(FabricAddr(place)).unwrap());
-        let mut set = AddressSet::new(4, 3).unwrap();
+        let mut set = AddressSet::new_in(4, 3, Global).unwrap();
         set.insert(peers[1]).unwrap();
         let looks = Cell::new(0);
         let grows = || {

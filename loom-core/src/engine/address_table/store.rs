@@ -130,8 +130,8 @@ impl<'s> Store<'s> {
         self.free_count
     }
 
-    fn next(&self, cell: u32) -> u32 {
-        self.cells.get(cell as usize).map_or(NIL, |cell| cell.next)
+    fn chain(&self, first: u32) -> impl Iterator<Item = &Cell> {
+        core::iter::successors(self.cells.get(first as usize), |cell| self.cells.get(cell.next as usize))
     }
 
     /// Returns `None`, without a change, if too few cells are free.
@@ -159,10 +159,12 @@ impl<'s> Store<'s> {
     }
 
     pub(super) fn give_back(&mut self, first: u32) {
-        let (mut last, mut count) = (first, 1);
-        while self.next(last) != NIL {
-            last = self.next(last);
+        let (mut last, mut count) = (first, 0);
+        for cell in self.chain(first) {
             count += 1;
+            if cell.next != NIL {
+                last = cell.next;
+            }
         }
         if let Some(cell) = self.cells.get_mut(last as usize) {
             cell.next = self.free;
@@ -176,44 +178,16 @@ impl<'s> Store<'s> {
         let head = self.cells.get(first as usize)?.bytes;
         let head = u16::from_le_bytes([head[0], head[1]]);
         let len = usize::from(head & !KINDS) + if head & KINDS == RAW { RAW_HEAD } else { HEAD };
-        let mut at = first;
-        while written.len < len {
-            let bytes = self.cells.get(at as usize)?.bytes;
-            written.put(bytes.get(..ROOM.min(len - written.len))?)?;
-            at = self.next(at);
+        for cell in self.chain(first) {
+            written.put(cell.bytes.get(..ROOM.min(len - written.len))?)?;
         }
         written.key().map(read)
     }
 
     pub(super) fn is(&self, first: u32, key: &Key<'_>) -> bool {
-        let bytes_from = |mut at: u32, mut skip: usize| {
-            move |mut wanted: &[u8]| {
-                while !wanted.is_empty() {
-                    let Some(cell) = self.cells.get(at as usize) else { return false };
-                    let have = cell.bytes.get(skip..).unwrap_or_default();
-                    let (part, rest) = wanted.split_at(wanted.len().min(have.len()));
-                    if !have.starts_with(part) {
-                        return false;
-                    }
-                    (wanted, skip, at) = (rest, 0, cell.next);
-                }
-                true
-            }
-        };
-        match key {
-            Key::Raw { format, bytes } => {
-                let Some(cell) = self.cells.get(first as usize) else { return false };
-                let mut head = [0; RAW_HEAD];
-                let Ok(len) = u16::try_from(bytes.len()) else { return false };
-                for (to, from) in
-                    head.iter_mut().zip((RAW | len).to_le_bytes().into_iter().chain(format.as_raw().to_le_bytes()))
-                {
-                    *to = from;
-                }
-                cell.bytes.starts_with(&head) && bytes_from(first, RAW_HEAD)(bytes)
-            }
-            key => Written::of(key).is_some_and(|written| bytes_from(first, 0)(written.bytes())),
-        }
+        let mut chain = self.chain(first);
+        let mut holds = |bytes: &[u8]| chain.next().is_some_and(|cell| cell.bytes.starts_with(bytes));
+        Written::of(key).is_some_and(|written| written.bytes().chunks(ROOM).all(&mut holds))
     }
 }
 

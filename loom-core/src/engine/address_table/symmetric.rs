@@ -5,11 +5,12 @@ use core::net::{IpAddr, SocketAddr};
 /// Range of consecutive ports (services) at consecutive addresses (nodes).
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, SymmetricRange};
 ///
 /// // Four services at each of 250 nodes: 10.0.0.1 to 10.0.0.250, ports 7471 to 7474.
 /// let range = SymmetricRange::new("10.0.0.1:7471".parse()?, 250, 4).ok_or("the ports or the addresses end")?;
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(1000))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(1000), Global)?;
 /// let mut table = memory.table();
 /// assert_eq!(table.insert_symmetric(range, |_| ())?, 1000);
 /// // All of them take one record.
@@ -66,22 +67,11 @@ impl SymmetricRange {
         (first.port() != 0 && whole).then_some(range)
     }
 
-    /// Returns the first address.
-    #[must_use]
-    pub const fn first(&self) -> SocketAddr {
-        self.first
-    }
-
     /// Returns the number of addresses.
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a range is not a collection")]
     pub const fn len(&self) -> u64 {
         self.nodes as u64 * self.services as u64
-    }
-
-    /// Returns `true` if the range has no addresses.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the members: all services of a node, then the next node.
@@ -178,7 +168,7 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct Segments<'s> {
     all: &'s mut [Segment],
-    count: usize,
+    pub(super) count: usize,
 }
 
 impl<'s> Segments<'s> {
@@ -189,10 +179,6 @@ impl<'s> Segments<'s> {
     #[inline]
     fn used(&self) -> &[Segment] {
         self.all.get(..self.count).unwrap_or_default()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count
     }
 
     #[inline]
@@ -207,10 +193,6 @@ impl<'s> Segments<'s> {
     pub(super) fn socket(&self, place: u32) -> Option<SocketAddr> {
         let segment = self.used().iter().find(|segment| segment.covers(place))?;
         Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
-    }
-
-    pub(super) fn covers(&self, place: u32) -> bool {
-        self.end_over(place).is_some()
     }
 
     pub(super) fn end_over(&self, place: u32) -> Option<u32> {
@@ -241,8 +223,8 @@ impl<'s> Segments<'s> {
     }
 
     fn cut(&mut self, place: u32, is_there: impl Fn(u32) -> bool) {
-        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
-        let Some(parts) = self.all.get(at).map(|segment| segment.without(place, is_there)) else { return };
+        let Some((at, segment)) = self.over(place) else { return };
+        let parts = segment.without(place, is_there);
         self.count -= 1;
         self.all.swap(at, self.count);
         for part in parts.into_iter().filter(|part| part.live > 0) {
@@ -253,21 +235,22 @@ impl<'s> Segments<'s> {
     }
 
     pub(super) fn come_back(&mut self, place: u32) {
-        if let Some(at) = self.used().iter().position(|segment| segment.covers(place))
-            && let Some(segment) = self.all.get_mut(at)
-        {
+        if let Some((_, segment)) = self.over(place) {
             segment.live += 1;
         }
     }
 
     pub(super) fn remove(&mut self, place: u32) {
-        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
-        let Some(segment) = self.all.get_mut(at) else { return };
+        let Some((at, segment)) = self.over(place) else { return };
         segment.live -= 1;
         if segment.live == 0 {
             self.count -= 1;
             self.all.swap(at, self.count);
         }
+    }
+
+    fn over(&mut self, place: u32) -> Option<(usize, &mut Segment)> {
+        self.all.iter_mut().take(self.count).enumerate().find(|(_, segment)| segment.covers(place))
     }
 }
 
@@ -283,7 +266,6 @@ mod tests {
         let range = SymmetricRange::new(first.parse().unwrap(), nodes, services)?;
         let all: Vec<_> = range.members().collect();
         assert_eq!(all.len() as u64, range.len());
-        assert_eq!(all.is_empty(), range.is_empty());
         for (number, member) in (0..).zip(&all) {
             assert_eq!(range.number_of(&member.socket), Some(number));
         }

@@ -2,33 +2,22 @@
 
 use core::net::SocketAddr;
 
-use super::bucket::Bucket;
-use super::free::Free;
-use super::index::{Held, Index, Links, Record, Way};
+use super::index::{Held, Index, Way};
 use super::key::{AddressRef, Key};
 use super::store::{Cell, Store};
-use super::symmetric::{RangePeer, Segment, Segments, SymmetricRange};
+use super::symmetric::{RangePeer, Segments, SymmetricRange};
 use super::{AddressTableAttr, Inserted};
-use crate::engine::peer_table::{Peer, PeerSlot, PeerTable, Peers};
+use crate::engine::peer_table::{Peer, PeerTable, Peers};
 use crate::vocabulary::{AddressError, AddressFormat, AvType, EndpointAddr, FabricAddr};
-
-pub(super) struct Parts<'s> {
-    pub(super) entries: &'s mut [PeerSlot],
-    pub(super) words: &'s mut [u64],
-    pub(super) segments: &'s mut [Segment],
-    pub(super) cells: &'s mut [Cell],
-    pub(super) buckets: &'s mut [Bucket],
-    pub(super) links: &'s mut [Links],
-    pub(super) records: &'s mut [Record],
-}
 
 /// Peers and their addresses. See the [module](super).
 ///
 /// ```
 /// use std::net::SocketAddr;
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{engine::address_table::{AddressTableAttr, AddressTableMemory}, vocabulary::FabricAddr};
 ///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;
+/// let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(8), Global)?;
 /// let mut table = memory.table();
 /// let [first, second]: [SocketAddr; 2] = ["10.0.0.1:7471".parse()?, "10.0.0.2:7471".parse()?];
 /// let gone = table.insert(first)?.peer();
@@ -41,34 +30,18 @@ pub(super) struct Parts<'s> {
 /// ```
 #[derive(Debug)]
 pub struct AddressTable<'s> {
-    peers: PeerTable<'s>,
-    free: Free<'s>,
-    index: Index<'s>,
-    store: Store<'s>,
-    segments: Segments<'s>,
-    format: AddressFormat,
-    av_type: AvType,
-    seed: u64,
-    len: usize,
-    retired: usize,
+    pub(super) attr: AddressTableAttr,
+    pub(super) peers: PeerTable<'s>,
+    pub(super) index: Index<'s>,
+    pub(super) store: Store<'s>,
+    pub(super) segments: Segments<'s>,
+    /// No slot below is free.
+    pub(super) lowest: u32,
+    pub(super) len: usize,
+    pub(super) retired: usize,
 }
 
 impl<'s> AddressTable<'s> {
-    pub(super) fn of(parts: Parts<'s>, attr: &AddressTableAttr) -> Self {
-        AddressTable {
-            peers: PeerTable::new(parts.entries),
-            free: Free::new(parts.words, attr.places),
-            index: Index::new(parts.buckets, parts.records, parts.links),
-            store: Store::new(parts.cells),
-            segments: Segments::new(parts.segments),
-            format: attr.format,
-            av_type: attr.av_type,
-            seed: attr.seed,
-            len: 0,
-            retired: 0,
-        }
-    }
-
     /// Returns the handles and fabric addresses, readable by other threads while the table changes.
     #[inline]
     #[must_use]
@@ -78,20 +51,15 @@ impl<'s> AddressTable<'s> {
 
     /// Returns the number of peers.
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a table that begins empty")]
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Returns `true` if the table has no peers.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Returns the number of range records in use.
     #[must_use]
     pub fn ranges(&self) -> usize {
-        self.segments.count()
+        self.segments.count
     }
 
     /// Returns the number of free bytes for addresses other than IPv4 sockets.
@@ -102,7 +70,7 @@ impl<'s> AddressTable<'s> {
 
     #[inline]
     fn way<'k>(&self, address: AddressRef<'k>) -> Way<'k> {
-        Way::new(self.seed, Key::of(address, self.format))
+        Way::new(self.attr.seed, Key::of(address, self.attr.format))
     }
 
     /// Returns the peer that has an address.
@@ -111,7 +79,7 @@ impl<'s> AddressTable<'s> {
     pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
         let address = address.into();
         if let AddressRef::Socket(SocketAddr::V4(socket)) = address
-            && let Some(place) = self.index.find_v4(self.seed, socket.ip().to_bits(), socket.port())
+            && let Some(place) = self.index.find_v4(self.attr.seed, socket.ip().to_bits(), socket.port())
         {
             return self.peers.at(place);
         }
@@ -125,7 +93,7 @@ impl<'s> AddressTable<'s> {
     }
 
     fn find_member(&self, key: &Key<'_>) -> Option<u32> {
-        if self.segments.count() == 0 {
+        if self.segments.count == 0 {
             return None;
         }
         self.segments.places(key.socket()?).find(|place| has_member(&self.index, &self.peers, *place))
@@ -133,7 +101,7 @@ impl<'s> AddressTable<'s> {
 
     #[inline]
     fn left_by(&self, key: &Key<'_>) -> Option<u32> {
-        if self.segments.count() == 0 {
+        if self.segments.count == 0 {
             return None;
         }
         let is_free = |place: &u32| self.peers.at(*place).is_none() && self.peers.is_fresh(*place);
@@ -170,8 +138,10 @@ impl<'s> AddressTable<'s> {
 
     fn written(&self, key: &Key<'_>) -> Option<EndpointAddr> {
         match (key, key.socket()) {
-            (_, Some(socket)) => Some(match self.format {
-                AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => EndpointAddr::from_socket(self.format, socket),
+            (_, Some(socket)) => Some(match self.attr.format {
+                AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => {
+                    EndpointAddr::from_socket(self.attr.format, socket)
+                }
                 _ => socket.into(),
             }),
             (Key::Raw { format, bytes }, None) => EndpointAddr::new(*format, bytes).ok(),
@@ -185,25 +155,18 @@ impl<'s> AddressTable<'s> {
     /// # Errors
     /// [`AddressError`]: the table is unchanged.
     pub fn insert<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Result<Inserted, AddressError> {
-        let way = self.way(address.into());
+        let address = address.into();
+        let way = self.way(address);
         match self.find_on(&way) {
             Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new(&way, None, self.next_addr(&way)?),
+            None => {
+                let addr = self.next_addr(&way)?;
+                self.insert_new(&way, address, addr)
+            }
         }
     }
 
-    /// Inserts each address like [`insert`](Self::insert), and passes all results to `each` in
-    /// order.
-    pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
-        &mut self,
-        addresses: impl IntoIterator<Item = K>,
-        mut each: impl FnMut(Result<Inserted, AddressError>),
-    ) -> usize {
-        let results = addresses.into_iter().map(|address| self.insert(address));
-        results.inspect(|result| each(*result)).filter(Result::is_ok).count()
-    }
-
-    /// Inserts the addresses of a range like [`insert_all`](Self::insert_all).
+    /// [Inserts](Self::insert) the addresses of a range, and passes the results to `each` in order.
     ///
     /// # Errors
     /// [`AddressError::Full`] if the range exceeds the number of slots. Neither the table is changed nor
@@ -217,31 +180,34 @@ impl<'s> AddressTable<'s> {
         if range.len() > self.peers.places() as u64 {
             return Err(AddressError::Full);
         }
-        let results = range.members().map(|member| {
-            let way = self.way(member.socket().into());
-            match self.find_on(&way) {
-                Some(peer) => Ok(Inserted::Known(peer)),
-                None => self.insert_new(&way, Some(&member), self.next_addr(&way)?),
-            }
-        });
+        let results = range.members().map(|member| self.insert(&member));
         Ok(results.inspect(|result| each(*result)).filter(Result::is_ok).count())
     }
 
-    fn next_place(&self) -> Option<u32> {
-        let lowest = u32::try_from(self.free.lowest()?).ok()?;
-        let mut place = lowest;
+    fn next_place(&mut self) -> Option<u32> {
+        self.lowest = self.free_from(self.lowest)?;
+        let mut place = self.lowest;
         while place as usize >= self.index.len()
             && let Some(end) = self.segments.end_over(place)
         {
-            let Some(next) = self.free.lowest_from(end as usize) else { return Some(lowest) };
-            place = u32::try_from(next).ok()?;
+            let Some(next) = self.free_from(end) else { return Some(self.lowest) };
+            place = next;
         }
         Some(place)
     }
 
-    fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, AddressError> {
+    fn free_from(&self, place: u32) -> Option<u32> {
+        let places = u32::try_from(self.peers.places()).ok()?;
+        let is_free = |place: &u32| {
+            let is_empty = self.peers.at(*place).is_none() && self.index.held(*place) == Held::Nothing;
+            is_empty && self.peers.is_fresh(*place)
+        };
+        (place..places).find(is_free)
+    }
+
+    fn next_addr(&mut self, way: &Way<'_>) -> Result<FabricAddr, AddressError> {
         let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(AddressError::Full)?;
-        let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
+        let generation = if self.attr.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
         Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
     }
 
@@ -255,22 +221,11 @@ impl<'s> AddressTable<'s> {
         addr: FabricAddr,
         address: impl Into<AddressRef<'k>>,
     ) -> Result<Inserted, AddressError> {
-        let way = self.way(address.into());
+        let address = address.into();
+        let way = self.way(address);
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new(&way, None, addr),
-        }
-    }
-
-    /// Inserts a member of a range like [`insert_at`](Self::insert_at).
-    ///
-    /// # Errors
-    /// The errors of [`insert_at`](Self::insert_at).
-    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &RangePeer) -> Result<Inserted, AddressError> {
-        let way = self.way(member.socket().into());
-        match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
-            Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new(&way, Some(member), addr),
+            None => self.insert_new(&way, address, addr),
         }
     }
 
@@ -301,7 +256,7 @@ impl<'s> AddressTable<'s> {
     fn insert_new(
         &mut self,
         way: &Way<'_>,
-        member: Option<&RangePeer>,
+        address: AddressRef<'_>,
         addr: FabricAddr,
     ) -> Result<Inserted, AddressError> {
         let place = self.peers.place_for(addr).ok_or(AddressError::Full)?;
@@ -309,7 +264,9 @@ impl<'s> AddressTable<'s> {
         if left_by.is_some() && left_by == way.key().socket() {
             self.vacate(place);
             self.segments.come_back(place);
-        } else if let Some(member) = member.filter(|member| self.has_record(member, place)) {
+        } else if let AddressRef::Member(member) = address
+            && self.has_record(member, place)
+        {
             self.vacate(place);
             self.segments.add(member, place, |place| has_member(&self.index, &self.peers, place));
         } else {
@@ -319,7 +276,7 @@ impl<'s> AddressTable<'s> {
     }
 
     fn has_record(&self, member: &RangePeer, place: u32) -> bool {
-        let is_single = (place as usize) < self.index.len() && self.segments.covers(place);
+        let is_single = (place as usize) < self.index.len() && self.segments.end_over(place).is_some();
         !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
     }
 
@@ -341,7 +298,6 @@ impl<'s> AddressTable<'s> {
 
     fn take(&mut self, addr: FabricAddr) -> Result<Inserted, AddressError> {
         let peer = self.peers.insert(addr).ok_or(AddressError::Full)?;
-        self.free.clear(peer.index());
         self.len += 1;
         Ok(Inserted::New(peer))
     }
@@ -409,9 +365,9 @@ impl<'s> AddressTable<'s> {
             Held::Nothing if peer.is_none() => return,
             Held::Nothing => self.segments.remove(place),
             Held::Unnamed => self.index.put(place, Held::Nothing),
-            Held::V4 { ip, port } => self.index.remove(&Way::new(self.seed, Key::V4 { ip, port }), place),
+            Held::V4 { ip, port } => self.index.remove(&Way::new(self.attr.seed, Key::V4 { ip, port }), place),
             Held::Stored(cell) => {
-                let (index, seed) = (&mut self.index, self.seed);
+                let (index, seed) = (&mut self.index, self.attr.seed);
                 self.store.read(cell, |key| index.remove(&Way::new(seed, key), place));
                 self.store.give_back(cell);
             }
@@ -422,9 +378,7 @@ impl<'s> AddressTable<'s> {
         } else {
             self.retired -= 1;
         }
-        if self.peers.is_fresh(place) {
-            self.free.set(place as usize);
-        }
+        self.lowest = self.lowest.min(place);
     }
 }
 

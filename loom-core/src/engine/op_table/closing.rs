@@ -114,17 +114,13 @@ impl<B> OpTable<B> {
         Resolution::Stale
     }
 
-    /// Reports that the transport's queue was read empty: if contexts are numbers, it holds no more
-    /// events of closed endpoints.
-    pub fn drained(&self) {
-        self.drained_of(Direction::Transmit);
-        self.drained_of(Direction::Receive);
-    }
-
-    /// Reports an empty queue of one direction, like [`drained`](Self::drained).
-    pub fn drained_of(&self, direction: Direction) {
-        let gone = self.ghosts[direction.list()].replace(0);
-        self.room.set(self.room.get() + gone);
+    /// Reports that the transport's queues of these directions were read empty: if contexts are
+    /// numbers, they hold no more events of closed endpoints.
+    pub fn drained(&self, directions: impl IntoIterator<Item = Direction>) {
+        for direction in directions {
+            let gone = self.ghosts[direction.list()].replace(0);
+            self.room.set(self.room.get() + gone);
+        }
     }
 
     pub(super) fn orphan(&self, index: u32) {

@@ -18,80 +18,40 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// let send = |message| alice.tagged_send_data(to_bob, Tag(7), ImmediateData(9), message);
 /// cq.post(b"hello".to_vec(), Forever, send)?;
 /// let transfer = cq.finish(received, Forever)?.result()?;
-/// assert_eq!((transfer.len(), transfer.tag(), transfer.data()), (5, Some(Tag(7)), Some(ImmediateData(9))));
+/// assert_eq!((transfer.len, transfer.tag, transfer.data), (5, Some(Tag(7)), Some(ImmediateData(9))));
 /// // Some providers tell the sender's address.
-/// if let Some(source) = transfer.source() {
+/// if let Some(source) = transfer.source {
 ///     assert!(av.peer(source).is_none(), "alice is not in the vector");
 /// }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_cq_tagged_entry")]
 pub struct Transfer {
-    flags: CompletionFlags,
-    len: usize,
-    /// The flags determine which of these fields are valid.
-    tag: Tag,
-    data: ImmediateData,
-    source: FabricAddr,
+    /// Kind of operation that the provider reports.
+    pub flags: CompletionFlags,
+    /// Number of bytes transferred, at most the length of the buffer.
+    pub len: usize,
+    /// Sender's tag of a tagged receive.
+    pub tag: Option<Tag>,
+    /// Sender's immediate data if this was a receive.
+    pub data: Option<ImmediateData>,
+    /// Sender if the provider grants `SOURCE`.
+    pub source: Option<FabricAddr>,
 }
 
 impl Transfer {
     /// Returns the transfer of a successful event.
-    #[must_use]
-    pub const fn of(event: &Event) -> Self {
-        Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
-    }
-
-    /// Replaces the length, for protocols that add bytes of their own to a message.
-    #[must_use]
-    pub const fn with_len(mut self, len: usize) -> Self {
-        self.len = len;
-        self
-    }
-
-    /// Returns the number of bytes transferred, at most the length of the buffer.
-    #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
-    pub const fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns the kind of operation that the provider reports.
-    #[must_use]
-    pub const fn flags(&self) -> CompletionFlags {
-        self.flags
-    }
-
-    /// Returns the sender's tag of a tagged receive.
-    #[must_use]
-    pub fn tag(&self) -> Option<Tag> {
-        self.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(self.tag)
-    }
-
-    /// Returns the sender's immediate data if this was a receive.
-    #[must_use]
-    pub fn data(&self) -> Option<ImmediateData> {
-        self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
-    }
-
-    /// Returns the sender if the provider grants `SOURCE`.
-    #[must_use]
-    pub fn source(&self) -> Option<FabricAddr> {
-        let received = self.flags.contains(CompletionFlags::RECV);
-        (received && self.source != FabricAddr::UNSPEC).then_some(self.source)
-    }
-}
-
-impl fmt::Debug for Transfer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transfer")
-            .field("flags", &self.flags)
-            .field("len", &self.len)
-            .field("tag", &self.tag())
-            .field("data", &self.data())
-            .field("source", &self.source())
-            .finish()
+    #[inline]
+    pub(crate) fn of(event: &Event) -> Self {
+        let has = |flags: CompletionFlags| event.flags.contains(flags | CompletionFlags::RECV);
+        Transfer {
+            flags: event.flags,
+            len: event.len,
+            tag: has(CompletionFlags::TAGGED).then_some(event.tag),
+            data: has(CompletionFlags::REMOTE_CQ_DATA).then_some(event.data),
+            source: Some(event.source).filter(|source| has(CompletionFlags::RECV) && *source != FabricAddr::UNSPEC),
+        }
     }
 }
 
@@ -180,7 +140,7 @@ impl OpError {
 ///     cq.retry(Forever, || alice.inject(to_bob, message))?;
 ///     // The buffer comes back whether the operation has succeeded or not.
 ///     let (buf, result) = cq.finish(received, Forever)?.into_parts();
-///     assert_eq!(&buf[..result?.len()], message);
+///     assert_eq!(&buf[..result?.len], message);
 ///     room = buf;
 /// }
 /// # Ok::<_, loom_core::Error>(())
@@ -235,7 +195,7 @@ impl<B> Done<B> {
     /// let received = bob.recv(Source::Any, vec![0; 8])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let (bytes, transfer) = cq.finish(received, Forever)?.into_result()?;
-    /// assert_eq!(&bytes[..transfer.len()], b"hello");
+    /// assert_eq!(&bytes[..transfer.len], b"hello");
     /// // Four bytes of room for five.
     /// let received = bob.recv(Source::Any, vec![0; 4])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
@@ -349,8 +309,8 @@ mod tests {
         let told = |flags| {
             let transfer = Transfer::of(&junk(flags));
             let error = OpError::of(&junk(flags));
-            assert_eq!(error.tag.0 != 0, transfer.tag().is_some(), "{flags}");
-            [transfer.tag().is_some(), transfer.data().is_some(), transfer.source().is_some()]
+            assert_eq!(error.tag.0 != 0, transfer.tag.is_some(), "{flags}");
+            [transfer.tag.is_some(), transfer.data.is_some(), transfer.source.is_some()]
         };
         let (receive, tagged) = (CompletionFlags::RECV, CompletionFlags::TAGGED);
         assert_eq!(told(CompletionFlags::SEND | tagged), [false; 3]);

@@ -61,19 +61,14 @@ pub struct LentValues {
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {
-    key: OpKey,
+    /// Key that the post returned.
+    pub key: OpKey,
     /// Holds the value in fields that an atomic's event does not use.
     event: Event,
     size: usize,
 }
 
 impl Fetched {
-    /// Returns the key that the post returned.
-    #[must_use]
-    pub const fn key(&self) -> OpKey {
-        self.key
-    }
-
     /// Returns the result of the operation.
     ///
     /// # Errors
@@ -146,11 +141,6 @@ impl<B> OpTable<B> {
         })
     }
 
-    fn give_up(&self, index: u32, slot: &Slot<B>) {
-        self.make_room();
-        self.release(index, slot);
-    }
-
     #[inline]
     fn holder<'t>(&'t self, slot: &'t Slot<B>) -> Option<&'t Slot<B>> {
         match self.contexts {
@@ -168,18 +158,18 @@ impl<B> OpTable<B> {
         }
     }
 
+    /// Returns the event with the result of a completed operation.
+    ///
     /// # Safety
     /// The requirements of [`complete`](Self::complete).
-    pub(super) unsafe fn valued(&self, event: &Event) -> Option<(OpKey, &Slot<B>, Event)> {
-        let (key, slot) = self.by_context(event.context, Phase::PostedValue)?;
-        let holder = self.holder(slot)?;
-        let [.., result] = places(holder);
+    #[inline(always)]
+    pub(super) unsafe fn value_of(&self, slot: &Slot<B>, event: &Event) -> Option<Event> {
+        let [.., result] = places(self.holder(slot)?);
         // SAFETY: rule 11: the operation has completed, so the provider no longer writes the
         // result.
         let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
-        let len = if event.is_error() { 0 } else { slot.lent.get() };
-        Some((key, slot, Event { len, tag: Tag(low), data: ImmediateData(high), ..*event }))
+        Some(Event { tag: Tag(low), data: ImmediateData(high), ..*event })
     }
 
     /// Completes this operation on a value if the event is its success. On `None`, pass the event
@@ -189,34 +179,23 @@ impl<B> OpTable<B> {
     /// The requirements of [`complete`](Self::complete).
     #[inline(always)]
     pub unsafe fn succeed_value(&self, key: OpKey, event: &Event) -> Option<Fetched> {
-        if event.is_error() {
-            return None;
-        }
         let (named, slot) = self.by_context(event.context, Phase::PostedValue)?;
-        if named != key {
+        if event.is_error() || named != key {
             return None;
         }
-        let [.., result] = places(self.holder(slot)?);
         self.count_event();
-        // SAFETY: rule 11: the operation has completed, so the provider no longer writes the
-        // result.
-        let [low, high] = unsafe { result.read() };
-        self.release_holder(slot);
-        let event = Event {
-            tag: Tag(low),
-            data: ImmediateData(high),
-            ..Event::success(event.context, event.flags, slot.lent.get())
-        };
+        // SAFETY: the caller keeps the requirements of `complete`.
+        let event = unsafe { self.value_of(slot, &Event::success(event.context, event.flags, slot.lent.get())) }?;
         Some(self.end_value(key, slot, event))
     }
 
     #[inline]
     pub(super) fn end_value(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Fetched {
-        let size = slot.lent.get();
         self.give_up(key.index(), slot);
-        Fetched { key, event, size }
+        Self::fetched(slot, event)
     }
 
+    #[inline]
     pub(super) fn fetched(slot: &Slot<B>, event: Event) -> Fetched {
         Fetched { key: slot.key.get(), event, size: slot.lent.get() }
     }
@@ -225,18 +204,14 @@ impl<B> OpTable<B> {
     #[inline]
     #[must_use]
     pub fn is_valued(&self, key: OpKey) -> bool {
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::PostedValue)
+        self.named(key).is_some_and(|slot| slot.phase.get() == Phase::PostedValue)
     }
 
     /// Takes the completion of an operation on a value, if it has completed.
     #[cold]
     #[inline(never)]
     pub fn take_value(&self, key: OpKey) -> Option<Fetched> {
-        let over = |slot: &&Slot<B>| {
-            let kept = matches!(slot.phase.get(), Phase::Done | Phase::Owed);
-            slot.key.get() == key && kept && slot.kind.get() == Kind::Value
-        };
-        self.slot(key.index()).filter(over)?;
+        self.named(key).filter(|slot| slot.is_parked() && slot.kind.get() == Kind::Value)?;
         match self.take_at(key.index()) {
             super::ParkedCompletion::Value(fetched) => Some(fetched),
             super::ParkedCompletion::Done(_) => None,

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
 
-use core::mem::ManuallyDrop;
-
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
+use crate::util::on_drop::OnDrop;
 
 /// Buffer lent from its slot. If its submission is refused, [take it back](OpTable::take_back).
 #[must_use]
@@ -39,52 +38,55 @@ impl<B: Buffer> OpTable<B> {
 
     #[inline(always)]
     pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>> {
-        let (key, slot, lent) = self.fill_slot(buf, B::lend)?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
+        let lending = self.fill_slot(endpoint, kind, buf, B::lend)?;
+        let Lending { lent, slot, .. } = &lending;
         slot.lent.set(lent.len);
         if kind == Kind::MultiReceive {
             slot.begin_filling(lent.ptr);
-        } else {
-            slot.phase.set(Phase::Posted);
         }
-        Ok(Lending { lent, context: self.context(slot, key), slot })
+        Ok(lending)
     }
 
     /// [`lend`](Self::lend) for a buffer that may lend several ranges.
     pub(crate) fn lend_pieces(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B, IoVecs>, Rejected<B>> {
-        let (key, slot, lent) = self.fill_slot(buf, |buf| {
+        let lending = self.fill_slot(endpoint, kind, buf, |buf| {
             let mut pieces = IoVecs::default();
             buf.lend_pieces(&mut pieces);
             pieces
         })?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
-        slot.lent.set(lent.total().unwrap_or(usize::MAX));
-        slot.phase.set(Phase::Posted);
-        Ok(Lending { lent, context: self.context(slot, key), slot })
+        lending.slot.lent.set(lending.lent.total().unwrap_or(usize::MAX));
+        Ok(lending)
     }
 
     /// Moves `buf` into a free slot, and lends it there.
     #[inline(always)]
-    fn fill_slot<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> Result<(OpKey, &Slot<B>, L), Rejected<B>> {
+    fn fill_slot<L>(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        lend: impl FnOnce(&mut B) -> L,
+    ) -> Result<Lending<'_, B, L>, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { value: buf, error: self.no_slot() });
         };
-        let held = Held { table: self, index: key.index() };
-        // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans
-        // up.
+        let unwound = OnDrop(|| drop(self.take_back(slot)));
+        // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, the buffer is
+        // taken back.
         let lent = unsafe { slot.fill(buf, lend) };
-        let _ = ManuallyDrop::new(held);
-        Ok((key, slot, lent))
+        core::mem::forget(unwound);
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        slot.phase.set(Phase::Posted);
+        Ok(Lending { lent, context: self.context(slot, key), slot })
     }
 }
 
 impl<B> OpTable<B> {
-    /// Takes the buffer of a [lending](Lending) that was not submitted.
+    /// Takes the buffer of a lending that was not submitted.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();
-        // SAFETY: rule 2: `fill_slot` wrote the buffer, and the refused post did not lend it.
+        // SAFETY: rule 2: `fill_slot` wrote the buffer, and no transport has it.
         let buf = unsafe { slot.empty() };
         self.release(slot.key.get().index(), slot);
         buf
@@ -136,26 +138,15 @@ impl<B> OpTable<B> {
         self.room.set(self.room.get() + 1);
     }
 
+    pub(super) fn give_up(&self, index: u32, slot: &Slot<B>) {
+        self.make_room();
+        self.release(index, slot);
+    }
+
     #[inline]
     pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
         slot.phase.set(Phase::Free);
         slot.after.set(self.free.get());
         self.free.set(index);
-    }
-}
-
-struct Held<'a, B> {
-    table: &'a OpTable<B>,
-    index: u32,
-}
-
-impl<B> Drop for Held<'_, B> {
-    fn drop(&mut self) {
-        let slot = self.table.own(self.index);
-        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
-        let buf = unsafe { slot.empty() };
-        self.table.make_room();
-        self.table.release(self.index, slot);
-        drop(buf);
     }
 }

@@ -60,7 +60,6 @@ pub use self::done::{Done, OpError, Received, Transfer};
 pub use self::inline_atomic::{Fetched, LentValues};
 pub(crate) use self::lending::Lending;
 use self::list::{List, NONE};
-use self::multi::Filled;
 pub(crate) use self::multi::Message;
 pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
@@ -120,7 +119,7 @@ enum Uncommon<'t, B> {
 /// let key = table.post(0, Kind::Receive, vec![0; 64], |_: &_, named: Context| Ok(context = named.addr()))?;
 /// // SAFETY: the receive has completed, and its 64 bytes are initialised.
 /// let resolution = unsafe { table.complete(&Event::success(context, CompletionFlags::RECV, 5)) };
-/// assert!(matches!(resolution, Resolution::Done(done) if (done.key(), done.result()?.len()) == (key, 5)));
+/// assert!(matches!(resolution, Resolution::Done(done) if (done.key(), done.result()?.len) == (key, 5)));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
@@ -251,6 +250,11 @@ impl<B> OpTable<B> {
     }
 
     #[inline]
+    fn named(&self, key: OpKey) -> Option<&Slot<B>> {
+        self.slot(key.index()).filter(|slot| slot.key.get() == key)
+    }
+
+    #[inline]
     #[expect(clippy::indexing_slicing, reason = "own indices; a wrong one must not go unnoticed")]
     fn own(&self, index: u32) -> &Slot<B> {
         &self.slots[index as usize]
@@ -322,14 +326,13 @@ impl<B> OpTable<B> {
     #[inline(never)]
     unsafe fn complete_uncommon(&self, event: &Event) -> Uncommon<'_, B> {
         // SAFETY: the caller keeps the requirements of `complete`.
-        match unsafe { self.fill(event) } {
-            Some(Filled::Completed(key, slot, event)) => return Uncommon::Completed(key, slot, event),
-            Some(Filled::Message(message)) => return Uncommon::Resolved(Resolution::Piece(self.piece(message))),
-            Some(Filled::Continues) => return Uncommon::Resolved(Resolution::Continues),
-            None => {}
+        if let Some(filled) = unsafe { self.fill(event) } {
+            return filled;
         }
-        // SAFETY: the caller keeps the requirements of `complete`.
-        if let Some((key, slot, event)) = unsafe { self.valued(event) } {
+        if let Some((key, slot)) = self.by_context(event.context, Phase::PostedValue)
+            // SAFETY: the caller keeps the requirements of `complete`.
+            && let Some(event) = unsafe { self.value_of(slot, event) }
+        {
             return Uncommon::Value(key, slot, event);
         }
         Uncommon::Resolved(if let Some(peek) = self.peeked(event) {
@@ -446,37 +449,33 @@ impl<B> OpTable<B> {
 
     /// Returns the kind of this table's contexts.
     #[inline]
-    #[must_use]
-    pub const fn context_kind(&self) -> ContextKind {
+    pub(crate) const fn context_kind(&self) -> ContextKind {
         self.contexts
     }
 
     /// Returns the context of an operation in flight, for cancellation.
     #[must_use]
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
-        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
+        let slot = self.named(key)?;
         (slot.is_lent() && slot.endpoint.get() == endpoint).then(|| self.context(slot, key))
     }
 
     /// Returns `true` if an operation is in flight or its completion has not been taken.
-    #[must_use]
-    pub fn knows(&self, key: OpKey) -> bool {
-        let is_there = |slot: &Slot<B>| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped);
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
+    pub(crate) fn knows(&self, key: OpKey) -> bool {
+        self.named(key).is_some_and(|slot| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped))
     }
 
     /// Returns `true` if an operation is in flight or has pieces out.
     pub(crate) fn is_unfinished(&self, key: OpKey) -> bool {
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get().is_unfinished())
+        self.named(key).is_some_and(|slot| slot.phase.get().is_unfinished())
     }
 
     pub(crate) fn is_value(&self, key: OpKey) -> bool {
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.kind.get() == Kind::Value)
+        self.named(key).is_some_and(|slot| slot.kind.get() == Kind::Value)
     }
 
     /// Returns the endpoint of the operation in flight with this context.
-    #[must_use]
-    pub fn endpoint_of(&self, context: u64) -> Option<u16> {
+    pub(crate) fn endpoint_of(&self, context: u64) -> Option<u16> {
         let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
         [Phase::Posted, Phase::Filling, Phase::Spare].into_iter().find_map(of)
     }

@@ -6,8 +6,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::slot::{Cancelled, Phase};
-use super::{OpError, Transfer};
-use super::{OpKey, OpTable, Slot};
+use super::{OpError, OpKey, OpTable, Resolution, Slot, Transfer, Uncommon};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -20,20 +19,11 @@ pub(crate) struct Message {
     event: Event,
 }
 
-pub(super) enum Filled<'t, B> {
-    Message(Message),
-    /// The multi-receive continues, or has completed with pieces out.
-    Continues,
-    /// The multi-receive has completed without pieces out. Its buffer can be taken with this event.
-    Completed(OpKey, &'t Slot<B>, Event),
-}
-
 impl<B> OpTable<B> {
     /// Records that an operation is being cancelled. If it is a multi-receive and the transport
     /// does not flag its end, its next event with `ECANCELED` is the end.
     pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
-        let filling = |slot: &&Slot<B>| slot.key.get() == key && slot.phase.get() == Phase::Filling;
-        if let Some(slot) = self.slot(key.index()).filter(filling) {
+        if let Some(slot) = self.named(key).filter(|slot| slot.phase.get() == Phase::Filling) {
             slot.set_cancelled(if end_is_flagged { Cancelled::EndIsFlagged } else { Cancelled::EndIsNext });
         }
     }
@@ -42,7 +32,7 @@ impl<B> OpTable<B> {
     ///
     /// # Safety
     /// The requirements of [`complete`](Self::complete).
-    pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
+    pub(super) unsafe fn fill(&self, event: &Event) -> Option<Uncommon<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
         // A multi-receive cancelled in the middle of a message continues until that message has
         // arrived, and then reports its end.
@@ -56,15 +46,13 @@ impl<B> OpTable<B> {
         if over {
             let end = if cancelled { *event } else { Event::success(event.context, CompletionFlags::MULTI_RECV, 0) };
             if slot.pieces.get() == 0 {
-                return Some(Filled::Completed(key, slot, Event { len: 0, ..end }));
+                return Some(Uncommon::Completed(key, slot, Event { len: 0, ..end }));
             }
             // SAFETY: the caller guarantees that an event with this end completes the operation.
             unsafe { self.drain(slot, Event { len: 0, ..end }) };
         }
-        Some(match message {
-            true => Filled::Message(Message { key, event: within(event, slot) }),
-            false => Filled::Continues,
-        })
+        let message = message.then(|| self.piece(Message { key, event: within(event, slot) }));
+        Some(Uncommon::Resolved(message.map_or(Resolution::Continues, Resolution::Piece)))
     }
 
     /// # Safety

@@ -84,6 +84,9 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Both directions.
+    pub const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
+
     pub(super) const fn list(self) -> usize {
         match self {
             Direction::Transmit => 0,

@@ -100,8 +100,7 @@ impl<B> OpTable<B> {
     }
 
     pub(crate) fn parked_at(&self, index: u32) -> Option<OpKey> {
-        let slot = self.slot(index)?;
-        matches!(slot.phase.get(), Phase::Done | Phase::Owed).then(|| slot.key.get())
+        self.slot(index).filter(|slot| slot.is_parked()).map(|slot| slot.key.get())
     }
 
     /// Returns `true` if a completion may be parked or events of closed endpoints may be queued.
@@ -111,7 +110,7 @@ impl<B> OpTable<B> {
     }
 
     /// Sets the result of [`is_kept`](Self::is_kept) until the next completion is parked.
-    pub fn set_kept(&self, kept: bool) {
+    pub(crate) fn set_kept(&self, kept: bool) {
         self.kept.set(kept);
     }
 
@@ -122,25 +121,11 @@ impl<B> OpTable<B> {
 
     /// Takes the completion of an operation.
     pub fn take(&self, key: OpKey) -> Taken<B> {
-        match self.slot(key.index()) {
-            Some(slot) if slot.key.get() == key => match slot.phase.get() {
-                Phase::Done | Phase::Owed => match slot.kind.get() {
-                    Kind::Value => Taken::Unknown,
-                    _ => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
-                },
-                Phase::Draining | Phase::DrainingOwed => Taken::Draining,
-                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking | Phase::UsedUp | Phase::HeldAgain => {
-                    Taken::InFlight
-                }
-                Phase::Free
-                | Phase::Orphan
-                | Phase::Dropped
-                | Phase::Claimed
-                | Phase::Spare
-                | Phase::SpareUsedUp
-                | Phase::PostedValue
-                | Phase::Holds => Taken::Unknown,
-            },
+        let Some(slot) = self.named(key).filter(|slot| slot.kind.get() != Kind::Value) else { return Taken::Unknown };
+        match slot.phase.get() {
+            Phase::Done | Phase::Owed => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
+            Phase::Draining | Phase::DrainingOwed => Taken::Draining,
+            phase if phase.is_unfinished() => Taken::InFlight,
             _ => Taken::Unknown,
         }
     }
@@ -148,10 +133,8 @@ impl<B> OpTable<B> {
     /// On `None`, call [`take`](Self::take).
     #[inline(always)]
     pub(crate) fn take_done(&self, key: OpKey) -> Option<Done<B>> {
-        let slot = self.slot(key.index())?;
-        if slot.key.get() != key || slot.phase.get() != Phase::Done || slot.kind.get() == Kind::Value {
-            return None;
-        }
+        let is_done = |slot: &&Slot<B>| slot.phase.get() == Phase::Done && slot.kind.get() != Kind::Value;
+        let slot = self.named(key).filter(is_done)?;
         // SAFETY: the slot is `Done`: its event was kept.
         let event = unsafe { slot.stored_event() };
         // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
@@ -162,10 +145,7 @@ impl<B> OpTable<B> {
     }
 
     pub(crate) fn parked_success(&self, key: OpKey) -> Option<bool> {
-        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
-        if !matches!(slot.phase.get(), Phase::Done | Phase::Owed) {
-            return None;
-        }
+        let slot = self.named(key).filter(|slot| slot.is_parked())?;
         // SAFETY: the slot is `Done` or `Owed`: its event was kept.
         Some(!unsafe { slot.stored_event() }.is_error())
     }

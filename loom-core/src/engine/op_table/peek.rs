@@ -6,6 +6,7 @@ use super::{OpError, Transfer};
 use crate::buffer::{Buffer, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
+use crate::util::on_drop::OnDrop;
 use crate::vocabulary::{Errno, ImmediateData, Tag};
 
 /// Answer to a peek.
@@ -26,9 +27,10 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether there is a message"]
 pub struct Peek {
-    key: OpKey,
+    /// Key that the post returned.
+    pub key: OpKey,
     event: Event,
-    claimed: bool,
+    claim: Option<Claim>,
 }
 
 /// Message found by a peek, not yet received.
@@ -70,7 +72,7 @@ pub struct Found {
 /// let peek = cq.finish_peek(key, Forever)?;
 /// let found = peek.message()?.expect("a message");
 /// let claim = found.claim.expect("it was to be claimed");
-/// assert_eq!(claim.tag(), Tag(7));
+/// assert_eq!(found.tag, Tag(7));
 /// // No other receive takes a claimed message. The buffer has its length.
 /// let fetched = bob.tagged_claim(claim, vec![0; found.len])?;
 /// assert_eq!(cq.finish(fetched, Forever)?.into_buf(), b"hello");
@@ -79,67 +81,60 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     key: OpKey,
-    tag: Tag,
-}
-
-impl Claim {
-    /// Returns the message's tag.
-    #[must_use]
-    pub const fn tag(&self) -> Tag {
-        self.tag
-    }
+    pub(crate) tag: Tag,
 }
 
 impl Peek {
-    /// Returns the key that the post returned.
-    #[must_use]
-    pub const fn key(&self) -> OpKey {
-        self.key
-    }
-
     /// Returns the message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
     ///
     /// # Errors
     /// The peek or the discard failed.
     pub fn message(&self) -> Result<Option<Found>, OpError> {
-        let Peek { key, event, claimed } = self;
+        let Peek { event, claim, .. } = self;
         if event.errno == Errno::ENOMSG {
             return Ok(None);
         }
         if event.is_error() {
             return Err(OpError::of(event));
         }
-        let claim = claimed.then_some(Claim { key: *key, tag: event.tag });
-        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data(), claim }))
+        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data, claim: *claim }))
     }
 }
 
 impl<B> OpTable<B> {
-    /// Takes a slot for a peek, with a claim if `claims` is set, and passes the context to
-    /// `submit`.
+    /// Takes a slot for an operation without buffer, and passes its context to `submit`: a
+    /// [`Peek`](Kind::Peek), a [`PeekClaim`](Kind::PeekClaim), or a [`Spare`](Kind::Spare) receive
+    /// of 0 bytes for a peer's write to use up, which waits after a transient error.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
-    pub fn post_peek(
+    pub fn post_empty(
         &self,
         endpoint: u16,
-        claims: bool,
+        kind: Kind,
         submit: impl FnOnce(Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         slot.endpoint.set(endpoint);
-        slot.kind.set(if claims { Kind::PeekClaim } else { Kind::Peek });
-        slot.phase.set(Phase::Peeking);
-        submit(self.context(slot, key)).map(|()| key).inspect_err(|_| {
-            self.make_room();
-            self.release(key.index(), slot);
-        })
+        slot.kind.set(kind);
+        slot.phase.set(if kind == Kind::Spare { Phase::Spare } else { Phase::Peeking });
+        match submit(self.context(slot, key)) {
+            Err(error) if kind == Kind::Spare && error.is_transient() => {
+                self.set_aside(key.index(), slot, Phase::SpareUsedUp);
+            }
+            Err(error) => {
+                self.give_up(key.index(), slot);
+                return Err(error);
+            }
+            Ok(()) => {}
+        }
+        Ok(key)
     }
 
     /// Returns `true` if a peek is in flight.
     #[must_use]
     pub fn is_peeking(&self, key: OpKey) -> bool {
-        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::Peeking)
+        self.named(key).is_some_and(|slot| slot.phase.get() == Phase::Peeking)
     }
 
     pub(super) fn peeked(&self, event: &Event) -> Option<Peek> {
@@ -151,13 +146,12 @@ impl<B> OpTable<B> {
         } else {
             self.release(key.index(), slot);
         }
-        Some(Peek { key, event: *event, claimed })
+        Some(Peek { key, event: *event, claim: claimed.then_some(Claim { key, tag: event.tag }) })
     }
 
     fn unclaim(&self, endpoint: u16, claim: Claim) -> Result<&Slot<B>, PostError> {
-        let slot = self.slot(claim.key.index()).filter(|slot| slot.key.get() == claim.key);
         let claimed = |slot: &&Slot<B>| slot.phase.get() == Phase::Claimed && slot.endpoint.get() == endpoint;
-        let slot = slot.filter(claimed).ok_or(PostError::UnknownClaim)?;
+        let slot = self.named(claim.key).filter(claimed).ok_or(PostError::UnknownClaim)?;
         let room = self.room.get().checked_sub(1).ok_or(PostError::Full)?;
         self.room.set(room);
         Ok(slot)
@@ -189,21 +183,22 @@ impl<B> OpTable<B> {
             Err(error) => return Err(Rejected { value: buf, error }),
         };
         slot.phase.set(Phase::Held);
-        let held = HeldClaim { table: self, slot };
-        // SAFETY: rule 2: the slot is `Held` and has no buffer. If `lend` unwinds, `held` cleans
-        // up.
+        let take_back = || {
+            self.claim_again(slot);
+            // SAFETY: rule 2: the buffer is in the slot, and no transport has it.
+            unsafe { slot.empty() }
+        };
+        let unwound = OnDrop(|| drop(take_back()));
+        // SAFETY: rule 2: the slot is `Held` and has no buffer. If `lend` unwinds, the buffer is
+        // taken back.
         let lent = unsafe { slot.fill(buf, Buffer::lend) };
-        core::mem::forget(held);
+        core::mem::forget(unwound);
 
         slot.lent.set(lent.len);
         slot.kind.set(Kind::TaggedReceive);
         slot.phase.set(Phase::Posted);
-        submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {
-            self.claim_again(slot);
-            // SAFETY: rule 2: the buffer was written above, and the refused post did not lend it.
-            let buf = unsafe { slot.empty() };
-            Rejected { value: buf, error }
-        })
+        let submitted = submit(&lent, self.context(slot, claim.key));
+        submitted.map(|()| claim.key).map_err(|error| Rejected { value: take_back(), error })
     }
 
     /// Posts a discard of a claimed message. Its answer is a peek.
@@ -220,20 +215,5 @@ impl<B> OpTable<B> {
         slot.kind.set(Kind::Peek);
         slot.phase.set(Phase::Peeking);
         submit(self.context(slot, claim.key)).map(|()| claim.key).inspect_err(|_| self.claim_again(slot))
-    }
-}
-
-/// Restores the claim and drops the buffer if `lend` unwinds.
-struct HeldClaim<'t, B> {
-    table: &'t OpTable<B>,
-    slot: &'t Slot<B>,
-}
-
-impl<B> Drop for HeldClaim<'_, B> {
-    fn drop(&mut self) {
-        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
-        let buf = unsafe { self.slot.empty() };
-        self.table.claim_again(self.slot);
-        drop(buf);
     }
 }

@@ -1,42 +1,15 @@
 //! Receives used up by peers' writes (`FI_RX_CQ_DATA`) and posted again (rule 10).
 
-use core::mem::ManuallyDrop;
-
 use super::OpError;
 use super::slot::Phase;
 use super::{Kind, OpKey, OpTable, Slot};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::PostError;
 use crate::transport::{Context, Event};
+use crate::util::on_drop::OnDrop;
 use crate::vocabulary::{Errno, FabricAddr};
 
 impl<B> OpTable<B> {
-    /// Posts a receive of the table's own, of 0 bytes, for a peer's write to use up, and passes its
-    /// context to `submit`.
-    ///
-    /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or an error of `submit` that
-    /// is not transient.
-    pub fn post_spare(
-        &self,
-        endpoint: u16,
-        submit: impl FnOnce(Context) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
-        let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
-        slot.endpoint.set(endpoint);
-        slot.kind.set(Kind::Spare);
-        slot.phase.set(Phase::Spare);
-        match submit(self.context(slot, key)) {
-            Ok(()) => {}
-            Err(error) if error.is_transient() => self.set_aside(key.index(), slot, Phase::SpareUsedUp),
-            Err(error) => {
-                self.end_spare(key.index(), slot);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
     /// Stores the source of a receive in flight, for posting it again.
     pub fn note_source(&self, context: Context, from: FabricAddr) {
         if let Some((_, slot)) = self.by_context(context.addr(), Phase::Posted) {
@@ -67,15 +40,14 @@ impl<B> OpTable<B> {
         }
     }
 
-    fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
+    pub(super) fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
         slot.phase.set(phase);
         self.used_up.push(&self.slots, index);
         self.kept.set(true);
     }
 
     /// Returns `true` if completions are parked.
-    #[must_use]
-    pub fn has_parked(&self) -> bool {
+    pub(crate) fn has_parked(&self) -> bool {
         self.parked.iter().any(|parked| parked.first().is_some())
     }
 
@@ -145,12 +117,15 @@ impl<B> OpTable<B> {
         B: Buffer,
     {
         slot.phase.set(Phase::HeldAgain);
-        let held = LendingAgain { table: self, index };
+        let unwound = OnDrop(|| {
+            // SAFETY: the slot is held, so its buffer is not lent.
+            unsafe { self.park_cancelled(index, slot) };
+        });
         let mut pieces = IoVecs::default();
         // SAFETY: rule 2: the slot is `HeldAgain` and holds a buffer, so only this call refers to
-        // it. If `lend` unwinds, `held` ends the receive.
+        // it. If `lend` unwinds, the receive ends.
         unsafe { slot.buffer_mut() }.lend_pieces(&mut pieces);
-        let _ = ManuallyDrop::new(held);
+        core::mem::forget(unwound);
 
         if slot.phase.get() != Phase::HeldAgain {
             return Err(PostError::Errno(Errno::ECANCELED));
@@ -168,9 +143,8 @@ impl<B> OpTable<B> {
 
     /// Ends the used-up receive of this key and endpoint. Returns `false` if it does not exist.
     pub fn cancel_used_up(&self, key: OpKey, endpoint: u16) -> bool {
-        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key && slot.phase.get() == Phase::UsedUp);
-        let slot = slot.filter(|slot| slot.endpoint.get() == endpoint);
-        slot.inspect(|slot| self.end_used_up_at(key.index(), slot)).is_some()
+        let used_up = |slot: &&Slot<B>| slot.phase.get() == Phase::UsedUp && slot.endpoint.get() == endpoint;
+        self.named(key).filter(used_up).inspect(|slot| self.end_used_up_at(key.index(), slot)).is_some()
     }
 
     /// Ends all used-up receives of an endpoint, which takes no more posts. Linear in the capacity.
@@ -185,7 +159,7 @@ impl<B> OpTable<B> {
     pub(super) fn end_used_up_at(&self, index: u32, slot: &Slot<B>) {
         self.used_up.unlink(&self.slots, index);
         if slot.phase.get() == Phase::SpareUsedUp {
-            self.end_spare(index, slot);
+            self.give_up(index, slot);
         } else {
             // SAFETY: the provider no longer uses a used-up receive.
             unsafe { self.park_cancelled(index, slot) };
@@ -200,17 +174,12 @@ impl<B> OpTable<B> {
         unsafe { self.park_at(index, slot, cancelled) };
     }
 
-    fn end_spare(&self, index: u32, slot: &Slot<B>) {
-        self.make_room();
-        self.release(index, slot);
-    }
-
     /// Handles an event of a receive of the table's own that no write used up: an error for an
     /// unwanted message, `Some(None)` for a cancellation.
     pub(super) fn unwanted(&self, event: &Event) -> Option<Option<OpError>> {
         let (key, slot) = self.by_context(event.context, Phase::Spare)?;
         if event.errno == Errno::ECANCELED {
-            self.end_spare(key.index(), slot);
+            self.give_up(key.index(), slot);
             return Some(None);
         }
         self.set_aside(key.index(), slot, Phase::SpareUsedUp);
@@ -220,19 +189,5 @@ impl<B> OpTable<B> {
         }
         (error.len, error.overflow) = (Some(0), error.overflow.filter(|_| event.is_error()));
         Some(Some(error))
-    }
-}
-
-/// Ends a receive if `lend` of its buffer unwinds.
-struct LendingAgain<'a, B> {
-    table: &'a OpTable<B>,
-    index: u32,
-}
-
-impl<B> Drop for LendingAgain<'_, B> {
-    fn drop(&mut self) {
-        let slot = self.table.own(self.index);
-        // SAFETY: the slot is held, so its buffer is not lent.
-        unsafe { self.table.park_cancelled(self.index, slot) };
     }
 }

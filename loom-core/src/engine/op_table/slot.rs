@@ -87,26 +87,18 @@ pub(super) enum Phase {
 impl Phase {
     /// Returns `true` for operations of users that are in flight or have pieces out.
     pub(super) const fn is_unfinished(self) -> bool {
-        match self {
+        matches!(
+            self,
             Phase::Held
-            | Phase::Posted
-            | Phase::Filling
-            | Phase::Draining
-            | Phase::DrainingOwed
-            | Phase::PostedValue
-            | Phase::Peeking
-            | Phase::UsedUp
-            | Phase::HeldAgain => true,
-            Phase::Free
-            | Phase::Holds
-            | Phase::Claimed
-            | Phase::Spare
-            | Phase::SpareUsedUp
-            | Phase::Done
-            | Phase::Owed
-            | Phase::Orphan
-            | Phase::Dropped => false,
-        }
+                | Phase::Posted
+                | Phase::Filling
+                | Phase::Draining
+                | Phase::DrainingOwed
+                | Phase::PostedValue
+                | Phase::Peeking
+                | Phase::UsedUp
+                | Phase::HeldAgain
+        )
     }
 }
 
@@ -145,6 +137,11 @@ impl<B> Slot<B> {
 
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling | Phase::PostedValue)
+    }
+
+    #[inline]
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.phase.get(), Phase::Done | Phase::Owed)
     }
 
     #[inline(always)]

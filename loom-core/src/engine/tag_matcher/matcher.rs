@@ -14,7 +14,7 @@ use super::table::Table;
 use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 use super::{Envelope, Want};
 use crate::error::OpenError;
-use crate::storage::{Block, array, extend};
+use crate::storage::{self, Block, Part};
 use crate::util::debug::debug_struct;
 
 /// Size of a matcher, which allocates all of its memory when it is made.
@@ -54,31 +54,31 @@ impl TagMatcherAttr {
     /// # Errors
     /// [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large.
     pub fn layout(&self) -> Result<Layout, OpenError> {
-        Ok(self.offsets()?.layout)
+        Ok(self.plan()?.layout)
     }
 
-    fn offsets(&self) -> Result<Offsets, OpenError> {
+    fn plan(&self) -> Result<Plan, OpenError> {
         if self.receives == 0 || self.messages == 0 || self.masks > Self::MAX_MASKS {
             return Err(OpenError::Size);
         }
-        let shift = views_shift(self.masks);
+        let views = 1 << views_shift(self.masks);
         // Node numbers are below `NONE`.
-        let links = self.messages.checked_mul(1 << shift).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
+        let links = self.messages.checked_mul(views).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
         let (posted, waiting) = (posted_lines(self.receives)?, waiting_lines(self.messages)?);
-        let (layout, pattern) =
-            extend(array::<Posted>(self.receives as usize)?, array::<Pattern>(self.receives as usize)?)?;
-        let (layout, message) = extend(layout, array::<Waiting>(self.messages as usize)?)?;
-        let (layout, view) = extend(layout, array::<Cell<View>>(1 << shift)?)?;
-        let (layout, link) = extend(layout, array::<Link>(links as usize)?)?;
-        let (layout, line) = extend(layout, array::<Line>(posted as usize + waiting as usize)?)?;
-        let (layout, own) = extend(layout, array::<Own>(self.receives as usize + self.messages as usize)?)?;
-        Ok(Offsets { layout, pattern, message, view, link, links, line, posted, waiting, own, shift })
-    }
-}
-
-impl Default for TagMatcherAttr {
-    fn default() -> Self {
-        Self::DEFAULT
+        let (receives, messages) = (self.receives as usize, self.messages as usize);
+        let mut layout = Layout::new::<()>();
+        Ok(Plan {
+            posted: Part::of(&mut layout, receives)?,
+            patterns: Part::of(&mut layout, receives)?,
+            waiting: Part::of(&mut layout, messages)?,
+            views: Part::of(&mut layout, views as usize)?,
+            links: Part::of(&mut layout, links as usize)?,
+            posted_lines: Part::of(&mut layout, posted as usize)?,
+            waiting_lines: Part::of(&mut layout, waiting as usize)?,
+            receives: Part::of(&mut layout, receives)?,
+            messages: Part::of(&mut layout, messages)?,
+            layout,
+        })
     }
 }
 
@@ -95,18 +95,17 @@ fn lines(nodes: u32, buckets: u32) -> Result<u32, OpenError> {
     Ok((buckets / Line::BUCKETS).max(4))
 }
 
-struct Offsets {
+struct Plan {
+    posted: Part<Posted>,
+    patterns: Part<Pattern>,
+    waiting: Part<Waiting>,
+    views: Part<Cell<View>>,
+    links: Part<Link>,
+    posted_lines: Part<Line>,
+    waiting_lines: Part<Line>,
+    receives: Part<Own>,
+    messages: Part<Own>,
     layout: Layout,
-    pattern: usize,
-    message: usize,
-    view: usize,
-    link: usize,
-    links: u32,
-    line: usize,
-    posted: u32,
-    waiting: u32,
-    own: usize,
-    shift: u32,
 }
 
 #[derive(Debug)]
@@ -126,10 +125,11 @@ struct NodeKey {
 /// times.
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
 /// let receive = matcher.post(want).expect("a slot is free");
 /// // A cancel. The second one finds nothing.
@@ -144,10 +144,11 @@ pub struct ReceiveId(NodeKey);
 /// 2^31 times.
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
 /// let id = matcher.keep(message).expect("a slot is free");
 /// // A peek leaves the message where it is.
@@ -217,10 +218,11 @@ impl Places {
 /// Matcher of posted receives and waiting messages. See the [module](super).
 ///
 /// ```
+/// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Tag, TagMatch};
 /// use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 ///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
 /// // A message arrives before its receive.
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
 /// assert_eq!(matcher.receive_for(&message), None);
@@ -232,7 +234,6 @@ impl Places {
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct TagMatcher<A: Allocator> {
-    attr: TagMatcherAttr,
     posted: PostedReceives,
     receives: Places,
     unexpected: UnexpectedMessages,
@@ -251,64 +252,47 @@ impl<A: Allocator> TagMatcher<A> {
     /// - [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
-        let offsets = attr.offsets()?;
-        let block = Block::new(offsets.layout, alloc)?;
-        let at = |offset: usize| {
-            // SAFETY: the offset is within the block's own layout.
-            unsafe { block.ptr().add(offset) }
-        };
-        // SAFETY: the block has aligned room for `receives` values here. For all tables, the block
-        // lives as long as the matcher, which one thread uses at a time, and numbers come from its
-        // own lists or were compared with the length.
-        let places = unsafe { fill(at(0), attr.receives, |_| Posted::new()) };
-        // SAFETY: the block has room for `receives` patterns here.
-        let patterns =
-            unsafe { fill(at(offsets.pattern), attr.receives, |number| Pattern::before(number + 1, attr.receives)) };
-        // SAFETY: the block has room for `messages` values here.
-        let waiting = unsafe { fill(at(offsets.message), attr.messages, |_| Waiting::new()) };
-        // SAFETY: the block has room for `1 << shift` views here.
-        let views = unsafe { fill(at(offsets.view), 1 << offsets.shift, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
-        // SAFETY: the block has room for `links` values here.
-        let links = unsafe { fill(at(offsets.link), offsets.links, |_| Link::new()) };
-        // SAFETY: the block has room for `posted` lines here.
-        let lines = unsafe { fill(at(offsets.line), offsets.posted, |_| Line::new()) };
-        // SAFETY: the block has room for `waiting` lines here.
-        let waiting_lines = unsafe {
-            fill(at(offsets.line + offsets.posted as usize * size_of::<Line>()), offsets.waiting, |_| Line::new())
-        };
-        // SAFETY: the block has room for `receives` values here.
-        let own = unsafe { fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)) };
-        // SAFETY: the block has room for `messages` values here.
-        let own_of_messages = unsafe {
-            fill(at(offsets.own + attr.receives as usize * size_of::<Own>()), attr.messages, |number| {
-                Own::before(number + 1, attr.messages)
-            })
-        };
+        let plan = attr.plan()?;
+        let block = Block::new(plan.layout, alloc)?;
+        // SAFETY: the block has the plan's layout. For all tables, the block lives as long as the
+        // matcher, which one thread uses at a time, and numbers come from its own lists or were
+        // compared with the length.
+        let posted = unsafe { table(&plan.posted, &block, |_| Posted::new()) };
+        // SAFETY: the block has this part of the plan.
+        let patterns = unsafe { table(&plan.patterns, &block, |number| Pattern::before(number + 1, attr.receives)) };
+        // SAFETY: the block has this part of the plan.
+        let waiting = unsafe { table(&plan.waiting, &block, |_| Waiting::new()) };
+        // SAFETY: the block has this part of the plan.
+        let views = unsafe { table(&plan.views, &block, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
+        // SAFETY: the block has this part of the plan.
+        let links = unsafe { table(&plan.links, &block, |_| Link::new()) };
+        // SAFETY: the block has this part of the plan.
+        let posted_lines = unsafe { table(&plan.posted_lines, &block, |_| Line::new()) };
+        // SAFETY: the block has this part of the plan.
+        let waiting_lines = unsafe { table(&plan.waiting_lines, &block, |_| Line::new()) };
+        // SAFETY: the block has this part of the plan.
+        let own_receives = unsafe { table(&plan.receives, &block, |number| Own::before(number + 1, attr.receives)) };
+        // SAFETY: the block has this part of the plan.
+        let own_messages = unsafe { table(&plan.messages, &block, |number| Own::before(number + 1, attr.messages)) };
         let memory = Memory { places: waiting, links, views };
         Ok(TagMatcher {
-            attr,
-            posted: PostedReceives::new(places, patterns, Index::new(lines, attr.seed)),
-            receives: Places { own, free: 0, taken: 0 },
+            posted: PostedReceives::new(posted, patterns, Index::new(posted_lines, attr.seed)),
+            receives: Places { own: own_receives, free: 0, taken: 0 },
             unexpected: UnexpectedMessages::new(memory, Index::new(waiting_lines, attr.seed), true),
-            messages: Places { own: own_of_messages, free: 0, taken: 0 },
+            messages: Places { own: own_messages, free: 0, taken: 0 },
             block,
         })
-    }
-
-    /// Returns the attributes of the matcher.
-    #[must_use]
-    pub fn attr(&self) -> &TagMatcherAttr {
-        &self.attr
     }
 
     /// Posts a receive behind those already posted. Returns `None` if every slot is in use
     /// ([`TagMatcherAttr::receives`]).
     ///
     /// ```
+    /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Tag, TagMatch};
     /// use loom_core::{engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
     ///
-    /// let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT })?;
+    /// let mut matcher = TagMatcher::new_in(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT }, Global)?;
     /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
     /// let posted = matcher.post(want).expect("a slot is free");
     /// assert_eq!(matcher.post(want), None);
@@ -381,59 +365,33 @@ impl<A: Allocator> TagMatcher<A> {
     }
 
     /// Returns the waiting messages, oldest first.
-    pub fn messages(&self) -> Messages<'_, A> {
-        Messages { matcher: self, next: self.unexpected.first() }
-    }
-}
-
-#[cfg(feature = "std")]
-impl TagMatcher<allocator_api2::alloc::Global> {
-    /// Makes a matcher with the global allocator.
     ///
-    /// # Errors
-    /// The errors of [`TagMatcher::new_in`].
-    pub fn new(attr: TagMatcherAttr) -> Result<Self, OpenError> {
-        TagMatcher::new_in(attr, allocator_api2::alloc::Global)
+    /// ```
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Tag, engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr}, vocabulary::FabricAddr};
+    ///
+    /// let mut matcher = TagMatcher::new_in(TagMatcherAttr::DEFAULT, Global)?;
+    /// for (tag, source) in [(7, 3), (8, 4), (9, 3)] {
+    ///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) }).expect("a slot is free");
+    /// }
+    /// // What waits of a peer that is gone, oldest first.
+    /// let of_peer = matcher.messages().filter(|(_, message)| message.source == FabricAddr(3));
+    /// let gone: Vec<_> = of_peer.map(|(id, _)| id).collect();
+    /// let tags = gone.into_iter().filter_map(|id| matcher.remove_message(id)).map(|message| message.tag);
+    /// assert!(tags.eq([Tag(7), Tag(9)]));
+    /// assert_eq!(matcher.waiting(), 1);
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn messages(&self) -> impl Iterator<Item = (MessageId, Envelope)> + '_ {
+        let places = core::iter::successors(self.unexpected.first(), |index| self.unexpected.after(*index));
+        places.map(|index| (MessageId(self.messages.named(index)), self.unexpected.envelope(index)))
     }
 }
 
 debug_struct!(
     [A: Allocator] TagMatcher[A],
-    |it| attr: it.attr, posted: it.posted(), waiting: it.waiting(), block: it.block
+    |it| posted: it.posted(), waiting: it.waiting(), block: it.block
 );
-
-/// Iterator over the waiting messages, oldest first: [`TagMatcher::messages`].
-///
-/// ```
-/// use loom_core::{Tag, engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr}, vocabulary::FabricAddr};
-///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
-/// for (tag, source) in [(7, 3), (8, 4), (9, 3)] {
-///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) }).expect("a slot is free");
-/// }
-/// // What waits of a peer that is gone, oldest first.
-/// let of_peer = matcher.messages().filter(|(_, message)| message.source == FabricAddr(3));
-/// let gone: Vec<_> = of_peer.map(|(id, _)| id).collect();
-/// let tags = gone.into_iter().filter_map(|id| matcher.remove_message(id)).map(|message| message.tag);
-/// assert!(tags.eq([Tag(7), Tag(9)]));
-/// assert_eq!(matcher.waiting(), 1);
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Messages<'m, A: Allocator> {
-    matcher: &'m TagMatcher<A>,
-    next: Option<u32>,
-}
-
-impl<A: Allocator> Iterator for Messages<'_, A> {
-    type Item = (MessageId, Envelope);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let index = self.next?;
-        self.next = self.matcher.unexpected.after(index);
-        Some((MessageId(self.matcher.messages.named(index)), self.matcher.unexpected.envelope(index)))
-    }
-}
 
 impl Own {
     fn before(next: u32, places: u32) -> Self {
@@ -446,15 +404,23 @@ impl Own {
 /// # Safety
 /// `at` is aligned and has room for `len` values, and the requirements of [`Table::new`] hold.
 pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: u32, value: impl Fn(u32) -> V) -> Table<V> {
-    let first = at.cast::<V>();
-    for number in 0..len {
-        // SAFETY: `number` is below `len`, and the caller guarantees room.
-        let place = unsafe { first.add(number as usize) };
-        // SAFETY: the caller guarantees alignment and room for `len` values.
-        unsafe { place.write(value(number)) };
-    }
+    #[expect(clippy::cast_possible_truncation, reason = "below `len`")]
+    let value = |number: usize| value(number as u32);
+    // SAFETY: the caller guarantees alignment and room.
+    let values = unsafe { storage::fill(at, len as usize, value) };
     // SAFETY: all `len` values are written, and the caller guarantees the rest.
-    unsafe { Table::new(first, len) }
+    unsafe { Table::new(values.cast(), len) }
+}
+
+/// # Safety
+/// The block has the part, and the requirements of [`Table::new`] hold.
+unsafe fn table<V, A: Allocator>(part: &Part<V>, block: &Block<A>, value: impl Fn(u32) -> V) -> Table<V> {
+    #[expect(clippy::cast_possible_truncation, reason = "planned from a `u32`")]
+    let len = part.len as u32;
+    // SAFETY: the caller guarantees that the block has the part.
+    let at = unsafe { block.ptr().add(part.at) };
+    // SAFETY: the part has aligned room for the values, and the caller guarantees the rest.
+    unsafe { fill(at, len, value) }
 }
 
 #[cfg(test)]

@@ -21,10 +21,11 @@
 //! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.
 //!
 //! ```
+//! use loom_core::allocator_api2::alloc::Global;
 //! use loom_core::{Tag, TagMatch};
 //! use loom_core::{engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want}, vocabulary::FabricAddr};
 //!
-//! let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT })?;
+//! let mut matcher = TagMatcher::new_in(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT }, Global)?;
 //! let whatever = matcher.post(Want { tag: TagMatch { tag: Tag(0x700), ignore: 0xff }, source: FabricAddr::UNSPEC }).expect("a slot is free");
 //! let exact = matcher.post(Want { tag: TagMatch::exact(Tag(0x701)), source: FabricAddr(3) }).expect("a slot is free");
 //!
@@ -44,7 +45,7 @@ mod unexpected;
 mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
-pub use matcher::{MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
+pub use matcher::{MessageId, ReceiveId, TagMatcher, TagMatcherAttr};
 pub(crate) use matcher::{fill, posted_lines, waiting_lines};
 pub(crate) use posted::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;

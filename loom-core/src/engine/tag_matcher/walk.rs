@@ -35,7 +35,7 @@ impl Walk {
 
     /// Removes all nodes and returns them, oldest first, provided that no more are appended than
     /// were returned.
-    pub(crate) fn drain(&self) -> Nodes<'_> {
+    pub(crate) fn drain(&self) -> impl Iterator<Item = u32> + '_ {
         let nodes = self.nodes();
         self.used.set(0);
         nodes
@@ -46,27 +46,12 @@ impl Walk {
     }
 
     #[inline(always)]
-    pub(crate) fn nodes(&self) -> Nodes<'_> {
-        Nodes { walk: self, left: self.used.get() }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Nodes<'w> {
-    walk: &'w Walk,
-    left: u32,
-}
-
-impl Iterator for Nodes<'_> {
-    type Item = u32;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<u32> {
-        if self.left == 0 {
-            return None;
-        }
-        let slot = self.left.trailing_zeros();
-        self.left &= self.left - 1;
-        Some(self.walk.nodes[(slot % Walk::SLOTS) as usize].get())
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut left = self.used.get();
+        core::iter::from_fn(move || {
+            let slot = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(self.nodes[(slot % Walk::SLOTS) as usize].get())
+        })
     }
 }

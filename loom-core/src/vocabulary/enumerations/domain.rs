@@ -95,10 +95,11 @@ enumeration! {
     /// Numbering of addresses in an address vector.
     ///
     /// ```
+    /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{engine::address_table::{AddressTableAttr, AddressTableMemory}, vocabulary::{AvType, FabricAddr}};
     ///
     /// let attr = AddressTableAttr { av_type: AvType::TABLE, ..AddressTableAttr::new(4) };
-    /// let mut memory = AddressTableMemory::new(attr)?;
+    /// let mut memory = AddressTableMemory::new_in(attr, Global)?;
     /// let mut table = memory.table();
     /// let peer = table.insert("10.0.0.1:7471".parse::<std::net::SocketAddr>()?)?.peer();
     /// assert_eq!(table.peers().addr(peer), Some(FabricAddr(0)), "the first index");

@@ -95,7 +95,7 @@ flags! {
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
     /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
-    /// let flags = cq.finish(received, Forever)?.result()?.flags();
+    /// let flags = cq.finish(received, Forever)?.result()?.flags;
     /// assert!(flags.contains(CompletionFlags::RECV | CompletionFlags::TAGGED));
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -177,7 +177,7 @@ impl Apart {
     /// What the oldest receive gets, and its tag.
     fn received(&self) -> (Box<[u8]>, u64) {
         let Some(Completion::Op(done)) = self.receiver.cq().poll().unwrap() else { panic!("a message is there") };
-        let tag = done.result().unwrap().tag().unwrap().0;
+        let tag = done.result().unwrap().tag.unwrap().0;
         (done.into_buf(), tag)
     }
 }

@@ -94,7 +94,7 @@ impl Pair {
 
     fn end(&self, key: OpKey) -> (Vec<u8>, Result<usize, Errno>) {
         let (buf, result) = self.cq.wait(key, Spins(100)).unwrap().unwrap().into_parts();
-        (buf.0.concat(), result.map(|transfer| transfer.len()).map_err(|error| error.errno))
+        (buf.0.concat(), result.map(|transfer| transfer.len).map_err(|error| error.errno))
     }
 }
 

@@ -68,7 +68,7 @@ impl Node {
     fn hear(&self, tag: TagMatch) -> (Vec<u8>, u64) {
         let key = self.endpoint.tagged_recv(Source::Any, tag, vec![0; 128].into()).unwrap();
         let done = self.cq.wait(key, Spins(1000)).unwrap().expect("there is something to hear");
-        let (len, tag) = done.result().map(|it| (it.len(), it.tag().unwrap().0)).unwrap();
+        let (len, tag) = done.result().map(|it| (it.len, it.tag.unwrap().0)).unwrap();
         (done.into_buf()[..len].into(), tag)
     }
 
@@ -112,7 +112,7 @@ fn messages_keep_their_order_whichever_way_they_go() {
                 let room = vec![0; 1000].into();
                 let key = receiver.endpoint.tagged_recv(Source::Any, Tag(9), room).unwrap();
                 let done = receiver.cq.finish(key, Spins(1000)).unwrap();
-                let len = done.result().unwrap().len();
+                let len = done.result().unwrap().len;
                 assert_eq!(done.into_buf()[..len], message, "with {lanes} lanes");
             }
             while sender.cq.poll().unwrap().is_some() {}
@@ -213,8 +213,8 @@ fn immediate_data_and_sources_come_by_lanes() {
         let key = receiver.endpoint.recv(Source::Any, vec![0; 8].into()).unwrap();
         let done = receiver.cq.finish(key, Spins(1000)).unwrap();
         let transfer = done.result().unwrap();
-        assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (1, Some(ImmediateData(number)), None));
-        assert_eq!(transfer.source().and_then(|source| receiver.av.peer(source)), Some(from));
+        assert_eq!((transfer.len, transfer.data, transfer.tag), (1, Some(ImmediateData(number)), None));
+        assert_eq!(transfer.source.and_then(|source| receiver.av.peer(source)), Some(from));
     }
 }
 
@@ -328,8 +328,8 @@ fn lanes_keep_their_messages_when_the_lane_of_another_sender_ends() {
                 let key = receiver.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 128].into()).unwrap();
                 let done = receiver.cq.finish(key, Spins(1000)).expect("no message is lost");
                 let transfer = done.result().unwrap();
-                assert_eq!(transfer.source().and_then(|source| receiver.av.peer(source)), Some(from));
-                assert_eq!(done.buf()[..transfer.len()], message(number, len));
+                assert_eq!(transfer.source.and_then(|source| receiver.av.peer(source)), Some(from));
+                assert_eq!(done.buf()[..transfer.len], message(number, len));
             }
         }
     }
@@ -417,9 +417,9 @@ fn exchange(node: &Node, to: Peer, messages: u64) {
         while let Some(completion) = node.cq.poll().unwrap() {
             let Completion::Op(op) = completion else { panic!("{completion:?}") };
             match op.result() {
-                Ok(transfer) if transfer.flags().contains(CompletionFlags::RECV) => {
-                    assert_eq!(transfer.tag(), Some(Tag(received % 3)));
-                    let len = transfer.len();
+                Ok(transfer) if transfer.flags.contains(CompletionFlags::RECV) => {
+                    assert_eq!(transfer.tag, Some(Tag(received % 3)));
+                    let len = transfer.len;
                     assert_eq!(op.into_buf()[..len], message(received, len_of(received)));
                     received += 1;
                 }

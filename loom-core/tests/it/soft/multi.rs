@@ -98,7 +98,7 @@ impl World {
                 Completion::Op(done) => {
                     let key = done.key();
                     let (buf, result) = done.into_parts();
-                    assert_eq!(result.unwrap().len(), 0);
+                    assert_eq!(result.unwrap().len, 0);
                     over.push((key, buf));
                 }
                 other => panic!("{other:?}"),
@@ -315,9 +315,9 @@ fn tags_masks_and_sources_decide_which_buffer_is_filled() {
             .iter()
             .map(|piece| {
                 let transfer = piece.result().unwrap();
-                let (tag, peer) = (transfer.tag().unwrap(), world.av.peer(transfer.source().unwrap()));
+                let (tag, peer) = (transfer.tag.unwrap(), world.av.peer(transfer.source.unwrap()));
                 let sender = world.from.iter().position(|from| Some(*from) == peer).unwrap();
-                assert_eq!(transfer.data(), Some(ImmediateData(tag.0 + 1)));
+                assert_eq!(transfer.data, Some(ImmediateData(tag.0 + 1)));
                 assert_eq!(piece.bytes(), &message(sender, usize::try_from(tag.0).unwrap(), 3)[..]);
                 (piece.key(), sender, tag.0)
             })
@@ -346,13 +346,13 @@ fn a_claimed_message_takes_no_room_from_a_multi_receive() {
             }
             let peek = world.receiver.tagged_peek_claim(Source::Any, Tag(0xf1)).unwrap();
             let Some(Completion::Peek(answer)) = world.rx.poll().unwrap() else { panic!("an answer") };
-            assert_eq!(answer.key(), peek);
+            assert_eq!(answer.key, peek);
             let found = answer.message().unwrap().expect("it is there");
             let claim = found.claim.expect("it is claimed");
             // Of exactly two messages.
             let key = world.post(20);
             let (pieces, over) = world.received();
-            let numbers: Vec<_> = pieces.iter().map(|piece| piece.result().unwrap().tag().unwrap().0 & 0xf).collect();
+            let numbers: Vec<_> = pieces.iter().map(|piece| piece.result().unwrap().tag.unwrap().0 & 0xf).collect();
             assert_eq!((numbers, over.len()), (vec![0, 2], 0));
             drop(pieces);
             assert_eq!(world.received().1[0].0, key, "it is full");

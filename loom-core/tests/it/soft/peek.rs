@@ -60,7 +60,7 @@ impl Pair {
     /// How an operation ended.
     fn end(&self, key: OpKey) -> Result<usize, Errno> {
         let done = self.cq.wait(key, Spins(100)).unwrap().unwrap();
-        done.result().map(|transfer| transfer.len()).map_err(|error| error.errno)
+        done.result().map(|transfer| transfer.len).map_err(|error| error.errno)
     }
 
     fn fetch(&self, claim: Claim) -> Result<usize, Errno> {
@@ -167,7 +167,7 @@ fn claims_of_a_closed_endpoint_give_their_messages_up() {
         drop(pair.receiver);
         let results = sends.map(|sent| {
             let done = cq.wait(sent, Spins(100)).unwrap().unwrap();
-            done.result().map(|transfer| transfer.len()).map_err(|error| error.errno)
+            done.result().map(|transfer| transfer.len).map_err(|error| error.errno)
         });
         assert_eq!(results, [Ok(8), Err(Errno::ECONNRESET)]);
         assert!(av.remove(to));

@@ -91,7 +91,7 @@ impl Node {
     /// Sleeps until an operation has ended: how many bytes, and its buffer.
     fn sleeps_for_one(&self) -> Result<(usize, Bytes), Errno> {
         let Completion::Op(done) = self.next() else { panic!("an operation") };
-        let result = done.result().map(|transfer| transfer.len()).map_err(|error| error.errno);
+        let result = done.result().map(|transfer| transfer.len).map_err(|error| error.errno);
         result.map(|len| (len, done.into_buf()))
     }
 }
@@ -380,7 +380,7 @@ fn thread_is_woken_when_a_collective_operation_ends() {
                 };
                 sleeper.begin();
                 let Completion::Value(fetched) = sleeper.node.next() else { panic!("a value") };
-                assert_eq!((fetched.key(), fetched.value().unwrap()), (key, Some(round as u64 + 1)));
+                assert_eq!((fetched.key, fetched.value().unwrap()), (key, Some(round as u64 + 1)));
             }
         },
         |peers| {
@@ -410,7 +410,7 @@ fn thread_is_woken_when_a_group_is_broken() {
                 let Ok(key) = key else { panic!("{key:?}") };
                 sleeper.begin();
                 let Completion::Value(ended) = sleeper.node.next() else { panic!("an end") };
-                assert_eq!((ended.key(), ended.result().unwrap_err().errno), (key, Errno::ECONNRESET));
+                assert_eq!((ended.key, ended.result().unwrap_err().errno), (key, Errno::ECONNRESET));
                 drop(group);
                 assert!(sleeper.node.av.remove(other));
             }

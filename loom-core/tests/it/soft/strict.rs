@@ -146,7 +146,7 @@ fn sources_are_told_where_they_are_asked_for() {
             world.meet();
             let received = world.b.recv(Source::Any, bytes(8)).unwrap();
             world.a.inject(world.to_b, &[1]).unwrap();
-            let told = world.end(&world.b, received).result().unwrap().source();
+            let told = world.end(&world.b, received).result().unwrap().source;
             assert_eq!(told.is_some(), asked || !strict);
             let region = world.region(PEERS);
             world.a.inject_write_data(world.to_b, &region.remote(), 0, ImmediateData(1), &[1]).unwrap();
@@ -307,7 +307,7 @@ fn bytes_are_written_when_the_peer_polls() {
         let written = world.a.write(world.to_b, &region.remote(), 0, bytes(16)).unwrap();
         // It is over for the writer before the peer has it.
         let done = world.a.cq().wait(written, loom_core::Spins(1)).unwrap().expect("over at once");
-        assert_eq!(done.result().unwrap().len(), 16);
+        assert_eq!(done.result().unwrap().len, 16);
         for _ in 0..100 {
             world.a.cq().progress().unwrap();
         }

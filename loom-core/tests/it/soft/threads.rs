@@ -61,7 +61,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
                     Some(other) => panic!("{other:?}"),
                     None => {
                         for done in arrived.drain(..) {
-                            assert_eq!(done.result().unwrap().len(), LEN);
+                            assert_eq!(done.result().unwrap().len, LEN);
                             let bytes = done.into_buf();
                             let alike = bytes[1..] == bytes[..LEN - 1] && bytes[0] != POISON;
                             assert!(alike, "copied from a buffer that had gone back");

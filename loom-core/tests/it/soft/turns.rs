@@ -17,7 +17,7 @@ const FLOOD: usize = 60;
 fn received(cq: &Cq<'_, Soft<'_>, Bytes>) -> Vec<u64> {
     let mut tags = Vec::new();
     while let Some(Completion::Op(done)) = cq.poll().unwrap() {
-        tags.extend(done.result().unwrap().tag().map(|tag| tag.0));
+        tags.extend(done.result().unwrap().tag.map(|tag| tag.0));
     }
     tags
 }

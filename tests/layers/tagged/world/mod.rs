@@ -164,13 +164,13 @@ impl World<'_, '_> {
                 match end {
                     End::Cancelled => assert_eq!(result.unwrap_err().errno, Errno::ECANCELED),
                     End::Sent(message) => {
-                        assert_eq!(result.unwrap().len(), message.len);
+                        assert_eq!(result.unwrap().len, message.len);
                         assert_eq!(bytes, pattern(message.len, message.seed));
                     }
                     End::Received(message, receive) => {
                         let fits = message.len.min(receive.room);
                         let (len, tag, data, overflow) = match result {
-                            Ok(transfer) => (transfer.len(), transfer.tag().unwrap(), transfer.data(), 0),
+                            Ok(transfer) => (transfer.len, transfer.tag.unwrap(), transfer.data, 0),
                             Err(error) => {
                                 assert_eq!(error.errno, Errno::ETRUNC);
                                 (

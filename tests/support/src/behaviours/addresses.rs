@@ -359,7 +359,7 @@ fn late_messages_name_no_later_peer<T: Transport + 'static>(info: &Info<T>) {
             let (buf, done) = pair.finish(received);
             assert_eq!(buf, pattern(16, seed));
             pair.finish(sent);
-            done.source().and_then(|source| pair.av.peer(source))
+            done.source.and_then(|source| pair.av.peer(source))
         };
         let ends = more(pair, takers(info));
         let address = ends[0].address().expect("its address");

@@ -427,7 +427,7 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let post = |post: &dyn Fn() -> Result<loom_core::OpKey, PostError>| {
             let key = retry(pair.cq, post);
             let fetched = pair.cq.wait_value(key, limit()).or_cut("the queue works").expect("in time");
-            assert_eq!(fetched.key(), key);
+            assert_eq!(fetched.key, key);
             fetched.value::<u64>().or_cut("it succeeds")
         };
         let (a, to_b) = (&pair.a, pair.to_b);
@@ -451,7 +451,7 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         loop {
             match pair.cq.poll().or_cut("the queue works") {
                 Some(loom_core::Completion::Value(fetched)) => {
-                    assert_eq!(fetched.key(), first);
+                    assert_eq!(fetched.key, first);
                     fetched.result().or_cut("it succeeds");
                     break;
                 }

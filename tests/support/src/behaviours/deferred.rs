@@ -374,7 +374,7 @@ fn tagged_messages_are_deferred<T: Transport + 'static>(info: &Info<T>) {
             match next(deferred) {
                 DeferredEvent::Done(key, done) => {
                     let transfer = done.result().or_cut("it succeeds");
-                    assert!(key == from || (key == into && transfer.tag() == Some(Tag(7))));
+                    assert!(key == from || (key == into && transfer.tag == Some(Tag(7))));
                     assert_eq!(done.into_buf(), pattern(32, 1));
                 }
                 other => panic!("{other:?}"),

@@ -71,7 +71,7 @@ fn leases_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
                     if tagged { a.tagged_send(to_b, Tag(4), out) } else { a.send(to_b, out) }
                 });
                 let (mut into, transfer) = finish(cq, received);
-                into.set_len(transfer.len()).expect("no more than there is room");
+                into.set_len(transfer.len).expect("no more than there is room");
                 assert!(into[..] == *bytes, "{len} bytes, tagged {tagged}");
                 assert!(finish(cq, sent).0[..] == *bytes);
             }
@@ -108,7 +108,7 @@ fn parts_of_a_lease_are_messages_of_their_own<T: Transport + 'static>(info: &Inf
             let received = post(cq, into, |into| b.recv(Source::Any, into));
             let sent = post(cq, out, |out| a.send(to_b, out));
             let (mut into, transfer) = finish(cq, received);
-            into.set_len(transfer.len()).expect("no more than there is room");
+            into.set_len(transfer.len).expect("no more than there is room");
             assert_eq!(into[..], bytes[range]);
             drop((into, finish(cq, sent)));
         }

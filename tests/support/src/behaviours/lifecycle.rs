@@ -335,7 +335,7 @@ fn borrowed_buffers_come_back_from_a_scope<T: Transport + 'static>(info: &Info<T
             let received = post_on(cq, target, |buf| b.recv(Source::Any, buf));
             let sent = post_on(cq, source, |buf| a.send(to_b, buf));
             let done = cq.wait(received, limit()).or_cut("the queue works").expect("in time");
-            assert_eq!(done.result().or_cut("received").len(), 64);
+            assert_eq!(done.result().or_cut("received").len, 64);
             target = done.into_buf();
             source = cq.wait(sent, limit()).or_cut("the queue works").expect("in time").into_buf();
         }

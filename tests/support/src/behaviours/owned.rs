@@ -87,7 +87,7 @@ impl<T: Transport + 'static> Server<T> {
                 let key = done.key();
                 self.inbox.retain(|posted| *posted != key);
                 let (buf, result) = done.into_parts();
-                let len = result.or_cut("it arrives").len();
+                let len = result.or_cut("it arrives").len;
                 assert_eq!(&buf[..len], &pattern(len, self.served)[..]);
                 self.served += 1;
                 self.receive(buf);
@@ -131,7 +131,7 @@ impl<T: Transport + 'static> Server<T> {
                 self.cq.progress().or_cut("the queue works");
                 assert!(!deadline.passed(), "the message arrives");
             };
-            assert_eq!(done.result().or_cut("it arrives").len(), len);
+            assert_eq!(done.result().or_cut("it arrives").len, len);
         });
         assert_eq!(bytes, &pattern(len, seed)[..]);
     }

@@ -85,7 +85,7 @@ fn write_lands_in_the_peers_region<T: Transport + 'static>(info: &Info<T>) {
             let mr = Mr::open_in(pair.domain, room(len.max(1)), PEER_ACCESS, allocator()).expect("region");
             let written = pair.post(pattern(len, seed), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
             let (buf, transfer) = pair.finish(written);
-            assert_eq!(transfer.len(), len);
+            assert_eq!(transfer.len, len);
             assert!(buf == pattern(len, seed), "the source comes back unchanged");
             let mut expected = room(len.max(1));
             expected[..len].copy_from_slice(&pattern(len, seed));
@@ -113,7 +113,7 @@ fn read_fetches_from_the_peers_region<T: Transport + 'static>(info: &Info<T>) {
             let mr = Mr::open_in(pair.domain, pattern(len + 5, seed), PEER_ACCESS, allocator()).expect("region");
             let read = pair.post(room(len), |buf| pair.a.read(pair.to_b, &mr.remote(), 5, buf));
             let (buf, transfer) = pair.finish(read);
-            assert_eq!(transfer.len(), len);
+            assert_eq!(transfer.len, len);
             assert!(buf[..] == pattern(len + 5, seed)[5..], "{len} bytes are read from an offset");
         }
     });

@@ -159,7 +159,7 @@ fn sleeping_ends_with_a_completion<T: Transport + 'static>(info: &Info<T>) {
                 let Completion::Op(done) = completion else { panic!("{completion:?}") };
                 let at = left.iter().position(|key| *key == done.key()).expect("each once");
                 if left.swap_remove(at) == received {
-                    assert_eq!(done.result().or_cut("it succeeds").len(), 300);
+                    assert_eq!(done.result().or_cut("it succeeds").len, 300);
                     assert_eq!(done.into_buf(), pattern(300, round));
                 }
             }

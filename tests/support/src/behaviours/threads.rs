@@ -187,7 +187,7 @@ where
                 if let Some(Completion::Op(done)) = cq.poll().or_cut("the queue works") {
                     expected -= 1;
                     let (buf, result) = done.into_parts();
-                    assert!(result.or_cut("received").len() >= 256);
+                    assert!(result.or_cut("received").len >= 256);
                     post_on(&cq, buf, |buf| endpoint.recv(Source::Any, buf));
                 }
             }

@@ -293,7 +293,7 @@ impl<'s, L: Sharing> World<'_, 's, L> {
     fn finish(&self, key: OpKey) -> (Lease<'s, L>, Result<usize, ()>) {
         let done = self.posts.cq.wait(key, Forever).expect("the queue works").expect("the operation ends");
         let (lease, result) = done.into_parts();
-        (lease, result.map(|transfer| transfer.len()).map_err(drop))
+        (lease, result.map(|transfer| transfer.len).map_err(drop))
     }
 
     fn send(&mut self, nth: usize) -> &'static str {

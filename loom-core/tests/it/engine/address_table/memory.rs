@@ -94,8 +94,8 @@ fn members_of_a_range_take_eight_bytes_each() {
 #[test]
 fn open_table_allocates_nothing() {
     let attr = AddressTableAttr { bytes: 4096, ..AddressTableAttr::new(64) };
-    let mut memory = AddressTableMemory::new(attr).unwrap();
-    let mut sets = [(); 2].map(|()| AddressSet::new(64, 64).unwrap());
+    let mut memory = AddressTableMemory::new_in(attr, Global).unwrap();
+    let mut sets = [(); 2].map(|()| AddressSet::new_in(64, 64, Global).unwrap());
     let raw = EndpointAddr::new(AddressFormat::ADDR_EFA, &[7; 32]).unwrap();
     let range = SymmetricRange::new("[fe80::1]:5000".parse().unwrap(), 4, 4).unwrap();
     let before = GLOBAL.get();

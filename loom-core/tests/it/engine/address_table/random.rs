@@ -1,5 +1,6 @@
 //! Long random stories.
 
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 use loom_core::vocabulary::{AddressFormat, AvType};
 use proptest::collection::vec;
@@ -66,7 +67,7 @@ proptest! {
         let av_type = if map { AvType::MAP } else { AvType::TABLE };
         let format = AddressFormat::from_raw(format);
         let attr = AddressTableAttr { places, singles, bytes: cells * 32, ranges, format, av_type, seed };
-        let mut memory = AddressTableMemory::new(attr).unwrap();
+        let mut memory = AddressTableMemory::new_in(attr, Global).unwrap();
         let mut world = World::new(memory.table(), attr);
         for action in &actions {
             world.apply(action);

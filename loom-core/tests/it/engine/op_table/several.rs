@@ -186,7 +186,8 @@ impl<const N: usize> World<N> {
         let mut seen = (0, 0);
         let (result, buffer) = match what {
             What::Peek { claims } => {
-                let result = self.table.post_peek(endpoint, claims, |context| {
+                let kind = if claims { Kind::PeekClaim } else { Kind::Peek };
+                let result = self.table.post_empty(endpoint, kind, |context| {
                     seen.0 = context.addr();
                     Ok(())
                 });
@@ -269,7 +270,7 @@ impl<const N: usize> World<N> {
         };
         let Some(Resolution::Peek(peek)) = self.submit(&event, keep) else { panic!("an answer") };
         let message = peek.message().unwrap();
-        assert_eq!((peek.key(), message.is_some()), (self.ops[op].key, found));
+        assert_eq!((peek.key, message.is_some()), (self.ops[op].key, found));
         self.ops[op].claim = message.and_then(|message| message.claim);
         let claimed = found && self.ops[op].what == What::Peek { claims: true };
         assert_eq!(self.ops[op].claim.is_some(), claimed);
@@ -417,7 +418,7 @@ impl<const N: usize> World<N> {
             Action::TakeParked => self.take_parked(),
             Action::Late(nth) => self.late_event(self.late()[nth]),
             Action::Drained => {
-                self.table.drained();
+                self.table.drained(Direction::BOTH);
                 self.ghosts = 0;
             }
         }

@@ -1,5 +1,6 @@
 //! One rule after the other.
 
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
 use loom_core::error::OpenError;
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
@@ -33,7 +34,7 @@ fn oldest_receive_that_accepts_is_found_whichever_way_it_asks() {
     let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
     // In each order that a rotation gives, and from each of them on.
     for first in 0..ways.len() {
-        let mut matcher = TagMatcher::new(ATTR).unwrap();
+        let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
         let mut posted = vec![];
         for turn in 0..ways.len() {
             posted.push(matcher.post(ways[(first + turn) % ways.len()]).unwrap());
@@ -48,7 +49,7 @@ fn oldest_receive_that_accepts_is_found_whichever_way_it_asks() {
 
 #[test]
 fn oldest_message_that_is_accepted_is_found_whichever_way_is_asked() {
-    let mut matcher = TagMatcher::new(ATTR).unwrap();
+    let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
     let kept: Vec<_> =
         [(5, 1), (4, 1), (5, 2), (9, 2)].map(|(tag, source)| matcher.keep(envelope(tag, source)).unwrap()).into();
     let ways = [
@@ -70,7 +71,7 @@ fn oldest_message_that_is_accepted_is_found_whichever_way_is_asked() {
 
 #[test]
 fn message_from_nobody_known_is_for_receives_that_name_nobody() {
-    let mut matcher = TagMatcher::new(ATTR).unwrap();
+    let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
     let from_anybody = matcher.post(want(5, 0, ANYBODY)).unwrap();
     matcher.post(want(5, 0, FabricAddr(1))).unwrap();
     let unknown = Envelope { tag: Tag(5), source: ANYBODY };
@@ -83,7 +84,7 @@ fn message_from_nobody_known_is_for_receives_that_name_nobody() {
 
 #[test]
 fn more_than_there_are_places_for_is_refused_and_leaves_the_rest() {
-    let mut matcher = TagMatcher::new(ATTR).unwrap();
+    let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
     let first = matcher.post(want(1, 0, ANYBODY)).unwrap();
     let receives: Vec<_> = (1..4).map(|tag| matcher.post(want(tag, tag, ANYBODY)).unwrap()).collect();
     assert_eq!(matcher.post(want(1, 0, ANYBODY)), None);

@@ -94,7 +94,7 @@ fn what_was_over_before_its_endpoint_was_closed_is_told_as_it_was() {
         drop(events);
         drop(endpoint);
         let told = std::iter::from_fn(|| queue.poll().unwrap()).find_map(|told| match told {
-            Completion::Op(done) => Some(done.result().map(|transfer| transfer.len())),
+            Completion::Op(done) => Some(done.result().map(|transfer| transfer.len)),
             _ => None,
         });
         assert!(matches!(told, Some(Ok(5))), "{told:?}");

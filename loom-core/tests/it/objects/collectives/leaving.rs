@@ -70,7 +70,7 @@ fn members_that_leave_after_the_last_operation_do_not_spoil_it_for_others() {
     for (rank, key) in keys.into_iter().enumerate() {
         let (buf, result) = finish(&members.cq, key).into_parts();
         assert_eq!(
-            (result.map(|transfer| transfer.len()), buf),
+            (result.map(|transfer| transfer.len), buf),
             (Ok(16), crate::objects::collectives::world::bytes(&[rank as u64, 6]))
         );
     }

@@ -99,7 +99,7 @@ impl Members {
     pub(crate) fn all(&self, keys: Vec<OpKey>) -> Vec<Buf> {
         let finish = |key| {
             let (buf, result) = self.cq.finish(key, LIMIT).expect("it ends").into_parts();
-            assert_eq!(result.expect("it succeeds").len(), buf.len());
+            assert_eq!(result.expect("it succeeds").len, buf.len());
             buf
         };
         keys.into_iter().map(finish).collect()

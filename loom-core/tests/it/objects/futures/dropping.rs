@@ -150,7 +150,7 @@ fn cancelled_operation_is_awaited_whatever_becomes_of_it() {
         }
         let done = block_on(driver, received.cancel(bob)).unwrap();
         match done.result() {
-            Ok(transfer) => assert!(arrives && transfer.len() == 1),
+            Ok(transfer) => assert!(arrives && transfer.len == 1),
             Err(error) => assert!(!arrives && error.errno == Errno::ECANCELED),
         }
     }

@@ -16,7 +16,7 @@ fn messages_arrive() {
         for number in 0..100 {
             let done = driver.run(vec![0; 200], |room| bob.recv(Source::Any, room)).await.unwrap();
             let (mut message, result) = done.into_parts();
-            assert_eq!(result.unwrap().len(), 1 + number);
+            assert_eq!(result.unwrap().len, 1 + number);
             message.truncate(1 + number);
             driver.run(message, |message| bob.send(*to_alice, message)).await.unwrap().result().unwrap();
         }
@@ -27,7 +27,7 @@ fn messages_arrive() {
             let message = vec![number; 1 + usize::from(number)];
             driver.run(message.clone(), |message| alice.send(*to_bob, message)).await.unwrap().result().unwrap();
             let (answer, result) = driver.finish(answered).await.unwrap().into_parts();
-            assert_eq!(answer[..result.unwrap().len()], message);
+            assert_eq!(answer[..result.unwrap().len], message);
         }
     };
     run(driver, [Task::new(server), Task::new(client)]);

@@ -27,9 +27,9 @@ fn messages_keep_the_order_of_their_sender_and_others_overtake_them() {
             for key in receives {
                 let (buf, result) = end(world.b.cq(), key);
                 let transfer = result.unwrap();
-                let sender = usize::from(world.a.av().peer(transfer.source().unwrap()) != Some(world.to_a));
+                let sender = usize::from(world.a.av().peer(transfer.source.unwrap()) != Some(world.to_a));
                 order.push(sender);
-                from[sender].push(buf[..transfer.len()].to_vec());
+                from[sender].push(buf[..transfer.len].to_vec());
             }
             for messages in from {
                 assert_eq!(messages.len(), 10);
@@ -82,7 +82,7 @@ fn what_was_sent_arrives_when_its_sender_has_closed() {
         d.inject(world.to_b, &[7]).unwrap();
         drop(d);
         let done = next(world.b.cq(), 100).expect("it is on its way");
-        assert_eq!(done.result().unwrap().len(), 1);
+        assert_eq!(done.result().unwrap().len, 1);
     });
 }
 

@@ -20,11 +20,11 @@ fn every_third_operation_is_done_and_reported_as_failed() {
             let len = if round % 2 == 0 { LONG } else { 8 };
             let sent = world.a.send(world.to_b, bytes(round, len)).unwrap();
             let (buf, result) = end(world.b.cq(), received);
-            assert_eq!(buf[..result.unwrap().len()], bytes(round, len)[..], "it has arrived");
+            assert_eq!(buf[..result.unwrap().len], bytes(round, len)[..], "it has arrived");
             let (buf, result) = end(world.a.cq(), sent);
             assert_eq!(buf, bytes(round, len), "the buffer comes back");
             match result {
-                Ok(transfer) => assert!(transfer.len() == len && round % 3 != 2),
+                Ok(transfer) => assert!(transfer.len == len && round % 3 != 2),
                 Err(error) => {
                     assert_eq!((error.errno, error.len, error.overflow, round % 3), (Errno::EIO, Some(len), None, 2));
                     assert!(!world.a.cq().error_text(&error).as_str().is_empty());
@@ -78,14 +78,14 @@ fn pieces_fail_one_by_one(tagged: bool) {
             let told = (0..10).find_map(|_| world.a.cq().poll().unwrap());
             let Some(Completion::Piece(piece)) = told else { panic!("{told:?}") };
             assert_eq!(piece.key(), key);
-            results.push(piece.result().map(|transfer| transfer.len()).map_err(|error| (error.errno, error.overflow)));
+            results.push(piece.result().map(|transfer| transfer.len).map_err(|error| (error.errno, error.overflow)));
             assert!(piece.result().is_err() || piece.bytes() == &bytes(seed, 50)[..]);
         }
         let failed = Err((Errno::EIO, None));
         assert_eq!(results, [Ok(50), failed, Ok(50), failed, Ok(50), failed]);
         // What is left is too little for the next one.
         let (buf, result) = end(world.a.cq(), key);
-        assert_eq!((buf.len(), result.unwrap().len()), (350, 0));
+        assert_eq!((buf.len(), result.unwrap().len), (350, 0));
     });
 }
 

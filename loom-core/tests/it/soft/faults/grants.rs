@@ -69,7 +69,7 @@ fn immediate_data_has_four_bytes_at_most() {
         assert_eq!(world.a.inject_data(world.to_b, wide, &[1]), Err(PostError::DataWidth { limit: 4 }));
         world.b.recv(Source::Any, bytes(0, 8)).unwrap();
         world.a.inject_data(world.to_b, ImmediateData(u32::MAX.into()), &[1]).unwrap();
-        let data = next(world.b.cq(), 5).unwrap().result().unwrap().data();
+        let data = next(world.b.cq(), 5).unwrap().result().unwrap().data;
         assert_eq!(data, Some(ImmediateData(u32::MAX.into())));
     });
 }
@@ -92,7 +92,7 @@ fn nobody_is_told_a_source_that_is_not_granted() {
         let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.recv(Source::Any, bytes(0, 8)).unwrap();
         world.b.inject(world.to_a, &[1]).unwrap();
-        assert_eq!(next(world.a.cq(), 5).unwrap().result().unwrap().source(), None);
+        assert_eq!(next(world.a.cq(), 5).unwrap().result().unwrap().source, None);
         world.b.inject_write_data(world.to_a, &region.remote(), 0, ImmediateData(3), &[1]).unwrap();
         let Some(Completion::Remote(event)) = world.a.cq().poll().unwrap() else { panic!("a peer's event") };
         assert_eq!((event.data(), event.source()), (Some(ImmediateData(3)), None));

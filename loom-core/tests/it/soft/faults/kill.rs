@@ -61,7 +61,7 @@ fn its_messages_end_and_those_that_were_sent_arrive() {
             world.b.recv(Source::Any, bytes(0, LONG)).unwrap();
         }
         let done = next(world.b.cq(), 10).expect("the short one was on its way");
-        assert_eq!((done.result().unwrap().len(), done.into_buf()[0]), (1, 7));
+        assert_eq!((done.result().unwrap().len, done.into_buf()[0]), (1, 7));
         assert!(next(world.b.cq(), 100).is_none(), "the long one was to be fetched from it");
     });
 }

@@ -37,7 +37,7 @@ fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
                     let Completion::Op(ended) = completion else { panic!("{completion:?}") };
                     let at = (0..8u8).find(|at| keys[usize::from(*at)] == ended.key()).unwrap();
                     assert_eq!(byte(&region, at.into()), 200 + at, "it is there when it is reported");
-                    assert_eq!(ended.result().unwrap().len(), 1);
+                    assert_eq!(ended.result().unwrap().len, 1);
                     done.push(at);
                 }
             }
@@ -60,7 +60,7 @@ fn reads_and_operations_with_flags_are_late_too() {
             late += world.a.cq().in_flight();
             for key in [read, other] {
                 let (buf, result) = end(world.a.cq(), key);
-                assert_eq!((result.unwrap().len(), &buf[..]), (16, &bytes(5, 64)[8..24]));
+                assert_eq!((result.unwrap().len, &buf[..]), (16, &bytes(5, 64)[8..24]));
             }
             let written = world.a.write_with(world.to_b, &[part], SendOptions::default(), bytes(9, 16)).unwrap();
             assert!(end(world.a.cq(), written).1.is_ok());

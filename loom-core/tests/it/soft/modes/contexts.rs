@@ -37,7 +37,7 @@ fn what_the_transport_keeps_in_contexts_is_left_alone() {
             let sent = a.tagged_send(to_b, Tag(1), vec![round; len].into()).map_err(PostError::from).unwrap();
             b.cancel(cancelled).unwrap();
             let done = cq.wait(tagged, Spins(100)).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), len);
+            assert_eq!(done.result().unwrap().len, len);
             assert_eq!(done.into_buf(), vec![round; len].into());
             assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
             let cancelled = cq.wait(cancelled, Spins(100)).unwrap().unwrap();

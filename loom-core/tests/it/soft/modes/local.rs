@@ -67,13 +67,13 @@ fn what_is_posted_has_to_be_registered() {
     // No bytes need none, and neither do those that are copied.
     let received = b.recv(Source::Any, plain(0)).map_err(PostError::from).unwrap();
     a.inject(to_b, &[]).unwrap();
-    assert_eq!(cq.wait(received, Spins(100)).unwrap().unwrap().result().unwrap().len(), 0);
+    assert_eq!(cq.wait(received, Spins(100)).unwrap().unwrap().result().unwrap().len, 0);
     let registered = |len| Either::Registered(Registered::new(&domain, bytes(len)).unwrap());
     for len in [8, 100_000] {
         let received = b.tagged_recv(Source::Any, Tag(1), registered(len)).map_err(PostError::from).unwrap();
         let sent = a.tagged_send(to_b, Tag(1), registered(len)).map_err(PostError::from).unwrap();
         let done = cq.wait(received, Spins(100)).unwrap().unwrap();
-        assert_eq!(done.result().unwrap().len(), len);
+        assert_eq!(done.result().unwrap().len, len);
         assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
     }
 }
@@ -180,7 +180,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     region.window().copy_to(10, &mut seen).unwrap();
     assert_eq!(written[..], seen);
     let (read, result) = end(a.read(to_b, &remote, 8, bytes(4)).unwrap());
-    assert_eq!((result.unwrap().len(), &read[..]), (4, &[8, 9, 7, 7][..]));
+    assert_eq!((result.unwrap().len, &read[..]), (4, &[8, 9, 7, 7][..]));
     let (_, result) = end(a.write(to_c, &remote, 10, bytes(5)).unwrap());
     assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is not of this endpoint");
     assert_eq!(a.inject_write(to_c, &remote, 10, &[1]), Err(PostError::Errno(Errno::ENOKEY)));

@@ -134,13 +134,13 @@ fn exchange(
                 };
                 let received = done(received);
                 let transfer = received.result().unwrap();
-                assert_eq!((transfer.len(), transfer.data().is_some()), (len, which == 1));
+                assert_eq!((transfer.len, transfer.data.is_some()), (len, which == 1));
                 let buf = received.into_buf();
                 assert_eq!(&buf.bytes()[..len], message(len).bytes());
                 assert!(buf.bytes()[len..].iter().all(|byte| *byte == 0xee), "nothing beyond");
                 assert_eq!(is_used(buf), prefixes);
                 let sent = done(sent);
-                assert_eq!(sent.result().unwrap().len(), len);
+                assert_eq!(sent.result().unwrap().len, len);
                 let buf = sent.into_buf();
                 assert_eq!(buf.bytes(), message(len).bytes());
                 assert_eq!(is_used(buf), prefixes);
@@ -175,7 +175,7 @@ fn exchange(
         let buf = room(len);
         let received = posted(if which < 2 { b.recv(Source::Any, buf) } else { b.tagged_recv(Source::Any, tag, buf) });
         let received = done(received);
-        assert_eq!(received.result().unwrap().len(), len);
+        assert_eq!(received.result().unwrap().len, len);
         assert_eq!(received.buf().bytes(), message(len).bytes());
     }
     // Ended early.
@@ -201,7 +201,7 @@ fn the_first_of_several_buffers_has_the_room() {
                 ));
                 let sent = posted(a.send_with(to_b, SendOptions::default(), [message(first), rest(20)]));
                 let received = cq.wait(received, Spins(100)).unwrap().unwrap();
-                assert_eq!(received.result().unwrap().len(), first + 20);
+                assert_eq!(received.result().unwrap().len, first + 20);
                 let all = [received.buf()[0].bytes(), received.buf()[1].bytes()].concat();
                 assert_eq!(&all[..first + 20], [message(first).bytes(), message(20).bytes()].concat());
                 assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
@@ -284,7 +284,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
     let read = posted(a.read(to_b, &region, 0, room(60)));
     let done = cq.wait(read, Spins(100)).unwrap().unwrap();
-    assert_eq!(done.result().unwrap().len(), 60);
+    assert_eq!(done.result().unwrap().len, 60);
     assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
     assert!(!is_used(done.into_buf()));
     // Buffers of RMA need none.
@@ -319,7 +319,7 @@ fn room_is_registered_with_the_message() {
     let received = posted(endpoint.recv(Source::Any, inbox));
     posted(endpoint.send(me, outbox));
     let done = cq.wait(received, Spins(100)).unwrap().unwrap();
-    assert_eq!(done.result().unwrap().len(), 9);
+    assert_eq!(done.result().unwrap().len, 9);
     assert_eq!(done.into_buf().buf.into_inner()[ROOM..], *message(9).bytes());
 }
 

@@ -106,7 +106,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
                 scene.send(&b, bytes(5, 7));
                 scene.told(20);
                 let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
-                assert_eq!((done.key(), done.result().unwrap().len()), (key, 5));
+                assert_eq!((done.key(), done.result().unwrap().len), (key, 5));
                 assert_eq!(&done.into_buf()[..], [7, 7, 7, 7, 7, 0xee, 0xee, 0xee]);
                 assert!(matches!(scene.cq.wait(key, Spins(0)), Err(CqError::UnknownKey)));
                 assert_eq!((scene.cq.in_flight(), scene.cq.strays()), (0, 0));
@@ -209,7 +209,7 @@ fn what_a_receive_was_posted_with_stays() {
             scene.told(1);
             b.inject(to_b, &[2; 5]).unwrap();
             let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), 5);
+            assert_eq!(done.result().unwrap().len, 5);
             assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
         },
     );

@@ -55,13 +55,13 @@ fn message_reaches_posted_receive<T: Transport + 'static>(info: &Info<T>) {
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf));
             let (buf, transfer) = pair.finish(received);
-            assert_eq!(transfer.len(), len);
-            assert!(transfer.flags().contains(CompletionFlags::RECV), "{}", transfer.flags());
-            assert_eq!(transfer.tag(), None);
-            assert_eq!(transfer.data(), None);
+            assert_eq!(transfer.len, len);
+            assert!(transfer.flags.contains(CompletionFlags::RECV), "{}", transfer.flags);
+            assert_eq!(transfer.tag, None);
+            assert_eq!(transfer.data, None);
             assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
             let (buf, transfer) = pair.finish(sent);
-            assert_eq!(transfer.len(), len);
+            assert_eq!(transfer.len, len);
             assert!(buf == pattern(len, seed), "the sender's buffer comes back unchanged");
         }
     });
@@ -77,7 +77,7 @@ fn message_waits_for_its_receive<T: Transport + 'static>(info: &Info<T>) {
             }
             let received = pair.post(room(len + 3), |buf| pair.b.recv(Source::Any, buf));
             let (buf, transfer) = pair.finish(received);
-            assert_eq!(transfer.len(), len);
+            assert_eq!(transfer.len, len);
             assert!(buf[..len] == pattern(len, seed)[..], "{len} bytes arrive unchanged");
             assert!(buf[len..] == room(3)[..], "bytes beyond the message are not touched");
             pair.finish(sent);
@@ -107,7 +107,7 @@ fn tagged_message_reaches_posted_receive<T: Transport + 'static>(info: &Info<T>)
             let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, tag, buf));
             let sent = pair.post(pattern(len, seed), |buf| pair.a.tagged_send(pair.to_b, tag, buf));
             let (buf, transfer) = pair.finish(received);
-            assert_eq!((transfer.len(), transfer.tag()), (len, Some(tag)));
+            assert_eq!((transfer.len, transfer.tag), (len, Some(tag)));
             assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
             pair.finish(sent);
         }
@@ -123,7 +123,7 @@ fn tagged_message_waits_for_its_receive<T: Transport + 'static>(info: &Info<T>) 
             }
             let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(5), buf));
             let (buf, transfer) = pair.finish(received);
-            assert_eq!(transfer.len(), len);
+            assert_eq!(transfer.len, len);
             assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
             pair.finish(sent);
         }
@@ -140,7 +140,7 @@ fn tags_choose_the_receive<T: Transport + 'static>(info: &Info<T>) {
             .map(|tag| pair.post(pattern(32, tag.into()), |buf| pair.a.tagged_send(pair.to_b, Tag(tag.into()), buf)));
         for (tag, key) in tags.into_iter().zip(receives) {
             let (buf, transfer) = pair.finish(key);
-            assert_eq!(transfer.tag(), Some(Tag(tag.into())));
+            assert_eq!(transfer.tag, Some(Tag(tag.into())));
             assert_eq!(buf, pattern(32, tag.into()));
         }
         for key in sends {
@@ -157,7 +157,7 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) 
         let receive = |want: TagMatch| pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, want, buf));
         let is_received = |key, tag: u16| {
             let (buf, transfer) = pair.finish(key);
-            assert_eq!((transfer.tag(), buf), (Some(Tag(tag.into())), pattern(8, tag.into())));
+            assert_eq!((transfer.tag, buf), (Some(Tag(tag.into())), pattern(8, tag.into())));
         };
         let masks = masks(info);
         if masks {
@@ -233,7 +233,7 @@ fn messages_of_one_sender_keep_their_order<T: Transport + 'static>(info: &Info<T
             (0..COUNT).map(|_| pair.post(room(longest), |buf| pair.b.recv(Source::Any, buf))).collect();
         let arrived: Vec<_> = receives.into_iter().map(|key| pair.finish(key)).collect();
         for (seed, (buf, transfer)) in arrived.into_iter().enumerate() {
-            assert_eq!(transfer.len(), len(seed), "message {seed}");
+            assert_eq!(transfer.len, len(seed), "message {seed}");
             assert!(buf[..len(seed)] == pattern(len(seed), seed)[..], "message {seed} arrives in turn");
         }
         for key in sends {
@@ -271,7 +271,7 @@ fn immediate_data_arrives_with_the_message<T: Transport + 'static>(info: &Info<T
         for len in [0, 64] {
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(len, 1), |buf| pair.a.send_data(pair.to_b, data, buf));
-            assert_eq!(pair.finish(received).1.data(), Some(data));
+            assert_eq!(pair.finish(received).1.data, Some(data));
             pair.finish(sent);
 
             if !tags(info) {
@@ -280,7 +280,7 @@ fn immediate_data_arrives_with_the_message<T: Transport + 'static>(info: &Info<T
             let received = pair.receive(1, len);
             let sent = pair.post(pattern(len, 2), |buf| pair.a.tagged_send_data(pair.to_b, Tag(1), data, buf));
             let (buf, transfer) = pair.finish(received);
-            assert_eq!((transfer.data(), transfer.tag()), (Some(data), Some(Tag(1))));
+            assert_eq!((transfer.data, transfer.tag), (Some(data), Some(Tag(1))));
             assert_eq!(buf, pattern(len, 2));
             pair.finish(sent);
         }
@@ -316,7 +316,7 @@ fn injected_bytes_can_be_reused_at_once<T: Transport + 'static>(info: &Info<T>) 
         });
         for (key, seed) in [(plain, 3), (other, 4)] {
             let (buf, transfer) = pair.finish(key);
-            assert_eq!(transfer.data(), Some(data));
+            assert_eq!(transfer.data, Some(data));
             assert_eq!(buf, pattern(4, seed));
         }
     });
@@ -417,7 +417,7 @@ fn source_is_the_sender_where_granted<T: Transport + 'static>(info: &Info<T>) {
         for (endpoint, peer) in [(&pair.a, pair.to_a), (&c, to_c), (&pair.a, pair.to_a)] {
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(8, 1), |buf| endpoint.send(pair.to_b, buf));
-            let source = pair.finish(received).1.source();
+            let source = pair.finish(received).1.source;
             if info.caps().contains(Caps::SOURCE) {
                 let source = source.expect("the provider grants sources");
                 assert_eq!(pair.av.peer(source), Some(peer));
@@ -443,7 +443,7 @@ fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport + 'static>(i
         let received = pair.post(room(limit), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(limit, 2), |buf| pair.a.send(pair.to_b, buf));
         let (buf, transfer) = pair.finish(received);
-        assert!(transfer.len() == limit && buf == pattern(limit, 2));
+        assert!(transfer.len == limit && buf == pattern(limit, 2));
         pair.finish(sent);
     });
 }

@@ -152,11 +152,11 @@ fn messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
                 let piece = piece(pair);
                 assert_eq!(piece.key(), key);
                 let transfer = piece.result().or_cut("it arrives");
-                assert_eq!((transfer.len(), transfer.data()), (len, data));
-                assert!(transfer.flags().contains(CompletionFlags::RECV), "{}", transfer.flags());
+                assert_eq!((transfer.len, transfer.data), (len, data));
+                assert!(transfer.flags.contains(CompletionFlags::RECV), "{}", transfer.flags);
                 assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
                 if info.caps().contains(Caps::SOURCE) {
-                    assert_eq!(transfer.source().and_then(|source| pair.av.peer(source)), Some(pair.to_a));
+                    assert_eq!(transfer.source.and_then(|source| pair.av.peer(source)), Some(pair.to_a));
                 }
                 pair.finish(sent);
                 left -= len;
@@ -165,7 +165,7 @@ fn messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
             let done = end(pair);
             assert_eq!(done.key(), key);
             let (buf, result) = done.into_parts();
-            assert_eq!(result.or_cut("the operation succeeds").len(), 0, "its pieces told the lengths");
+            assert_eq!(result.or_cut("the operation succeeds").len, 0, "its pieces told the lengths");
             assert_eq!(buf.len(), 1000);
             for (seed, len) in lens.into_iter().enumerate() {
                 assert!(has(&buf, &pattern(len, seed)), "message {seed} is in the buffer");
@@ -282,7 +282,7 @@ fn long_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
         for (seed, len) in lens.into_iter().enumerate() {
             let sent = send(pair, len, seed);
             let piece = piece(pair);
-            assert_eq!(piece.result().or_cut("it arrives").len(), len);
+            assert_eq!(piece.result().or_cut("it arrives").len, len);
             assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
             pair.finish(sent);
         }
@@ -352,9 +352,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: 
         drop(held);
         if let Some((buf, result)) = pair.end_after_close(key) {
             // Some providers let go of it without an error.
-            assert!(
-                result.is_ok_and(|end| end.len() == 0) || result.is_err_and(|error| error.errno == Errno::ECANCELED)
-            );
+            assert!(result.is_ok_and(|end| end.len == 0) || result.is_err_and(|error| error.errno == Errno::ECANCELED));
             assert!(has(&buf, &pattern(100, 1)));
         }
         // One that is forgotten keeps its buffer in the queue, and that open.

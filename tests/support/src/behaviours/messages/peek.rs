@@ -41,7 +41,7 @@ fn on_peeking_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pa
 
 fn answer<T: Transport + 'static>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     let peek = pair.cq.wait_peek(key, limit()).or_cut("the queue works").expect("an answer in time");
-    assert_eq!(peek.key(), key);
+    assert_eq!(peek.key, key);
     peek
 }
 
@@ -109,14 +109,14 @@ fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
             }
             let received = receive(pair, 5, len);
             let (buf, transfer) = pair.finish(received);
-            assert_eq!(transfer.len(), len);
-            if info.provider() == "sockets" && transfer.data().is_none() {
+            assert_eq!(transfer.len, len);
+            if info.provider() == "sockets" && transfer.data.is_none() {
                 crate::report::partly(
                     "A receive of a message that has waited does not report the immediate data \
                         (`sockets-immediate-data-is-not-told`)",
                 );
             } else {
-                assert_eq!(transfer.data(), carries_data(info).then_some(ImmediateData(77)));
+                assert_eq!(transfer.data, carries_data(info).then_some(ImmediateData(77)));
             }
             assert!(buf == pattern(len, seed), "it is all there, however often it was looked at");
             pair.finish(sent);
@@ -142,7 +142,7 @@ fn a_peek_of_nothing_says_so<T: Transport + 'static>(info: &Info<T>) {
                 None => assert!(!deadline.passed(), "no answer"),
             }
         };
-        assert_eq!((peek.key(), peek.message().or_cut("the peek works").is_none()), (key, true));
+        assert_eq!((peek.key, peek.message().or_cut("the peek works").is_none()), (key, true));
         assert_eq!(pair.cq.in_flight(), 0);
         // None of these takes a message that comes later.
         let sent = send(pair, 1, 100, 1);
@@ -189,7 +189,6 @@ fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Inf
                 found.claim.expect("it was to be claimed")
             };
             let (first, second) = (claim(1), claim(2));
-            assert_eq!(first.tag(), Tag(5));
             let third = find(pair, || pair.b.tagged_peek(Source::Any, Tag(5)));
             assert_eq!(third.claim, None);
             // A buffer that is refused leaves the claim.
@@ -197,7 +196,7 @@ fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Inf
             assert!(pair.finish(received).0 == pattern(len, 10 * seed + 3), "a receive takes what is not claimed");
             let key = fetch(pair, second, len + 3);
             let (buf, transfer) = pair.finish(key);
-            assert_eq!((transfer.len(), transfer.tag()), (len, Some(Tag(5))));
+            assert_eq!((transfer.len, transfer.tag), (len, Some(Tag(5))));
             assert!(buf[..len] == pattern(len, 10 * seed + 2)[..], "the second");
             let key = fetch(pair, first, len);
             assert!(pair.finish(key).0 == pattern(len, 10 * seed + 1), "the first");

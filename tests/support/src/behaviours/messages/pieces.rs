@@ -101,7 +101,7 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
                 let received = two.post(into.clone(), |buf| two.b.recv_with(Source::Any, RecvOptions::default(), buf));
                 let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, SendOptions::default(), buf));
                 let (buf, transfer) = two.finish(received);
-                assert_eq!(transfer.len(), len);
+                assert_eq!(transfer.len, len);
                 assert!(buf.concat() == *bytes, "a message of {len} bytes in {N} pieces");
                 assert!(two.finish(sent).0 == out, "what was sent comes back as it was");
 
@@ -115,7 +115,7 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
                     two.post(into, |buf| two.b.tagged_recv_with(Source::Any, Tag(5), RecvOptions::default(), buf));
                 let sent = two.post(out, |buf| two.a.tagged_send_with(two.to_b, Tag(5), options, buf));
                 let (buf, transfer) = two.finish(into);
-                assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (len, data, Some(Tag(5))));
+                assert_eq!((transfer.len, transfer.data, transfer.tag), (len, data, Some(Tag(5))));
                 assert!(buf.concat() == *bytes, "a tagged message of {len} bytes in {N} pieces");
                 two.finish(sent);
             }

@@ -96,12 +96,12 @@ fn tagged_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
                 });
                 let piece = piece(pair);
                 let transfer = piece.result().or_cut("it arrives");
-                assert_eq!((piece.key(), transfer.len(), transfer.data(), transfer.tag()), (key, len, data, Some(tag)));
+                assert_eq!((piece.key(), transfer.len, transfer.data, transfer.tag), (key, len, data, Some(tag)));
                 let expected = CompletionFlags::TAGGED | CompletionFlags::RECV;
-                assert!(transfer.flags().contains(expected), "{}", transfer.flags());
+                assert!(transfer.flags.contains(expected), "{}", transfer.flags);
                 assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
                 if info.caps().contains(Caps::SOURCE) {
-                    assert_eq!(transfer.source().and_then(|source| pair.av.peer(source)), Some(pair.to_a));
+                    assert_eq!(transfer.source.and_then(|source| pair.av.peer(source)), Some(pair.to_a));
                 }
                 pair.finish(sent);
             }
@@ -109,7 +109,7 @@ fn tagged_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
             let done = end(pair);
             assert_eq!(done.key(), key);
             let (buf, result) = done.into_parts();
-            assert_eq!((result.or_cut("the operation succeeds").len(), buf.len()), (0, 1000));
+            assert_eq!((result.or_cut("the operation succeeds").len, buf.len()), (0, 1000));
             assert!(lens.into_iter().enumerate().all(|(seed, len)| has(&buf, &pattern(len, seed))));
             assert_eq!(pair.cq.in_flight(), 0);
         }
@@ -127,7 +127,7 @@ fn tags_decide_which_buffer_is_filled<T: Transport + 'static>(info: &Info<T>) {
         for (seed, (tag, key)) in expected.into_iter().enumerate() {
             let sent = send(pair, tag, pattern(50, seed));
             let piece = piece(pair);
-            assert_eq!((piece.key(), piece.result().or_cut("it arrives").tag()), (key, Some(Tag(tag))));
+            assert_eq!((piece.key(), piece.result().or_cut("it arrives").tag), (key, Some(Tag(tag))));
             assert!(told(&piece) == &pattern(50, seed)[..]);
             pair.finish(sent);
         }

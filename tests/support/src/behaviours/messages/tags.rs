@@ -102,10 +102,10 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
         let sent_b = send(&mut layers, 1, to_b, 0x1b, pattern(len, seed));
         let sent_c = send(&mut layers, 2, to_b, 0x1c, pattern(len, seed + 50));
         let (bytes, transfer) = end(&mut layers, 0, of_c);
-        assert_eq!((transfer.len(), transfer.tag()), (len, Some(Tag(0x1c))));
+        assert_eq!((transfer.len, transfer.tag), (len, Some(Tag(0x1c))));
         assert!(bytes == pattern(len, seed + 50));
         let (bytes, transfer) = end(&mut layers, 0, any);
-        assert_eq!((transfer.len(), transfer.data()), (len, Some(ImmediateData(0x1b))));
+        assert_eq!((transfer.len, transfer.data), (len, Some(ImmediateData(0x1b))));
         assert!(bytes == pattern(len, seed));
         let back = send(&mut layers, 0, to_c, 7, pattern(len, seed));
         let received =

@@ -132,7 +132,7 @@ impl<T: Transport + 'static> Walk<'_, '_, '_, T> {
             let received = self.receive(to_b, room);
             let sent = self.send(to_b, pattern(len, seed));
             let (buf, transfer) = self.pair.finish(received);
-            assert_eq!((transfer.len(), buf.len()), (len, room));
+            assert_eq!((transfer.len, buf.len()), (len, room));
             assert!(buf[..len] == pattern(len, seed)[..], "{len} bytes arrive unchanged");
             self.pair.finish(sent);
         }

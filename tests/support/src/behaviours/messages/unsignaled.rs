@@ -105,7 +105,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
             retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, options, &lent) });
             let (buf, transfer) = pair.finish(received);
-            assert_eq!((&buf, transfer.data()), (&bytes, data));
+            assert_eq!((&buf, transfer.data), (&bytes, data));
             sent += 1;
             reaches(pair.cq, counter, sent);
 

@@ -119,7 +119,7 @@ impl Book {
         assert_eq!(op.buffer, Some(buf.id), "it is its own buffer");
         assert_eq!(drops(buf.id), 0);
         let end = match (result, kind) {
-            (Ok(transfer), Kind::Receive(channel)) => End::Got(self.received(channel, &buf.bytes()[..transfer.len()])),
+            (Ok(transfer), Kind::Receive(channel)) => End::Got(self.received(channel, &buf.bytes()[..transfer.len])),
             (Ok(_), _) => End::Done,
             (Err(error), _) => {
                 self.may_fail(kind, error.errno, cancelled);

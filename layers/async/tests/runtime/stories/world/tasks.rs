@@ -207,7 +207,7 @@ impl Ground {
         let end = match peek.message() {
             Ok(found) => {
                 if let Some(found) = found {
-                    let side = book.op(peek.key()).and_then(Self::side_of_peek).expect("it was a peek");
+                    let side = book.op(peek.key).and_then(Self::side_of_peek).expect("it was a peek");
                     book.found((side, Some(found.tag.0)), found.len);
                 }
                 End::Done
@@ -217,7 +217,7 @@ impl Ground {
                 End::Failed(error.errno)
             }
         };
-        book.ended(peek.key(), end);
+        book.ended(peek.key, end);
     }
 
     fn side_of_peek(op: &super::book::Op) -> Option<usize> {
@@ -228,7 +228,7 @@ impl Ground {
         let mut book = self.book.borrow_mut();
         let end = match fetched.value::<u64>() {
             Ok(before) => {
-                book.added(fetched.key(), before.expect("a number was fetched"));
+                book.added(fetched.key, before.expect("a number was fetched"));
                 End::Done
             }
             Err(error) => {
@@ -236,7 +236,7 @@ impl Ground {
                 End::Failed(error.errno)
             }
         };
-        book.ended(fetched.key(), end);
+        book.ended(fetched.key, end);
     }
 
     pub async fn play(&self, card: Rc<Card>, jobs: Vec<Job>) {

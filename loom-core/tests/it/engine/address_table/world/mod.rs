@@ -8,9 +8,7 @@ use std::num::NonZeroU32;
 
 use loom_core::AddressError;
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::engine::address_table::{
-    AddressRef, AddressSet, AddressTable, AddressTableAttr, Inserted, SymmetricRange,
-};
+use loom_core::engine::address_table::{AddressSet, AddressTable, AddressTableAttr, Inserted, SymmetricRange};
 use loom_core::engine::peer_table::Peer;
 use loom_core::vocabulary::{AvType, FabricAddr};
 
@@ -119,14 +117,8 @@ impl<'t> World<'t> {
                 self.inserted(*address, result);
             }
             Action::InsertAll(addresses) => {
-                let written = addresses.map(Address::written);
-                let mut told = [Err(AddressError::Full); 3];
-                let mut places = told.iter_mut();
-                let refs = written.iter().map(AddressRef::from);
-                let count = self.table.insert_all(refs, |result| *places.next().expect("one for each") = result);
-                assert!(places.next().is_none());
-                assert_eq!(told.iter().flatten().count(), count);
-                for (address, result) in addresses.iter().zip(told) {
+                for address in addresses {
+                    let result = self.table.insert(&address.written());
                     self.inserted(*address, result);
                 }
             }
@@ -154,7 +146,7 @@ impl<'t> World<'t> {
                     assert_eq!((told.len(), Ok(told.iter().flatten().count())), (wanted, count));
                 }
                 for (number, result) in (0..).zip(told.drain(..)) {
-                    let socket = member(range.first(), *services, number);
+                    let socket = member(first.socket().expect("a range of sockets"), *services, number);
                     let meaning = Meaning::Socket(socket);
                     let addr = self.next(&meaning);
                     self.inserted_there(Some(meaning), addr, Some((range, number)), result);
@@ -164,10 +156,10 @@ impl<'t> World<'t> {
             Action::InsertRangeAt { first, nodes, services, at, rest } => {
                 let Some(range) = range(*first, *nodes, *services) else { return };
                 for (one, number) in range.members().zip(0..) {
-                    let socket = member(range.first(), *services, number);
+                    let socket = member(first.socket().expect("a range of sockets"), *services, number);
                     assert_eq!(one.socket(), socket);
                     let addr = FabricAddr(self.addr(*at, *rest).0 + u64::from(number));
-                    let result = self.table.insert_member_at(addr, &one);
+                    let result = self.table.insert_at(addr, &one);
                     self.inserted_at(Some(Meaning::Socket(socket)), addr, Some((range, number)), result);
                 }
             }
@@ -213,7 +205,7 @@ impl<'t> World<'t> {
         };
         let places = self.attr.places;
         let [a, b] = self.sets.get_or_insert_with(|| {
-            [(); 2].map(|()| (AddressSet::new(places, SET).expect("small"), Vec::with_capacity(SET)))
+            [(); 2].map(|()| (AddressSet::new_in(places, SET, Global).expect("small"), Vec::with_capacity(SET)))
         });
         let ((own, members), (other, others)) = if *set { (b, &*a) } else { (a, &*b) };
         // As the table gives out handles, a later one of a place is also later in the list.
@@ -466,7 +458,7 @@ impl<'t> World<'t> {
         while let Some(there) = self.there.pop() {
             assert_eq!(self.table.remove(there.peer), Some(there.addr));
         }
-        assert!(self.table.is_empty());
+        assert_eq!(self.table.len(), 0);
         assert_eq!((self.table.ranges(), self.table.free_bytes()), (0, self.attr.bytes / 32 * 32));
     }
 }

@@ -1,6 +1,6 @@
 //! Rule 5: how many.
 
-use loom_core::engine::op_table::{ContextKind, Kind, ParkedCompletion, Resolution};
+use loom_core::engine::op_table::{ContextKind, Direction, Kind, ParkedCompletion, Resolution};
 use loom_core::error::PostError;
 use loom_core::vocabulary::Errno;
 
@@ -87,7 +87,7 @@ fn ghosts_count_until_the_queue_is_drained() {
     {}
     ledger.assert_all_dropped_once();
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "three events may be queued");
-    table.drained();
+    table.drained(Direction::BOTH);
     for _ in 0..3 {
         assert!(table.put(2, TX, ledger.buffer(1)).is_ok());
     }
@@ -124,11 +124,11 @@ fn late_event_of_a_receive_is_one_ghost_less_among_the_receives() {
         .is_some()
     {}
     assert!(matches!(complete(&table, &success(received, 1)), Resolution::Stale));
-    table.drained_of(RX);
+    table.drained([RX]);
     assert!(table.put(2, TX, ledger.buffer(1)).is_ok());
     let rejected = table.put(2, TX, ledger.buffer(1)).unwrap_err();
     assert_eq!(rejected.error, PostError::Full, "the event of the send may still come");
-    table.drained_of(TX);
+    table.drained([TX]);
     assert!(table.put(2, TX, rejected.value).is_ok());
     table.drop_all();
     ledger.assert_all_dropped_once();

@@ -101,7 +101,7 @@ fn closing_an_endpoint_leaves_what_was_over_before_as_it_ended() {
         table.close_endpoint(1);
         table.close_endpoint(1);
         let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
-        assert_eq!((done.key(), done.result().unwrap().len()), (kept, 3));
+        assert_eq!((done.key(), done.result().unwrap().len), (kept, 3));
         let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
         assert_eq!(done.key(), cut);
         assert_cancelled(&done);

@@ -73,7 +73,7 @@ fn the_provider_may_write_the_whole_space_while_in_flight() {
     }
     for (context, len) in posted {
         let done = done(complete(&table, &success(context, len)));
-        assert_eq!(done.result().unwrap().len(), len);
+        assert_eq!(done.result().unwrap().len, len);
     }
     ledger.assert_all_dropped_once();
 }
@@ -151,7 +151,7 @@ fn a_second_event_while_the_first_is_parked_changes_nothing() {
         assert!(park(&table, &success(context, 4)).is_none());
         assert!(matches!(park(&table, &success(context, 3)), Some(Resolution::Stale)));
         assert!(matches!(complete(&table, &success(context, 3)), Resolution::Stale));
-        assert_eq!(taken(table.take(key)).result().unwrap().len(), 4);
+        assert_eq!(taken(table.take(key)).result().unwrap().len, 4);
         ledger.assert_all_dropped_once();
     }
 }

@@ -35,7 +35,7 @@ fn a_receive_reports_what_came() {
     let ledger = Ledger::new();
     for len in [0, 1, 7, 8] {
         let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
-        assert_eq!(done(complete(&table, &success(context, len))).result().unwrap().len(), len);
+        assert_eq!(done(complete(&table, &success(context, len))).result().unwrap().len, len);
     }
 }
 
@@ -47,13 +47,13 @@ fn the_prefix_of_a_receive_does_not_count() {
     // A packet of the provider's own may be shorter than a prefix.
     for (claimed, len) in [(48, 8), (41, 1), (40, 0), (3, 0)] {
         let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
-        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len(), len);
+        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len, len);
     }
     let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
     let error = done(complete(&table, &success(context, 49))).result().unwrap_err();
     assert_eq!((error.errno, error.overflow), (Errno::ETRUNC, Some(1)));
     let (_, context) = table.put(0, TX, ledger.buffer(8)).unwrap();
-    assert_eq!(done(complete(&table, &success(context, 0))).result().unwrap().len(), 8);
+    assert_eq!(done(complete(&table, &success(context, 0))).result().unwrap().len, 8);
 }
 
 /// Providers set the length for receives only.
@@ -63,7 +63,7 @@ fn a_transmit_reports_what_was_lent() {
     let ledger = Ledger::new();
     for claimed in [0, 8, 9, usize::MAX] {
         let (_, context) = table.put(0, TX, ledger.buffer(8)).unwrap();
-        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len(), 8);
+        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len, 8);
     }
 }
 
@@ -90,7 +90,7 @@ fn the_length_is_that_of_the_operation_and_not_of_its_slots_last() {
     let ledger = Ledger::new();
     for lent in [8, 1, 5, 0] {
         let (_, context) = table.put(0, TX, ledger.buffer(lent)).unwrap();
-        assert_eq!(done(complete(&table, &success(context, 3))).result().unwrap().len(), lent);
+        assert_eq!(done(complete(&table, &success(context, 3))).result().unwrap().len, lent);
     }
 }
 
@@ -112,7 +112,7 @@ fn a_success_is_the_same_by_itself_and_among_all_events() {
                     done(unsafe { table.complete(&event) })
                 };
                 let transfer = ended.result().unwrap();
-                (transfer.len(), transfer.flags())
+                (transfer.len, transfer.flags)
             });
             assert_eq!(by_itself, among_all, "{kind:?} {direction:?} {len}");
         }

@@ -68,7 +68,7 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             let ledger = Ledger::new();
             let op = post(&table, 0, ledger.buffer(32));
             let first = piece(complete(&table, &op.message(0, 10)));
-            assert_eq!((first.key(), first.bytes().len(), first.result().unwrap().len()), (op.key, 10, 10));
+            assert_eq!((first.key(), first.bytes().len(), first.result().unwrap().len), (op.key, 10, 10));
             let second = piece(complete(&table, &op.message(10, 0)));
             assert!(second.bytes().is_empty());
             drop(first);
@@ -88,7 +88,7 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             drop(third);
             assert!(table.is_kept());
             let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
-            assert_eq!((done.key(), done.result().unwrap().len()), (op.key, 0));
+            assert_eq!((done.key(), done.result().unwrap().len), (op.key, 0));
             drop(done);
             ledger.assert_all_dropped_once();
         }
@@ -196,7 +196,7 @@ fn what_does_not_lie_in_the_buffer_is_not_believed() {
             assert!(piece.bytes().is_empty());
         }
         let nothing = piece(complete(&table, &at(0, 0)));
-        assert_eq!(nothing.result().unwrap().len(), 0, "no bytes lie anywhere");
+        assert_eq!(nothing.result().unwrap().len, 0, "no bytes lie anywhere");
         drop(nothing);
         let mut failed = Event::failure(op.context, RECEIVED, Errno::ETRUNC);
         (failed.len, failed.overflow_or_place) = (100, 84);

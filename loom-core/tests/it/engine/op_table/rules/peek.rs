@@ -1,7 +1,7 @@
 //! Peeks and claims: rule 9.
 
 use loom_core::completion::{Claim, Peek};
-use loom_core::engine::op_table::{ContextKind, OpKey, OpTable, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Kind, OpKey, OpTable, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, Tag};
@@ -12,7 +12,7 @@ use crate::engine::op_table::world::{Counted, Ledger, complete, park, table};
 fn ask(table: &OpTable<Counted>, claims: bool) -> (OpKey, u64) {
     let mut word = 0;
     let key = table
-        .post_peek(0, claims, |context| {
+        .post_empty(0, if claims { Kind::PeekClaim } else { Kind::Peek }, |context| {
             word = context.addr();
             Ok(())
         })
@@ -59,14 +59,14 @@ fn a_peek_is_answered_once_and_its_slot_is_free_again() {
                 let (key, context) = ask(&table, false);
                 assert!(table.is_peeking(key) && table.in_flight() == 1);
                 assert!(matches!(table.take(key), Taken::InFlight));
-                assert_eq!(table.post_peek(0, false, |_| panic!("there is no slot")), Err(PostError::Full));
+                assert_eq!(table.post_empty(0, Kind::Peek, |_| panic!("there is no slot")), Err(PostError::Full));
                 let event = if none {
                     Event::failure(context, CompletionFlags::RECV, Errno::ENOMSG)
                 } else {
                     found(context, 1 << 20)
                 };
                 let peek = if keep { peek(park(&table, &event).unwrap()) } else { peek(complete(&table, &event)) };
-                assert_eq!(peek.key(), key);
+                assert_eq!(peek.key, key);
                 let message = peek.message().unwrap();
                 assert_eq!(message.map(|found| (found.len, found.tag)), (!none).then_some((1 << 20, Tag(3))));
                 assert!(message.is_none_or(|found| found.claim.is_none()));
@@ -82,7 +82,7 @@ fn a_peek_is_answered_once_and_its_slot_is_free_again() {
 fn a_refused_peek_leaves_nothing() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     for _ in 0..3 {
-        assert_eq!(table.post_peek(0, true, |_| Err(PostError::Again)), Err(PostError::Again));
+        assert_eq!(table.post_empty(0, Kind::PeekClaim, |_| Err(PostError::Again)), Err(PostError::Again));
     }
     assert_eq!(table.in_flight(), 0);
     let (_, context) = ask(&table, false);
@@ -112,7 +112,7 @@ fn a_claim_is_fetched_under_its_peeks_context() {
         assert_eq!(again, context);
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));
         let done = done(complete(&table, &success(context, 9)));
-        assert_eq!((done.key(), done.result().unwrap().len()), (key, 9));
+        assert_eq!((done.key(), done.result().unwrap().len), (key, 9));
         drop(done);
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));
         table.put(0, TX, ledger.buffer(1)).unwrap();

@@ -1,6 +1,6 @@
 //! Rule 4: reuse of slots.
 
-use loom_core::engine::op_table::{ContextKind, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Direction, Resolution, Taken};
 use loom_core::error::PostError;
 
 use super::{KINDS, RX, TX, Verbs, assert_cancelled, done, success, taken};
@@ -144,7 +144,7 @@ fn a_table_of_orphans_needs_the_horizon_of_events() {
         drop(taken(table.take(key)));
     }
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
-    table.drained();
+    table.drained(Direction::BOTH);
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
     for _ in 0..2 {
         assert!(matches!(complete(&table, &success(8, 1)), Resolution::Foreign));

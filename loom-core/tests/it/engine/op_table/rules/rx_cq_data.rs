@@ -35,7 +35,7 @@ fn again<B: Buffer>(table: &OpTable<B>, answer: Result<(), PostError>) -> Vec<(u
 
 fn spare(table: &OpTable<Counted>, answer: Result<(), PostError>) -> Result<u64, PostError> {
     let word = Cell::new(0);
-    table.post_spare(3, |context| {
+    table.post_empty(3, Kind::Spare, |context| {
         word.set(context.addr());
         answer
     })?;
@@ -75,7 +75,7 @@ fn a_receive_keeps_key_and_context_until_it_has_received() {
         }
         assert_eq!(ledger.drops(0), 0);
         let done = done(complete(&table, &success(context, 4)));
-        assert_eq!((done.key(), done.result().unwrap().len()), (key, 4));
+        assert_eq!((done.key(), done.result().unwrap().len), (key, 4));
         drop(done);
         assert_eq!(again(&table, Ok(())), []);
         assert_eq!(table.in_flight(), 0);

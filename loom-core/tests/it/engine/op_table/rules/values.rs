@@ -49,7 +49,7 @@ fn a_value_comes_with_its_event_and_its_slots_are_free_again() {
             assert!(table.is_valued(key) && table.in_flight() == per_value);
             assert!(matches!(table.take(key), Taken::Unknown), "it has no buffer");
             let over = fetched(complete(&table, &bring(context, result, 1 << 40 | round)));
-            assert_eq!((over.key(), over.value::<u64>().unwrap()), (key, Some(1 << 40 | round)));
+            assert_eq!((over.key, over.value::<u64>().unwrap()), (key, Some(1 << 40 | round)));
             assert_eq!(over.value::<u32>().unwrap(), None, "another size");
             assert!(!table.is_valued(key) && table.in_flight() == 0);
         }
@@ -74,7 +74,7 @@ fn as_many_values_are_in_flight_as_there_are_slots_for() {
                 let Some(ParkedCompletion::Value(over)) = table.take_parked(TX) else {
                     panic!("it comes to a poll, too")
                 };
-                assert_eq!((over.key(), over.value().unwrap()), (key, Some(7 * operand as u64)));
+                assert_eq!((over.key, over.value().unwrap()), (key, Some(7 * operand as u64)));
             }
         }
         assert_eq!(table.in_flight(), 0);
@@ -127,7 +127,7 @@ fn who_waits_for_a_value_takes_its_own_and_no_other() {
             assert!(awaited(&table, first.0, &event).is_none(), "it is another's");
             assert!(table.is_valued(first.0) && table.is_valued(second.0));
             let over = awaited(&table, second.0, &event).expect("its own");
-            assert_eq!((over.key(), over.value::<u64>().unwrap()), (second.0, Some(round)));
+            assert_eq!((over.key, over.value::<u64>().unwrap()), (second.0, Some(round)));
             assert!(awaited(&table, second.0, &event).is_none() && !table.is_valued(second.0));
             let event = bring(first.1, first.2, round + 1);
             assert_eq!(awaited(&table, first.0, &event).unwrap().value().unwrap(), Some(round + 1));

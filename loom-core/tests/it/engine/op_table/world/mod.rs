@@ -7,7 +7,7 @@ mod ledger;
 
 use std::collections::VecDeque;
 
-use loom_core::completion::{Done, OpError, Transfer};
+use loom_core::completion::{Done, OpError};
 use loom_core::engine::op_table::{
     ContextKind, Direction, Kind, OpKey, OpTable, ParkedCompletion, Resolution, Slot, Taken,
 };
@@ -304,7 +304,7 @@ impl<const N: usize> World<N> {
                 (taken, status) => panic!("{taken:?} for an operation that is {status:?}"),
             },
             Action::Drained => {
-                self.table.drained();
+                self.table.drained(Direction::BOTH);
                 self.ghosts = 0;
             }
         }
@@ -462,7 +462,7 @@ impl<const N: usize> World<N> {
         assert_eq!(done.key(), op.key);
         assert_eq!(done.buf().id, op.buffer);
         let result = match done.result() {
-            Ok(transfer) => Ending::Success(Transfer::len(&transfer)),
+            Ok(transfer) => Ending::Success(transfer.len),
             Err(OpError { errno, len, overflow, .. }) => Ending::Failure { errno, len, overflow },
         };
         assert_eq!(result, ending);

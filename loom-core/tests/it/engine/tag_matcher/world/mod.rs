@@ -30,6 +30,7 @@ pub enum Action {
 /// A matcher and what it ought to hold, oldest first.
 pub struct World {
     matcher: TagMatcher<Global>,
+    attr: TagMatcherAttr,
     posted: Vec<(ReceiveId, Want)>,
     waiting: Vec<(MessageId, Envelope)>,
     gone: (Vec<ReceiveId>, Vec<MessageId>),
@@ -44,8 +45,8 @@ fn accepts(want: &Want, envelope: &Envelope) -> bool {
 
 impl World {
     pub fn new(attr: TagMatcherAttr) -> Self {
-        let matcher = TagMatcher::new(attr).expect("the sizes are small");
-        World { matcher, posted: vec![], waiting: vec![], gone: (vec![], vec![]) }
+        let matcher = TagMatcher::new_in(attr, Global).expect("the sizes are small");
+        World { matcher, attr, posted: vec![], waiting: vec![], gone: (vec![], vec![]) }
     }
 
     pub fn apply(&mut self, action: Action) {
@@ -92,7 +93,7 @@ impl World {
             Some(_) => {}
             None => match self.matcher.keep(envelope) {
                 Some(id) => self.waiting.push((id, envelope)),
-                None => assert_eq!(self.waiting.len(), self.matcher.attr().messages as usize),
+                None => assert_eq!(self.waiting.len(), self.attr.messages as usize),
             },
         }
     }
@@ -105,7 +106,7 @@ impl World {
             Some(at) => self.take_message(at),
             None => match self.matcher.post(want) {
                 Some(id) => self.posted.push((id, want)),
-                None => assert_eq!(self.posted.len(), self.matcher.attr().receives as usize),
+                None => assert_eq!(self.posted.len(), self.attr.receives as usize),
             },
         }
     }

@@ -313,7 +313,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
             ),
             Completion::Peek(peek) => self.due.iter().position(|(_, due)| {
                 let answer = peek.message().map(|message| message.map(oracle::found));
-                matches!(due, Due::Peek(op, wanted) if self.ops[*op].key == peek.key() && *wanted == answer)
+                matches!(due, Due::Peek(op, wanted) if self.ops[*op].key == peek.key && *wanted == answer)
             }),
             Completion::Remote(event) => {
                 let told = Told::from(*event);

@@ -24,11 +24,11 @@ pub type Ending = Result<Told, OpError>;
 impl From<Transfer> for Told {
     fn from(transfer: Transfer) -> Self {
         Told {
-            flags: transfer.flags(),
-            len: transfer.len(),
-            tag: transfer.tag(),
-            data: transfer.data(),
-            source: transfer.source(),
+            flags: transfer.flags,
+            len: transfer.len,
+            tag: transfer.tag,
+            data: transfer.data,
+            source: transfer.source,
         }
     }
 }
