@@ -38,9 +38,11 @@ step_layers() { # which modules of the core use which: no circles, with controls
 }
 
 step_clippy() { # clippy, warnings denied
-    libfabric
+    linked_libfabric
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
-    cargo clippy --locked --workspace -- -D warnings
+    # Without libfabric, which the command always has; and linked with it.
+    cargo clippy --locked --workspace --exclude loom-fabric-cli -- -D warnings
+    cargo clippy --locked --features libfabric-linked --target-dir target/linked -- -D warnings
     cargo clippy --locked --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
     cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --all-targets -- -D warnings
     cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --no-default-features -- -D warnings
@@ -63,8 +65,9 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
 
 # The declarations of this machine's headers, without the exported functions, which `ofi::Library` finds.
 bindings() {
-    cargo check --locked --quiet --features libfabric-linked --target-dir "$PWD/target/linked" >&2
-    sed -E 's/unsafe extern "C" \{[^}]*\}//g' "$(ls -t target/linked/debug/build/loom-fabric-*/out/libfabric.rs | head -1)"
+    rm -rf target/linked/debug/build/loom-fabric-*
+    cargo check --locked --quiet --features libfabric-linked --target-dir target/linked >&2 || return
+    sed -E 's/unsafe extern "C" \{[^}]*\}//g' target/linked/debug/build/loom-fabric-*/out/libfabric.rs
 }
 
 step_bindings() { # makes bindings/libfabric-1.17.rs from the headers of libfabric 1.17, not run with the others
@@ -89,7 +92,6 @@ step_packages() { # every package is complete, and is documented without a libfa
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir "$folder/docs"
     [ -e "$folder/docs/doc/loom_fabric/ofi/index.html" ] || die "the module ofi is not documented"
-    fails_with "needs libfabric" env PKG_CONFIG=/bin/false cargo check --locked --features libfabric-linked --target-dir "$folder/docs"
     if [ "$(pkg-config --modversion libfabric)" = 1.17.0 ]; then
         cmp <(bindings) bindings/libfabric-1.17.rs || die ".ci/run bindings"
     else
@@ -167,6 +169,7 @@ SETS
     PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent cargo build --locked --quiet --features libfabric --target-dir target/bare
     crates=$(cargo tree --locked -e normal,build --features libfabric --prefix none | awk '{ print $1 }' | sort -u | wc -l)
     [ "$crates" -le 12 ] || die "loom with libfabric has $crates crates"
+    fails_with "needs libfabric" env PKG_CONFIG=/bin/false cargo check --locked --features libfabric-linked --target-dir target/bare
     tree=$(cargo tree --locked -e normal -p loom-fabric-core --prefix none --no-dedupe | awk '{ print $1 }' | sort -u | tr '\n' ' ')
     echo "loom-fabric-core depends on: $tree"
     [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless loom-fabric-core spin stable_deref_trait " ] ||

@@ -1,10 +1,9 @@
 # shellcheck shell=bash disable=SC2154
 # Programs of the tree: the command, the examples, and peers of libfabric's own program. A part of `.ci/run`.
 
-step_command() { # `loom`, the command: its tests with and without libfabric, and what it says of this machine, with a control
+step_command() { # `loom`, the command: its tests, and what it says of this machine, with a control
     libfabric
     tested cargo test --locked -p loom-fabric-cli
-    # Among all steps, test has run them with libfabric.
     examples_and_command
     local program=$COMMAND provider
     "$program" info

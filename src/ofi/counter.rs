@@ -12,7 +12,7 @@ use loom_core::transport::{CounterAttr, CounterWait};
 use loom_core::vocabulary::Errno;
 
 use super::control::{Domain, close, opened, wait_fd};
-use super::ffi::call::{done, entry, later_entry};
+use super::ffi::call::{Padded, done, entry, later_entry};
 use super::process::Raw;
 use super::quirks::nap;
 use super::threading::Handle;
@@ -41,11 +41,14 @@ pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     let open = entry!(raw_domain, ops => cntr_open)?;
     // Counts operations. Providers that cannot count bytes accept the request for them, and count
     // operations.
-    let mut attributes =
-        sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
+    let mut attributes = Padded::new(sys::fi_cntr_attr {
+        events: sys::FI_CNTR_EVENTS_COMP,
+        wait_obj: attr.wait.as_raw(),
+        ..Default::default()
+    });
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (H1), and the call does not keep its pointers.
-    let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Counter::of)
 }
 

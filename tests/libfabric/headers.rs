@@ -1,4 +1,4 @@
-//! The vocabulary has libfabric's own numbers: every constant is compared, by name, with the installed headers.
+//! The vocabulary has libfabric's own numbers: every constant is compared, by name, with the headers of the bindings.
 //!
 //! Both directions are checked. What the vocabulary has and the headers have must be the same number; what the headers
 //! have in a group that the vocabulary covers must be in the vocabulary. Constants of newer headers are printed.
@@ -16,7 +16,7 @@ use loom_core::vocabulary::{
 
 use loom_fabric::ofi::sys;
 
-/// The bindings that `build.rs` generated from the headers.
+/// The bindings.
 const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
 
 /// Second names of constants: header's name, and the name under which the vocabulary lists the number.

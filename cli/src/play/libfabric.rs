@@ -112,7 +112,7 @@ fn terms(setup: &Setup, provider: &str) -> String {
 /// least one provider.
 pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     let mut here = Vec::new();
-    if one_process && let Err(error @ QueryError::LibraryNotFound) = Library::get() {
+    if one_process && let Err(error) = Library::get() {
         tell(&error.to_string())?;
         return Ok(here);
     }

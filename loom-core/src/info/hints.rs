@@ -81,7 +81,7 @@ pub struct Hints<'a> {
     /// names up regardless.
     #[doc(alias = "FI_NUMERICHOST")]
     pub numeric_host: bool,
-    /// Requested interface version, by default that of loom's build-time headers.
+    /// Requested interface version, by default that of loom's declarations of libfabric.
     #[doc(alias = "FI_VERSION")]
     pub api_version: Option<Version>,
 }

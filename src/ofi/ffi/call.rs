@@ -91,6 +91,24 @@ pub(crate) const fn other_process() -> Errno {
     Errno::OTHER_PROCESS
 }
 
+/// Attributes for libfabric, with zeros behind them. A provider with newer headers than the
+/// declarations reads their longer structure.
+#[repr(C)]
+pub(crate) struct Padded<A> {
+    attributes: A,
+    more: [u64; 8],
+}
+
+impl<A> Padded<A> {
+    pub(crate) const fn new(attributes: A) -> Self {
+        Padded { attributes, more: [0; 8] }
+    }
+
+    pub(crate) const fn as_mut_ptr(&mut self) -> *mut A {
+        (&raw mut *self).cast()
+    }
+}
+
 #[cfg(test)]
 #[allow(unsafe_code, reason = "looks functions up in tables of its own")]
 mod tests {

@@ -17,6 +17,8 @@ use crate::ofi::endpoint::multicast::Group;
 use crate::ofi::endpoint::scalable::ScalableEndpoint;
 use crate::ofi::endpoint::{self, Endpoint};
 use crate::ofi::info::RawInfo;
+use crate::ofi::info::query::QueryError;
+use crate::ofi::library::Library;
 use crate::ofi::process::Raw;
 use crate::ofi::queue::entry_queue::{EntryCq, QueueEntry};
 use crate::ofi::queue::event_queue::{Eq, Request};
@@ -71,15 +73,18 @@ impl RawInfo {
     ///
     /// The info is corrected like those of [`Ofi::query`](crate::ofi::Ofi::query).
     ///
+    /// # Errors
+    /// Those of [`Library::get`]. The info is then the caller's.
+    ///
     /// # Safety
-    /// libfabric has allocated the info, its fields hold for the opened objects, and no other code
-    /// uses or frees it.
-    #[must_use]
-    pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Self {
+    /// The libfabric of `Library::get` has allocated the info, its fields hold for the opened
+    /// objects, and no other code uses or frees it.
+    pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Result<Self, QueryError> {
+        Library::get()?;
         // SAFETY: the caller guarantees that the info is from libfabric, and not used elsewhere.
         let mut info = unsafe { Self::adopt(raw) };
         quirks::correct(&mut info);
-        info
+        Ok(info)
     }
 }
 

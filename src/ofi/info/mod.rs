@@ -299,7 +299,7 @@ impl Drop for RawInfo {
 }
 
 /// All fields in libfabric's format (`fi_tostr`). In loom's format if the library is newer than the
-/// headers at build time, because `fi_tostr` would read beyond the end of older structures.
+/// [headers](headers_version), because `fi_tostr` would read beyond the end of older structures.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if Library::of_object().version() != headers_version() {

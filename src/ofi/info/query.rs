@@ -146,8 +146,7 @@ pub enum QueryError {
 
 const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
 
-const INSTALL: &str =
-    "install libfabric (Debian and Ubuntu: `apt-get install libfabric1`), or set LOOM_LIBFABRIC to its file";
+const NOT_FOUND: &str = "libfabric is not found: install it (Debian and Ubuntu: `apt-get install libfabric1`), or name its file in LOOM_LIBFABRIC";
 
 const SEGMENT_LIMIT: &str =
     "messages are divided that a receiver may not have room for: set FI_OFI_RXM_SAR_LIMIT to 1048576 at most";
@@ -198,12 +197,12 @@ impl fmt::Display for QueryError {
                 write!(f, "the {field} `{name}` is unknown: `loom info` lists those of each provider")
             }
             QueryError::LibraryNotFound => {
-                f.write_str("libfabric is not found (")?;
+                write!(f, "{NOT_FOUND} (")?;
                 library::write_attempts(f)?;
-                write!(f, "): {INSTALL}")
+                f.write_str(")")
             }
             QueryError::LibrarySymbol { symbol, version } => {
-                write!(f, "the library has no {symbol} of version {version}: it is not libfabric 1.17 or a later 1 or 2")
+                write!(f, "the library that is found has no {symbol} of version {version}: it is not libfabric 1.17 or later")
             }
             QueryError::LibraryTooOld { headers, library } => {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built for")
@@ -239,8 +238,8 @@ impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
         Self::Invalid(match error {
             QueryError::NoMatch => "no provider offers what is asked for",
-            QueryError::LibraryNotFound => INSTALL,
-            QueryError::LibrarySymbol { .. } => "a library is not libfabric 1.17 or a later 1 or 2",
+            QueryError::LibraryNotFound => NOT_FOUND,
+            QueryError::LibrarySymbol { .. } => "the library that is found is not libfabric 1.17 or later",
             QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
             QueryError::ApiVersion { .. } => "this version of the interface cannot be asked for",
             QueryError::Address => {

@@ -2,18 +2,24 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
+use core::mem::transmute;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use heapless::String;
+use heapless::Vec;
+use loom_core::vocabulary::Version;
 
-use super::Library;
-use crate::ofi::ffi::text;
+use super::{EXPORTS, Export, check_version, file_of};
 use crate::ofi::info::query::QueryError;
 
-#[cfg(not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")))]
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(target_feature = "crt-static")
+)))]
 compile_error!(
-    "the feature `libfabric` loads libfabric on 64-bit Linux with glibc: on other systems, use the feature `libfabric-linked`"
+    "the feature `libfabric` loads libfabric on Linux with glibc, on x86_64 and aarch64: use the feature `libfabric-linked` elsewhere"
 );
 
 // In `libc.so` since glibc 2.34.
@@ -26,128 +32,147 @@ unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *mut c_char;
 }
 
-const RTLD_NOW: c_int = 2;
+const RTLD_NOW: c_int = 0x2;
+const RTLD_NOLOAD: c_int = 0x4;
+const RTLD_NODELETE: c_int = 0x1000;
 
 /// The variable with the path of a libfabric.
 const VARIABLE: &CStr = c"LOOM_LIBFABRIC";
 
 const NAMES: [&CStr; 2] = [c"libfabric.so.1", c"libfabric.so"];
 
-/// Decided by the first thread that has found a library with all functions. Null before.
+/// Decided by the first thread that has found a library. Null before.
 static DECIDED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Handle of the dynamic loader, for a library that stays in the process.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handle(NonNull<c_void>);
+/// The functions of the decided library are in [`EXPORTS`].
+static READY: AtomicBool = AtomicBool::new(false);
 
-/// Looks the function up, and calls it.
+/// Calls a function of the decided library.
 macro_rules! call {
-    ($handle:expr, $name:ident @ $version:literal: fn($($arg:ident: $type:ty),*) -> $result:ty) => {{
-        let name = concat!(stringify!($name), "\0").as_ptr().cast();
-        let function = $handle.checked_function(name, $version);
-        core::mem::transmute::<core::ptr::NonNull<core::ffi::c_void>, unsafe extern "C" fn($($type),*) -> $result>(function)($($arg),*)
+    ($name:ident: fn($($arg:ident: $type:ty),*) -> $result:ty) => {{
+        let function = slots::$name.load(core::sync::atomic::Ordering::Relaxed);
+        core::mem::transmute::<*mut core::ffi::c_void, unsafe extern "C" fn($($type),*) -> $result>(function)($($arg),*)
     }};
 }
 pub(super) use call;
 
+/// Finds the library at the first call.
+pub(super) fn find() -> Result<(), QueryError> {
+    if is_ready() {
+        return Ok(());
+    }
+    let found = search()?;
+    // Another thread may have found another library meanwhile: the first one is for all.
+    let decided = DECIDED.compare_exchange(ptr::null_mut(), found.0.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
+    let decided = decided.err().and_then(NonNull::new).map_or(found, Handle);
+    for export in EXPORTS {
+        // Each thread stores the same.
+        export.slot.store(decided.function(export)?.as_ptr(), Ordering::Relaxed);
+    }
+    READY.store(true, Ordering::Release);
+    Ok(())
+}
+
+pub(super) fn is_ready() -> bool {
+    READY.load(Ordering::Acquire)
+}
+
+fn search() -> Result<Handle, QueryError> {
+    if let Some(opened) = with_configured(|path| Handle::open(path.as_ptr(), RTLD_NOW)) {
+        let library = opened.ok_or(QueryError::LibraryNotFound)?;
+        return library.check().map(|()| library);
+    }
+    if let Some(library) = Handle::in_process() {
+        return Ok(library);
+    }
+    let library = NAMES.iter().find_map(|name| Handle::open(name.as_ptr(), RTLD_NOW));
+    let library = library.ok_or(QueryError::LibraryNotFound)?;
+    library.check().map(|()| library)
+}
+
+/// Handle of a library. It is never closed, so that the library stays in the process.
+#[derive(Clone, Copy)]
+struct Handle(NonNull<c_void>);
+
 impl Handle {
-    pub(super) fn get() -> Result<Self, QueryError> {
-        if let Some(decided) = Self::decided() {
-            return Ok(decided);
-        }
-        let found = Self::find().ok_or(QueryError::LibraryNotFound)?;
-        for (name, version) in Library::FUNCTIONS {
-            if found.function(name.as_ptr(), version).is_none() {
-                return Err(QueryError::LibrarySymbol {
-                    symbol: name.to_str().unwrap_or(""),
-                    version: version.to_str().unwrap_or(""),
-                });
-            }
-        }
-        // Another thread may have found another library meanwhile: the first one is for all.
-        let _ = DECIDED.compare_exchange(ptr::null_mut(), found.0.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
-        Ok(Self::decided().unwrap_or(found))
-    }
-
-    pub(super) fn of_object() -> Self {
-        match Self::decided() {
-            Some(decided) => decided,
-            None => panic!("an object of libfabric was made by this module, which has loaded it"),
-        }
-    }
-
-    fn decided() -> Option<Self> {
-        NonNull::new(DECIDED.load(Ordering::Acquire)).map(Handle)
-    }
-
-    fn find() -> Option<Self> {
-        if let Some(path) = configured() {
-            return Self::open(path.as_ptr());
-        }
-        Self::in_process().or_else(|| NAMES.iter().find_map(|name| Self::open(name.as_ptr())))
-    }
-
-    /// A libfabric that was linked or preloaded.
-    fn in_process() -> Option<Self> {
-        let program = Self::open(ptr::null())?;
-        program.function(c"fi_getinfo".as_ptr(), c"FABRIC_1.3").map(|_| program)
-    }
-
-    fn open(file: *const c_char) -> Option<Self> {
+    fn open(file: *const c_char, mode: c_int) -> Option<Self> {
         // SAFETY: null or a text. Constructors of the library run: the file is the choice of the
         // machine's administrator, or of the environment.
-        NonNull::new(unsafe { dlopen(file, RTLD_NOW) }).map(Handle)
+        NonNull::new(unsafe { dlopen(file, mode) }).map(Handle)
     }
 
-    fn function(self, name: *const c_char, version: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the handle is never closed, and the names are texts.
-        NonNull::new(unsafe { dlvsym(self.0.as_ptr(), name, version.as_ptr()) })
+    /// A libfabric that was linked, preloaded, or loaded for all.
+    fn in_process() -> Option<Self> {
+        let [getinfo, ..] = EXPORTS;
+        let function = Self::open(ptr::null(), RTLD_NOW)?.function(getinfo).ok()?;
+        let file = NonNull::new(file_of(function.as_ptr()).cast_mut())?;
+        // The program's handle would not keep the library in the process.
+        let library = Self::open(file.as_ptr(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE)?;
+        library.check().is_ok().then_some(library)
     }
 
-    /// A function that was there when the library was found.
-    pub(super) fn checked_function(self, name: *const c_char, version: &CStr) -> NonNull<c_void> {
-        match self.function(name, version) {
-            Some(function) => function,
-            None => panic!("a library that stays in the process has lost a function"),
-        }
+    fn function(self, export: &Export) -> Result<NonNull<c_void>, QueryError> {
+        let find = |version: &str| {
+            // SAFETY: the handle is never closed, and both texts end with a zero byte.
+            NonNull::new(unsafe { dlvsym(self.0.as_ptr(), export.name.as_ptr().cast(), version.as_ptr().cast()) })
+        };
+        // A library without versions of symbols has each version, and structures of any length.
+        let Export { name, version, .. } = export;
+        let found = find(version).filter(|_| find("LOOM_0.0\0").is_none());
+        let text = |text: &'static str| text.trim_end_matches('\0');
+        found.ok_or(QueryError::LibrarySymbol { symbol: text(name), version: text(version) })
     }
 
-    pub(super) fn any_function(self) -> *const c_void {
-        self.checked_function(c"fi_version".as_ptr(), c"FABRIC_1.0").as_ptr()
-    }
-
-    pub(super) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = configured() {
-            f.write_str("LOOM_LIBFABRIC names ")?;
-            return attempt(f, path);
-        }
-        attempt(f, NAMES[0])?;
-        NAMES[1..].iter().try_for_each(|name| {
-            f.write_str("; ")?;
-            attempt(f, name)
-        })
+    fn check(self) -> Result<(), QueryError> {
+        EXPORTS.iter().try_for_each(|export| self.function(export).map(drop))?;
+        let [.., version] = EXPORTS;
+        let function = self.function(version)?;
+        // SAFETY: `fi_version` has no arguments, and no state.
+        let version = unsafe { transmute::<NonNull<c_void>, unsafe extern "C" fn() -> u32>(function)() };
+        check_version(Version::from_raw(version))
     }
 }
 
-fn configured() -> Option<&'static CStr> {
+/// Calls `use_path` with the path in the environment.
+fn with_configured<R>(use_path: impl FnOnce(&CStr) -> R) -> Option<R> {
     // SAFETY: the name is a text.
     let value = NonNull::new(unsafe { secure_getenv(VARIABLE.as_ptr()) })?;
-    // SAFETY: a text of the environment, which stays until the variable is changed. The caller
-    // passes it on at once.
-    Some(unsafe { CStr::from_ptr(value.as_ptr()) }).filter(|value| !value.is_empty())
+    // SAFETY: a text of the environment, which programs do not change beside other threads.
+    let value = unsafe { CStr::from_ptr(value.as_ptr()) };
+    (!value.is_empty()).then(|| use_path(value))
 }
 
-/// Writes the dynamic loader's answer, which begins with the file.
+/// Writes the answers of the dynamic loader, which begin with the file.
+pub(super) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(written) = with_configured(|path| {
+        f.write_str("LOOM_LIBFABRIC names ")?;
+        attempt(f, path)
+    }) {
+        return written;
+    }
+    let [first, second] = NAMES;
+    attempt(f, first)?;
+    f.write_str("; ")?;
+    attempt(f, second)
+}
+
 fn attempt(f: &mut fmt::Formatter<'_>, file: &CStr) -> fmt::Result {
-    match Handle::open(file.as_ptr()) {
-        Some(_) => write!(f, "{}: loaded", file.to_str().unwrap_or("the file")),
-        None => {
-            // SAFETY: null, or a text of this thread that stays until its next call of the loader.
-            let reason = unsafe { text::read(dlerror()) }.unwrap_or("no reason");
-            // A copy, because the formatter may call the loader.
-            let mut copy = String::<512>::new();
-            let _ = reason.chars().try_for_each(|letter| copy.push(letter));
-            f.write_str(&copy)
+    // A copy, because the formatter may call the loader.
+    let mut reason = Vec::<u8, 4096>::new();
+    if Handle::open(file.as_ptr(), RTLD_NOW).is_none() {
+        // SAFETY: as an error was just reported, it is a text of this thread, which stays until the
+        // next call of the loader.
+        let text = NonNull::new(unsafe { dlerror() }).map(|text| unsafe { CStr::from_ptr(text.as_ptr()) });
+        let bytes = text.map_or(&b""[..], CStr::to_bytes);
+        let _ = reason.extend_from_slice(bytes.get(..reason.capacity()).unwrap_or(bytes));
+    } else {
+        let _ = reason.extend_from_slice(b"is there now");
+    }
+    for chunk in reason.utf8_chunks() {
+        f.write_str(chunk.valid())?;
+        if !chunk.invalid().is_empty() {
+            f.write_str("\u{fffd}")?;
         }
     }
+    Ok(())
 }

@@ -19,7 +19,7 @@ use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
 use super::control::{Domain, close, opened, try_wait};
-use super::ffi::call::{done, entry, errno};
+use super::ffi::call::{Padded, done, entry, errno};
 use super::ffi::text;
 use super::process::Raw;
 use super::quirks::nap;
@@ -227,12 +227,13 @@ pub(crate) unsafe fn open_in_set<L>(
     unsafe { open_with(domain, attributes, false) }
 }
 
-unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
+unsafe fn open_with<L>(domain: &Domain<L>, attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
+    let mut attributes = Padded::new(attributes);
     // SAFETY: the domain is open (H1), and the call does not keep its pointers.
-    let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
 }
 

@@ -89,7 +89,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         // SAFETY: the info is only read.
         let copy = NonNull::new(unsafe { Library::get().unwrap().fi_dupinfo(info.raw().as_ptr()) }).unwrap();
         // SAFETY: libfabric has allocated it, as a copy of what it has found.
-        let raw_info = unsafe { RawInfo::from_ptr(copy) };
+        let raw_info = unsafe { RawInfo::from_ptr(copy) }.unwrap();
         assert_eq!(T::attributes(&raw_info), *info.attributes());
         let (fabric, domain) = open(&raw_info);
         let raw_domain = domain.as_ptr();

@@ -32,7 +32,7 @@ fn sharing(info: &Info<T>, change: impl FnOnce(&mut sys::fi_ep_attr)) -> RawInfo
     // SAFETY: the copy's own, which it has as the info has.
     change(unsafe { &mut *attributes });
     // SAFETY: libfabric has allocated it, and it is changed where it may be.
-    unsafe { RawInfo::from_ptr(copy) }
+    unsafe { RawInfo::from_ptr(copy) }.unwrap()
 }
 
 #[test]
