@@ -18,8 +18,7 @@ fn main() {
     #[cfg(feature = "libfabric")]
     {
         // Loom links libfabric itself, after this.
-        let libfabric =
-            pkg_config::Config::new().cargo_metadata(false).probe("libfabric").expect("libfabric's headers");
+        let libfabric = pkg_config::probe_library("libfabric").expect("libfabric's headers");
         let mut c = cc::Build::new();
         c.includes(libfabric.include_paths).opt_level(2).warnings_into_errors(true);
         c.clone().file("src/sides/raw.c").compile("raw");
