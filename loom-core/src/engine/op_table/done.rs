@@ -42,7 +42,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Returns the transfer of a successful event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(event: &Event) -> Self {
         let has = |flags: CompletionFlags| event.flags.contains(flags | CompletionFlags::RECV);
         Transfer {

@@ -179,23 +179,34 @@ impl<B> OpTable<B> {
     /// The requirements of [`complete`](Self::complete).
     #[inline(always)]
     pub unsafe fn succeed_value(&self, key: OpKey, event: &Event) -> Option<Fetched> {
-        let (named, slot) = self.by_context(event.context, Phase::PostedValue)?;
-        if event.is_error() || named != key {
+        if event.is_error() {
             return None;
         }
+        let (named, slot) = self.by_context(event.context, Phase::PostedValue)?;
+        if named != key {
+            return None;
+        }
+        let [.., result] = places(self.holder(slot)?);
         self.count_event();
-        // SAFETY: the caller keeps the requirements of `complete`.
-        let event = unsafe { self.value_of(slot, &Event::success(event.context, event.flags, slot.lent.get())) }?;
+        // SAFETY: rule 11: the operation has completed, so the provider no longer writes the
+        // result.
+        let [low, high] = unsafe { result.read() };
+        self.release_holder(slot);
+        let event = Event {
+            tag: Tag(low),
+            data: ImmediateData(high),
+            ..Event::success(event.context, event.flags, slot.lent.get())
+        };
         Some(self.end_value(key, slot, event))
     }
 
     #[inline]
     pub(super) fn end_value(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Fetched {
+        let size = slot.lent.get();
         self.give_up(key.index(), slot);
-        Self::fetched(slot, event)
+        Fetched { key, event, size }
     }
 
-    #[inline]
     pub(super) fn fetched(slot: &Slot<B>, event: Event) -> Fetched {
         Fetched { key: slot.key.get(), event, size: slot.lent.get() }
     }
