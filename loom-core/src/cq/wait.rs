@@ -48,10 +48,34 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_sread")]
-    pub fn wait(&self, key: OpKey, until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
-        // SAFETY: the event is one that the transport has just reported, and a queue has one table.
-        // With prefixes (`detours`) there is no event.
-        self.wait_until(until, || self.taken(key), |event| unsafe { self.body.ops.succeed_as(key, event) })
+    pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+        self.check_not_driven()?;
+        let mut kept_events = 0_u32;
+        loop {
+            match self.body.ops.take(key) {
+                Taken::Done(done) => return Ok(Some(done)),
+                Taken::Unknown => return Err(CqError::UnknownKey),
+                Taken::Draining => return Err(CqError::PiecesOut),
+                Taken::InFlight => {}
+            }
+            // SAFETY: `advance` passes an event that the transport has just reported, and a queue
+            // has one table. With prefixes (`detours`) it passes no event.
+            let check_deadline = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
+                Advance::Taken(done) => return Ok(Some(done)),
+                Advance::Kept => {
+                    kept_events = kept_events.wrapping_add(1);
+                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
+                }
+                Advance::Nothing => true,
+            };
+            if check_deadline && until.passed() {
+                // An operation that failed to be posted again has completed without an event.
+                return Ok(match self.body.ops.take(key) {
+                    Taken::Done(done) => Some(done),
+                    _ => None,
+                });
+            }
+        }
     }
 
     /// [`wait`](Self::wait) for an atomic operation on a value.
@@ -59,12 +83,28 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// Those of [`wait`](Self::wait).
     #[inline]
-    pub fn wait_value(&self, key: OpKey, until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+    pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+        self.check_not_driven()?;
         let ops = &self.body.ops;
-        let take =
-            || if ops.is_valued(key) { Ok(None) } else { ops.take_value(key).map(Some).ok_or(CqError::UnknownKey) };
-        // SAFETY: the event is one that the transport has just reported, and a queue has one table.
-        self.wait_until(until, take, |event| unsafe { ops.succeed_value(key, event) })
+        let mut kept_events = 0_u32;
+        loop {
+            if !ops.is_valued(key) {
+                return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
+            }
+            // SAFETY: `advance` passes an event that the transport has just reported, and a queue
+            // has one table.
+            let check_deadline = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+                Advance::Taken(fetched) => return Ok(Some(fetched)),
+                Advance::Kept => {
+                    kept_events = kept_events.wrapping_add(1);
+                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
+                }
+                Advance::Nothing => true,
+            };
+            if check_deadline && until.passed() {
+                return Ok(ops.take_value(key));
+            }
+        }
     }
 
     /// Waits until a counter reaches `threshold`. Drives progress, and keeps completions for
@@ -136,39 +176,17 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait). `UnknownKey` also if the endpoint was closed.
-    pub fn wait_peek(&self, key: OpKey, until: impl Deadline) -> Result<Option<Peek>, CqError> {
-        let take = || match self.take_peek(key) {
-            None if !self.body.ops.is_peeking(key) => Err(CqError::UnknownKey),
-            peek => Ok(peek),
-        };
-        self.wait_until(until, take, |_| None)
-    }
-
-    /// Waits until `take` takes the operation from the kept ones, or `succeed` from its event.
-    #[inline(always)]
-    fn wait_until<R>(
-        &self,
-        mut until: impl Deadline,
-        take: impl Fn() -> Result<Option<R>, CqError>,
-        succeed: impl Fn(&Event) -> Option<R>,
-    ) -> Result<Option<R>, CqError> {
+    pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
         self.check_not_driven()?;
-        let mut kept_events = 0_u32;
         loop {
-            if let Some(taken) = take()? {
-                return Ok(Some(taken));
+            if let Some(peek) = self.take_peek(key) {
+                return Ok(Some(peek));
             }
-            let check_deadline = match self.body.advance(&succeed)? {
-                Advance::Taken(taken) => return Ok(Some(taken)),
-                Advance::Kept => {
-                    kept_events = kept_events.wrapping_add(1);
-                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
-                }
-                Advance::Nothing => true,
-            };
-            if check_deadline && until.passed() {
-                // An operation that failed to be posted again has completed without an event.
-                return take();
+            if !self.body.ops.is_peeking(key) {
+                return Err(CqError::UnknownKey);
+            }
+            if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
+                return Ok(self.take_peek(key));
             }
         }
     }
@@ -210,11 +228,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Those of [`wait`](Self::wait), except of the provider queue.
     pub fn take(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
         self.check_not_driven()?;
-        self.taken(key)
-    }
-
-    #[inline(always)]
-    fn taken(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
         match self.body.ops.take(key) {
             Taken::Done(done) => Ok(Some(done)),
             Taken::Unknown => Err(CqError::UnknownKey),
