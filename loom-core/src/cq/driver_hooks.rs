@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
+use core::borrow::Borrow;
+
 use super::keep::UnmatchedEvent;
-use super::pump::{Detour, Pumped};
+use super::poll::PEERS;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Done, NO_SLOT, OpKey, Peek};
@@ -82,27 +84,31 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Next::Kept(Err(CqError::PeerEvents));
         }
-        let pumped = self.pump(|event| {
-            if let Some(key) = key {
-                // SAFETY: the transport has just reported the event, and a queue has one table. No
-                // prefixes are used.
-                let done = unsafe { self.ops.succeed_as(key, event) };
-                if done.is_some() {
-                    return done.map(Next::Taken);
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        match unsafe { T::cq_poll(&self.tx) } {
+            Ok(Some(event)) => {
+                let event = event.borrow();
+                if !event.flags.intersects(PEERS) {
+                    if let Some(key) = key {
+                        // SAFETY: the transport has just reported the event, and a queue has one
+                        // table. No prefixes are used.
+                        if let Some(done) = unsafe { self.ops.succeed_as(key, event) } {
+                            return Next::Taken(done);
+                        }
+                    }
+                    // SAFETY: the transport has just reported the event, and a queue has one table.
+                    // No prefixes are used.
+                    if let Some(index) = unsafe { self.ops.park_success(event) } {
+                        return Next::Kept(Ok(Kept::Completion(index)));
+                    }
                 }
+                // Cloned only here, so that most events are never built in memory.
+                Next::Kept(self.keep_other(Event::clone(event)))
             }
-            // SAFETY: the transport has just reported the event, and a queue has one table. No
-            // prefixes are used.
-            unsafe { self.ops.park_success(event) }.map(|index| Next::Kept(Ok(Kept::Completion(index))))
-        });
-        match pumped {
-            Pumped::Taken(next) => next,
-            Pumped::Empty => Next::Kept(Ok(Kept::Nothing)),
-            Pumped::Detour(Detour::Failed(errno)) => Next::Kept(self.keep_failed(errno)),
-            Pumped::Detour(Detour::Event(event)) => Next::Kept(self.keep_other(event)),
+            Ok(None) => Next::Kept(Ok(Kept::Nothing)),
+            Err(errno) => Next::Kept(self.keep_failed(errno)),
         }
     }
-
     #[cold]
     #[inline(never)]
     fn keep_other(&self, event: Event) -> Result<Kept, CqError> {

@@ -2,7 +2,9 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
-use super::pump::of_an_operation;
+use core::borrow::Borrow;
+
+use super::poll::of_an_operation;
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Message, OpError, ParkedCompletion, Peek, Resolution};
@@ -72,8 +74,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        let Some(event) = self.next_event(queue)? else { return Ok(false) };
-        self.keep(&event)?;
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        let event = match unsafe { T::cq_poll(queue) } {
+            Ok(event) => event.map(|event| *event.borrow()),
+            Err(errno) => self.failed(queue, errno)?,
+        };
+        let Some(event) = &event else { return Ok(false) };
+        self.keep(event)?;
         Ok(true)
     }
 

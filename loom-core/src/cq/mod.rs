@@ -15,7 +15,6 @@ mod error;
 mod keep;
 mod open;
 mod poll;
-mod pump;
 mod retry;
 mod sleep;
 mod wait;

@@ -2,16 +2,31 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
-use super::pump::{Detour, Pumped, of_an_operation};
-use super::{Completion, Cq, CqError};
+use core::borrow::Borrow;
+
+use super::keep::UnmatchedEvent;
+use super::{Completion, RemoteEvent};
+use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
 use crate::engine::op_table::{Direction, Resolution};
-use crate::transport::{Event, Transport};
-use crate::vocabulary::Errno;
+use crate::error::PostError;
+use crate::transport::{Event, Msg, Transport};
+use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
+
+/// Flags of events that a peer causes.
+pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
 /// Not the result of `poll`: the compiler would build completions of the fast path in memory.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
+
+/// Reason to leave the fast path.
+pub(super) enum Detour {
+    /// Events may be kept or left over from closed endpoints, or there are two provider queues.
+    Kept,
+    Event(Event),
+    Failed(Errno),
+}
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Returns the next completion of either direction, or `None` if the queue is empty. Drives
@@ -42,31 +57,40 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         let detour = if self.body.ops.is_kept() {
-            None
+            Detour::Kept
         } else {
-            // SAFETY: the transport has just reported the event, and a queue has one table. With
-            // prefixes, the "kept" flag (`detours`) excludes this path.
-            match self.body.pump(|event| unsafe { self.body.ops.succeed(event) }) {
-                Pumped::Taken(done) => return Ok(Some(Completion::Op(done))),
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            match unsafe { T::cq_poll(&self.body.tx) } {
+                Ok(Some(event)) => {
+                    let event = event.borrow();
+                    if !event.flags.intersects(PEERS) {
+                        // SAFETY: the transport has just reported the event, and a queue has one
+                        // table. With prefixes, the "kept" flag (`detours`) excludes this path.
+                        if let Some(done) = unsafe { self.body.ops.succeed(event) } {
+                            return Ok(Some(Completion::Op(done)));
+                        }
+                    }
+                    // Cloned only here, so that most events are never built in memory.
+                    Detour::Event(Event::clone(event))
+                }
                 // No events of closed endpoints remain: the "kept" flag is set until the queue is
                 // drained.
-                Pumped::Empty => return Ok(None),
-                Pumped::Detour(detour) => Some(detour),
+                Ok(None) => return Ok(None),
+                Err(errno) => Detour::Failed(errno),
             }
         };
         self.poll_detour(detour).transpose()
     }
 
-    /// Without a detour, events may be kept or left over from closed endpoints, or there are two
-    /// provider queues. A single call covers all detours: with several, the compiler would build fast completions in
+    /// A single call covers all detours: with several, the compiler would build fast completions in
     /// memory.
     #[cold]
     #[inline(never)]
-    fn poll_detour(&self, detour: Option<Detour>) -> Next<'m, B> {
+    fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
         match detour {
-            None => self.poll_kept(),
-            Some(Detour::Event(event)) => self.poll_on(&event),
-            Some(Detour::Failed(errno)) => self.poll_failed(errno),
+            Detour::Kept => self.poll_kept(),
+            Detour::Event(event) => self.poll_on(&event),
+            Detour::Failed(errno) => self.poll_failed(errno),
         }
     }
 
@@ -108,9 +132,13 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
         // Bounded by the capacity of the queue and new events of peers.
         loop {
-            let completion = match self.body.next_event(queue).transpose()? {
-                Ok(event) => self.resolve(&event),
-                Err(error) => return Some(Err(error)),
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            let completion = match unsafe { T::cq_poll(queue) } {
+                Ok(event) => self.resolve(event?.borrow()),
+                Err(errno) => match self.body.failed(queue, errno).transpose()? {
+                    Ok(event) => self.resolve(&event),
+                    Err(error) => return Some(Err(error)),
+                },
             };
             if completion.is_some() {
                 return completion;
@@ -173,4 +201,79 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         };
         completion.map(Ok)
     }
+}
+
+impl<T: Transport, B: Buffer> CqInner<T, B> {
+    #[cold]
+    pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
+        if errno != Errno::EAVAIL {
+            return Err(errno.into());
+        }
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        let event = unsafe { T::cq_read_error(queue) }?;
+        if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
+            && let Some(endpoint) = self.ops.endpoint_of(event.context)
+            && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))
+        {
+            let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
+            endpoint_slot.note_truncated(whole.unwrap_or(usize::MAX));
+        }
+        Ok(event)
+    }
+
+    /// The context of a peer's operation is meaningless, unless it consumes a receive.
+    #[inline]
+    pub(super) fn unmatched_by_flags(&self, event: &Event) -> Option<UnmatchedEvent> {
+        if !event.flags.intersects(PEERS) || event.is_error() {
+            return None;
+        }
+        if self.consumes {
+            // SAFETY: the transport has just reported the event, with the context of a completed
+            // receive.
+            unsafe { self.ops.use_up(event.context) };
+        }
+        Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
+    }
+
+    #[inline]
+    pub(super) fn post_used_up_again(&self) {
+        if self.ops.has_used_up() {
+            self.post_again();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_again(&self) {
+        let record_of = |endpoint: u16| {
+            self.endpoint_slots().get(usize::from(endpoint)).filter(|endpoint_slot| endpoint_slot.is_open())
+        };
+        self.ops.post_again(
+            |endpoint| record_of(endpoint).is_some(),
+            |endpoint, from, pieces, context| {
+                let endpoint_slot = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
+                // SAFETY: open, and not closed before this returns, because no user code runs.
+                let raw = unsafe { endpoint_slot.raw() };
+                Ok(match pieces {
+                    // SAFETY: the endpoint is open (H1), and the address is that of an earlier
+                    // receive (O1). The memory is that of the first post (contract of `Buffer`),
+                    // and stays in the op table until its event or the endpoint's close (L1).
+                    [only] => unsafe { T::recv(raw, from, only, None, context) },
+                    pieces => {
+                        let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
+                        // SAFETY: the endpoint is open (H1), the address is that of an earlier
+                        // receive (O1), and the memory stays until its event or the endpoint's
+                        // close (L1).
+                        unsafe { T::recvmsg(raw, &msg, None) }
+                    }
+                }?)
+            },
+        );
+    }
+}
+
+/// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
+#[inline]
+pub(super) fn of_an_operation(event: &Event) -> Result<(), CqError> {
+    if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

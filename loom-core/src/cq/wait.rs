@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
+use core::borrow::Borrow;
+
 use super::keep::UnmatchedEvent;
-use super::pump::{Detour, Pumped};
+use super::poll::{Detour, PEERS};
 use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::counter::Counter;
@@ -306,12 +308,21 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Advance<R>, CqError> {
         let detour = if self.ops.is_kept() && self.still_keeps() {
-            None
+            Detour::Kept
         } else {
-            match self.pump(take) {
-                Pumped::Taken(taken) => return Ok(Advance::Taken(taken)),
-                Pumped::Empty => return Ok(Advance::Nothing),
-                Pumped::Detour(detour) => Some(detour),
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            match unsafe { T::cq_poll(&self.tx) } {
+                Ok(Some(event)) => {
+                    let event = event.borrow();
+                    if !event.flags.intersects(PEERS)
+                        && let Some(taken) = take(event)
+                    {
+                        return Ok(Advance::Taken(taken));
+                    }
+                    Detour::Event(Event::clone(event))
+                }
+                Ok(None) => return Ok(Advance::Nothing),
+                Err(errno) => Detour::Failed(errno),
             }
         };
         Ok(if self.advance_detour(detour)? { Advance::Kept } else { Advance::Nothing })
@@ -327,11 +338,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[cold]
     #[inline(never)]
-    fn advance_detour(&self, detour: Option<Detour>) -> Result<bool, CqError> {
+    fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
         let event = match detour {
-            None => return self.progress(),
-            Some(Detour::Event(event)) => event,
-            Some(Detour::Failed(errno)) => match self.failed(&self.tx, errno)? {
+            Detour::Kept => return self.progress(),
+            Detour::Event(event) => event,
+            Detour::Failed(errno) => match self.failed(&self.tx, errno)? {
                 Some(event) => event,
                 None => return Ok(false),
             },
