@@ -177,7 +177,6 @@ fn file_of(function: *const c_void) -> *const c_char {
     info.file
 }
 
-/// Writes the files that were tried, and the answers of the dynamic loader.
 pub(crate) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     way::write_attempts(f)
 }
