@@ -159,7 +159,6 @@ fn check_version(version: Version) -> Result<(), QueryError> {
     if version < HEADERS { Err(QueryError::LibraryTooOld { headers: HEADERS, library: version }) } else { Ok(()) }
 }
 
-/// Name of the file of a function, or null.
 fn file_of(function: *const c_void) -> *const c_char {
     #[repr(C)]
     struct DlInfo {

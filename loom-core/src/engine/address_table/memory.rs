@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::bucket::Bucket;
+use super::free::{Free, words_for};
 use super::index::{CELLS_LIMIT, Index, Links, Record};
 use super::store::{Cell, Store, cells_for};
 use super::symmetric::{Segment, Segments};
@@ -103,6 +104,7 @@ impl AddressTableAttr {
         Ok(Plan {
             attr: *self,
             entries: Part::of(&mut layout, self.places)?,
+            words: Part::of(&mut layout, words_for(self.places))?,
             segments: Part::of(&mut layout, self.ranges)?,
             cells: Part::of(&mut layout, cells)?,
             buckets: Part::of(&mut layout, buckets_for(singles))?,
@@ -120,6 +122,7 @@ pub(super) const fn buckets_for(addresses: usize) -> usize {
 pub(crate) struct Plan {
     attr: AddressTableAttr,
     entries: Part<PeerSlot>,
+    words: Part<u64>,
     segments: Part<Segment>,
     cells: Part<Cell>,
     buckets: Part<Bucket>,
@@ -135,6 +138,8 @@ impl Plan {
         // SAFETY: the caller guarantees the memory of all parts, each of which is used once.
         let entries = unsafe { self.entries.slice(memory, |_| PeerSlot::default()) };
         // SAFETY: the memory is the table's, and has this part.
+        let words = unsafe { self.words.slice(memory, |_| 0) };
+        // SAFETY: the memory is the table's, and has this part.
         let segments = unsafe { self.segments.slice(memory, |_| Segment::EMPTY) };
         // SAFETY: the memory is the table's, and has this part.
         let cells = unsafe { self.cells.slice(memory, |_| Cell::EMPTY) };
@@ -145,12 +150,14 @@ impl Plan {
         // SAFETY: the memory is the table's, and has this part.
         let records = unsafe { self.records.slice(memory, |_| Record::EMPTY) };
         AddressTable {
-            attr: self.attr,
+            format: self.attr.format,
+            av_type: self.attr.av_type,
+            seed: self.attr.seed,
             peers: PeerTable::new(entries),
             index: Index { buckets, records, links },
             store: Store::new(cells),
             segments: Segments::new(segments),
-            lowest: 0,
+            free: Free::new(words, self.attr.places),
             len: 0,
             retired: 0,
         }

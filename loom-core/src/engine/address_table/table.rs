@@ -2,11 +2,12 @@
 
 use core::net::SocketAddr;
 
+use super::Inserted;
+use super::free::Free;
 use super::index::{Held, Index, Way};
 use super::key::{AddressRef, Key};
 use super::store::{Cell, Store};
 use super::symmetric::{RangePeer, Segments, SymmetricRange};
-use super::{AddressTableAttr, Inserted};
 use crate::engine::peer_table::{Peer, PeerTable, Peers};
 use crate::vocabulary::{AddressError, AddressFormat, AvType, EndpointAddr, FabricAddr};
 
@@ -30,13 +31,14 @@ use crate::vocabulary::{AddressError, AddressFormat, AvType, EndpointAddr, Fabri
 /// ```
 #[derive(Debug)]
 pub struct AddressTable<'s> {
-    pub(super) attr: AddressTableAttr,
+    pub(super) format: AddressFormat,
+    pub(super) av_type: AvType,
+    pub(super) seed: u64,
     pub(super) peers: PeerTable<'s>,
     pub(super) index: Index<'s>,
     pub(super) store: Store<'s>,
     pub(super) segments: Segments<'s>,
-    /// No slot below is free.
-    pub(super) lowest: u32,
+    pub(super) free: Free<'s>,
     pub(super) len: usize,
     pub(super) retired: usize,
 }
@@ -70,7 +72,7 @@ impl<'s> AddressTable<'s> {
 
     #[inline]
     fn way<'k>(&self, address: AddressRef<'k>) -> Way<'k> {
-        Way::new(self.attr.seed, Key::of(address, self.attr.format))
+        Way::new(self.seed, Key::of(address, self.format))
     }
 
     /// Returns the peer that has an address.
@@ -79,7 +81,7 @@ impl<'s> AddressTable<'s> {
     pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
         let address = address.into();
         if let AddressRef::Socket(SocketAddr::V4(socket)) = address
-            && let Some(place) = self.index.find_v4(self.attr.seed, socket.ip().to_bits(), socket.port())
+            && let Some(place) = self.index.find_v4(self.seed, socket.ip().to_bits(), socket.port())
         {
             return self.peers.at(place);
         }
@@ -138,10 +140,8 @@ impl<'s> AddressTable<'s> {
 
     fn written(&self, key: &Key<'_>) -> Option<EndpointAddr> {
         match (key, key.socket()) {
-            (_, Some(socket)) => Some(match self.attr.format {
-                AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => {
-                    EndpointAddr::from_socket(self.attr.format, socket)
-                }
+            (_, Some(socket)) => Some(match self.format {
+                AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => EndpointAddr::from_socket(self.format, socket),
                 _ => socket.into(),
             }),
             (Key::Raw { format, bytes }, None) => EndpointAddr::new(*format, bytes).ok(),
@@ -184,30 +184,21 @@ impl<'s> AddressTable<'s> {
         Ok(results.inspect(|result| each(*result)).filter(Result::is_ok).count())
     }
 
-    fn next_place(&mut self) -> Option<u32> {
-        self.lowest = self.free_from(self.lowest)?;
-        let mut place = self.lowest;
+    fn next_place(&self) -> Option<u32> {
+        let lowest = u32::try_from(self.free.lowest()?).ok()?;
+        let mut place = lowest;
         while place as usize >= self.index.len()
             && let Some(end) = self.segments.end_over(place)
         {
-            let Some(next) = self.free_from(end) else { return Some(self.lowest) };
-            place = next;
+            let Some(next) = self.free.lowest_from(end as usize) else { return Some(lowest) };
+            place = u32::try_from(next).ok()?;
         }
         Some(place)
     }
 
-    fn free_from(&self, place: u32) -> Option<u32> {
-        let places = u32::try_from(self.peers.places()).ok()?;
-        let is_free = |place: &u32| {
-            let is_empty = self.peers.at(*place).is_none() && self.index.held(*place) == Held::Nothing;
-            is_empty && self.peers.is_fresh(*place)
-        };
-        (place..places).find(is_free)
-    }
-
-    fn next_addr(&mut self, way: &Way<'_>) -> Result<FabricAddr, AddressError> {
+    fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, AddressError> {
         let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(AddressError::Full)?;
-        let generation = if self.attr.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
+        let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
         Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
     }
 
@@ -298,6 +289,7 @@ impl<'s> AddressTable<'s> {
 
     fn take(&mut self, addr: FabricAddr) -> Result<Inserted, AddressError> {
         let peer = self.peers.insert(addr).ok_or(AddressError::Full)?;
+        self.free.clear(peer.index());
         self.len += 1;
         Ok(Inserted::New(peer))
     }
@@ -365,9 +357,9 @@ impl<'s> AddressTable<'s> {
             Held::Nothing if peer.is_none() => return,
             Held::Nothing => self.segments.remove(place),
             Held::Unnamed => self.index.put(place, Held::Nothing),
-            Held::V4 { ip, port } => self.index.remove(&Way::new(self.attr.seed, Key::V4 { ip, port }), place),
+            Held::V4 { ip, port } => self.index.remove(&Way::new(self.seed, Key::V4 { ip, port }), place),
             Held::Stored(cell) => {
-                let (index, seed) = (&mut self.index, self.attr.seed);
+                let (index, seed) = (&mut self.index, self.seed);
                 self.store.read(cell, |key| index.remove(&Way::new(seed, key), place));
                 self.store.give_back(cell);
             }
@@ -378,7 +370,9 @@ impl<'s> AddressTable<'s> {
         } else {
             self.retired -= 1;
         }
-        self.lowest = self.lowest.min(place);
+        if self.peers.is_fresh(place) {
+            self.free.set(place as usize);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Peek {
     /// Key that the post returned.
     pub key: OpKey,
     event: Event,
-    claim: Option<Claim>,
+    claimed: bool,
 }
 
 /// Message found by a peek, not yet received.
@@ -90,14 +90,16 @@ impl Peek {
     /// # Errors
     /// The peek or the discard failed.
     pub fn message(&self) -> Result<Option<Found>, OpError> {
-        let Peek { event, claim, .. } = self;
+        let Peek { key, event, claimed } = self;
         if event.errno == Errno::ENOMSG {
             return Ok(None);
         }
         if event.is_error() {
             return Err(OpError::of(event));
         }
-        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data, claim: *claim }))
+        // A changed `key` names no claim, or another one.
+        let claim = claimed.then_some(Claim { key: *key, tag: event.tag });
+        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data, claim }))
     }
 }
 
@@ -146,7 +148,7 @@ impl<B> OpTable<B> {
         } else {
             self.release(key.index(), slot);
         }
-        Some(Peek { key, event: *event, claim: claimed.then_some(Claim { key, tag: event.tag }) })
+        Some(Peek { key, event: *event, claimed })
     }
 
     fn unclaim(&self, endpoint: u16, claim: Claim) -> Result<&Slot<B>, PostError> {
