@@ -163,7 +163,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
 #[inline(always)]
 fn buffer_of<'b>(done: Done<Buffer<'b>>, len: Option<usize>) -> Result<Buffer<'b>, Failure> {
     let (buffer, result) = done.into_parts();
-    let arrived = result?.len();
+    let arrived = result?.len;
     if len.is_some_and(|len| len != arrived) {
         return Err(Failure::Wrong("a completion has another length"));
     }
