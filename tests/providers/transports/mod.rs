@@ -23,6 +23,7 @@ use loom_core::vocabulary::Caps;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Local, Ofi, Shared};
+#[cfg(feature = "libfabric")]
 use support::library_version;
 
 use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
