@@ -130,7 +130,7 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
                     return Err(Errno::EINVAL);
                 }
                 let base_addr = start.wrapping_byte_sub(distance);
-                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len(), base_addr };
+                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len, base_addr };
                 (attributes.in_buffer(&raw const buffer), flags | MrFlags::DMABUF.bits())
             }
         };
