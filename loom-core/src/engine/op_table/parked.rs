@@ -121,11 +121,25 @@ impl<B> OpTable<B> {
 
     /// Takes the completion of an operation.
     pub fn take(&self, key: OpKey) -> Taken<B> {
-        let Some(slot) = self.named(key).filter(|slot| slot.kind.get() != Kind::Value) else { return Taken::Unknown };
-        match slot.phase.get() {
-            Phase::Done | Phase::Owed => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
-            Phase::Draining | Phase::DrainingOwed => Taken::Draining,
-            phase if phase.is_unfinished() => Taken::InFlight,
+        match self.slot(key.index()) {
+            Some(slot) if slot.key.get() == key => match slot.phase.get() {
+                Phase::Done | Phase::Owed => match slot.kind.get() {
+                    Kind::Value => Taken::Unknown,
+                    _ => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
+                },
+                Phase::Draining | Phase::DrainingOwed => Taken::Draining,
+                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking | Phase::UsedUp | Phase::HeldAgain => {
+                    Taken::InFlight
+                }
+                Phase::Free
+                | Phase::Orphan
+                | Phase::Dropped
+                | Phase::Claimed
+                | Phase::Spare
+                | Phase::SpareUsedUp
+                | Phase::PostedValue
+                | Phase::Holds => Taken::Unknown,
+            },
             _ => Taken::Unknown,
         }
     }
