@@ -32,12 +32,12 @@ const HEADERS: &str = "\
 /// Returns the file of the bindings, and its text.
 pub(crate) fn generate() -> Result<(String, String), String> {
     let library = pkg_config::Config::new().atleast_version(OLDEST).probe("libfabric").map_err(|error| {
-    format!(
-        "the feature `libfabric-linked` needs libfabric {OLDEST} or newer with its headers, libclang and pkg-config; \
-         {HELP} ({})",
-        first_sentence(&error)
-    )
-})?;
+        format!(
+            "the feature `libfabric-linked` needs libfabric {OLDEST} or newer with its headers, libclang and pkg-config; \
+             {HELP} ({})",
+            first_sentence(&error)
+        )
+    })?;
     load_libclang()?;
     let bindings = bindings(&library.include_paths)
         .map_err(|error| format!("bindgen cannot read the headers of libfabric {}: {error}", library.version))?

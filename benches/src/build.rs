@@ -17,7 +17,7 @@ fn main() {
 
     #[cfg(feature = "libfabric")]
     {
-        // Loom links libfabric itself, after this.
+        // The C sides are linked with it.
         let libfabric = pkg_config::probe_library("libfabric").expect("libfabric's headers");
         let mut c = cc::Build::new();
         c.includes(libfabric.include_paths).opt_level(2).warnings_into_errors(true);

@@ -169,7 +169,8 @@ impl<B> OpTable<B> {
         // result.
         let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
-        Some(Event { tag: Tag(low), data: ImmediateData(high), ..*event })
+        let len = if event.is_error() { 0 } else { slot.lent.get() };
+        Some(Event { len, tag: Tag(low), data: ImmediateData(high), ..*event })
     }
 
     /// Completes this operation on a value if the event is its success. On `None`, pass the event

@@ -87,18 +87,26 @@ pub(super) enum Phase {
 impl Phase {
     /// Returns `true` for operations of users that are in flight or have pieces out.
     pub(super) const fn is_unfinished(self) -> bool {
-        matches!(
-            self,
+        match self {
             Phase::Held
-                | Phase::Posted
-                | Phase::Filling
-                | Phase::Draining
-                | Phase::DrainingOwed
-                | Phase::PostedValue
-                | Phase::Peeking
-                | Phase::UsedUp
-                | Phase::HeldAgain
-        )
+            | Phase::Posted
+            | Phase::Filling
+            | Phase::Draining
+            | Phase::DrainingOwed
+            | Phase::PostedValue
+            | Phase::Peeking
+            | Phase::UsedUp
+            | Phase::HeldAgain => true,
+            Phase::Free
+            | Phase::Holds
+            | Phase::Claimed
+            | Phase::Spare
+            | Phase::SpareUsedUp
+            | Phase::Done
+            | Phase::Owed
+            | Phase::Orphan
+            | Phase::Dropped => false,
+        }
     }
 }
 

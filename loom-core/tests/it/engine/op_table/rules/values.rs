@@ -150,6 +150,24 @@ fn a_failed_value_is_kept_for_who_waits() {
 }
 
 #[test]
+fn length_of_a_failed_value_is_not_that_of_the_provider() {
+    for kind in KINDS {
+        for kept in [false, true] {
+            let table = table::<Counted, 2>(kind, 8);
+            let (key, context, _) = ask(&table, 1).unwrap();
+            let event = Event { len: 1 << 40, ..Event::failure(context, CompletionFlags::ATOMIC, Errno::EIO) };
+            let failed = if kept {
+                assert!(park(&table, &event).is_none(), "it is kept");
+                table.take_value(key).unwrap()
+            } else {
+                fetched(complete(&table, &event))
+            };
+            assert_eq!(failed.result().unwrap_err().len, None, "kept: {kept}");
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_a_value_of_a_closed_endpoint_takes_no_late_event() {
     for kind in KINDS {
         let table = table::<Counted, 4>(kind, 8);
