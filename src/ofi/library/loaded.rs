@@ -160,10 +160,10 @@ fn attempt(f: &mut fmt::Formatter<'_>, file: &CStr) -> fmt::Result {
     // A copy, because the formatter may call the loader.
     let mut reason = Vec::<u8, 4096>::new();
     if Handle::open(file.as_ptr(), RTLD_NOW).is_none() {
-        // SAFETY: as an error was just reported, it is a text of this thread, which stays until the
-        // next call of the loader.
-        let text = NonNull::new(unsafe { dlerror() }).map(|text| unsafe { CStr::from_ptr(text.as_ptr()) });
-        let bytes = text.map_or(&b""[..], CStr::to_bytes);
+        // SAFETY: no arguments. The result is null or a text of this thread.
+        let text = NonNull::new(unsafe { dlerror() });
+        // SAFETY: the text stays until this thread's next call of the loader.
+        let bytes = text.map_or(&b""[..], |text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes());
         let _ = reason.extend_from_slice(bytes.get(..reason.capacity()).unwrap_or(bytes));
     } else {
         let _ = reason.extend_from_slice(b"is there now");
