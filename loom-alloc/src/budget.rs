@@ -1,5 +1,3 @@
-//! [`Budget`]: a limited number of bytes of another allocator.
-
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
 use core::alloc::Layout;
@@ -13,11 +11,9 @@ use crate::tally::{Refused, Tally};
 
 /// A limited number of bytes of another allocator, with counters.
 ///
-/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count. A block that
-/// grows or shrinks counts with its new size, also while it moves.
-///
-/// A pending request counts as taken. Counters are read one by one, so other threads may make them
-/// differ.
+/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, pending ones as taken,
+/// and a block that grows or shrinks with its new size. Counters are read one by one, so other threads
+/// may make them differ.
 ///
 /// ```
 /// use loom_alloc::Budget;
@@ -72,10 +68,8 @@ impl<A> Budget<A> {
         self.tally.blocks()
     }
 
-    /// Maximum bytes ever taken at a time: the limit needed so far.
-    ///
-    /// May include bytes that the inner allocator refused one thread. Never too low, never above
-    /// the limit.
+    /// Maximum bytes ever taken at a time, up to the limit. May include bytes that the inner allocator
+    /// refused one thread.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.tally.high_water()

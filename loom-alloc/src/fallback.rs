@@ -1,5 +1,3 @@
-//! [`Fallback`]: a second allocator for when the first has no room.
-
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
 use core::alloc::Layout;
@@ -10,10 +8,9 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::{empty, move_to, zero_from};
 use crate::owns::Owns;
 
-/// An arena or pool, and a second allocator for blocks that the first cannot hand out.
+/// An arena or pool, and a second allocator for blocks beyond it.
 ///
-/// `&Fallback` is the allocator. A block returns to its origin. It grows and shrinks there if
-/// possible and otherwise moves.
+/// `&Fallback` is the allocator. A block grows and shrinks at its origin if possible, else moves.
 ///
 /// The pair owns its first allocator: otherwise the second could live in a block of the first.
 ///
@@ -66,10 +63,7 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
 
 impl<P: Owns, S: Allocator> Fallback<P, S> {
     /// An error if the first also claims the block: the second has changed its source of memory to
-    /// this pair.
-    ///
-    /// That requires that the second changed its source of memory to this pair, which allocators of
-    /// this crate do not.
+    /// this pair, which allocators of this crate do not.
     fn taken_from_second(
         &self,
         layout: Layout,
@@ -92,14 +86,13 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
-    /// Aborts if `first` claims a block that `second` has changed, because the old block is freed
-    /// and another may not exist.
+    /// Aborts if `first` claims a block that `second` has changed, because the old block is freed.
     fn changed_by_second(
         &self,
         layout: Layout,
         changed: Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        /// Panics. Unwinding is impossible, so the process ends.
+        /// Panics. The process ends, because unwinding is impossible.
         extern "C" fn abort() -> ! {
             panic!("an allocator takes its memory from the pair that it is the second one of")
         }

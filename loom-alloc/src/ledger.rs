@@ -1,5 +1,3 @@
-//! [`Ledger`]: memory use by name.
-
 #![allow(unsafe_code, reason = "forwards an unsafe trait, and writes names once")]
 
 use core::alloc::Layout;
@@ -14,10 +12,8 @@ use loom_core::Error;
 
 use crate::tally::Tally;
 
-/// Memory use by name, with at most `N` accounts.
-///
-/// Each object gets an allocator that books requested bytes under its name. Threads may share the
-/// ledger.
+/// Memory use by name, with at most `N` accounts. Each object gets an allocator that books requested
+/// bytes under its name. Threads may share the ledger.
 ///
 /// ```
 /// use loom_alloc::{Arena, Ledger, Locked};
@@ -43,17 +39,16 @@ pub struct Ledger<const N: usize> {
     accounts: [Booked; N],
 }
 
-/// Memory booked under one name.
+/// Memory of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Name of the account.
+    /// Name.
     pub name: &'static str,
     /// Bytes allocated.
     pub bytes: usize,
     /// Blocks allocated, without empty ones.
     pub blocks: usize,
-    /// Maximum of `bytes`, like [`Budget::high_water`](crate::Budget::high_water) with several
-    /// threads.
+    /// Maximum of `bytes`, like [`Budget::high_water`](crate::Budget::high_water).
     pub high_water: usize,
 }
 
@@ -64,7 +59,7 @@ impl<const N: usize> Ledger<N> {
         Ledger { accounts: [const { Booked::new() }; N] }
     }
 
-    /// Books memory of `alloc` under a name. Equal names share an account.
+    /// Books memory of `alloc` under a name, or adds to its account.
     ///
     /// # Errors
     /// [`Error::Full`] if `N` accounts have other names.
@@ -141,7 +136,6 @@ struct Booked {
     tally: Tally,
 }
 
-/// The const parameter is the attribute to raise.
 const FULL: Error = Error::Full("the accounts of the ledger: raise `N` of `Ledger`");
 
 const FREE: u8 = 0;

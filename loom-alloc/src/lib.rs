@@ -1,14 +1,12 @@
 //! Allocators for loom: memory for its objects, without `std` or `alloc`.
 //!
 //! Objects of `loom_core` allocate once, when opened, from an
-//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller. Most allocators here are used by
-//! reference.
+//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller, mostly a reference to one of these.
 //!
 //! Sources of memory:
 //! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
 //!   allocator. [`Locked`] adds a lock for several threads.
-//! - [`StaticArena`] is an arena in a `static`, for freestanding programs and objects that are
-//!   never closed.
+//! - [`StaticArena`] is an arena in a `static`, for freestanding programs.
 //! - [`Pool`] and [`SharedPool`] hand out blocks of one size in constant time, to one thread or
 //!   without locks. [`StaticPool`] is a shared pool in a `static`. [`SizeClasses`] combines pools.
 //! - `os::Mapping` (feature `os`, Linux) maps pages: huge, locked, on a NUMA node, or guarded.
@@ -20,13 +18,11 @@
 //! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks.
 //! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
-//! All of them allocate only when opened, and report exhaustion as an error.
-//!
-//! [`registered`] has slabs of postable buffers and a heap, and [`mr_cache`] caches registrations
-//! of arbitrary buffers.
+//! All allocate only when opened, and report exhaustion as an error. [`registered`] has slabs of
+//! postable buffers and a heap, and [`mr_cache`] caches registrations of arbitrary buffers.
 //!
 //! # Example
-//! A software network with a domain, an address vector and a queue, all in an array:
+//! A software network, all in an array:
 //!
 //! ```
 //! use core::mem::MaybeUninit;

@@ -1,5 +1,3 @@
-//! [`Locked`]: a one-thread allocator for several threads.
-
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
 use core::alloc::Layout;
@@ -13,8 +11,7 @@ use crate::owns::Owns;
 
 /// An [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock, for several threads.
 ///
-/// `&Locked` is the allocator. Only the inner allocator runs under the lock. For frequent use, a
-/// [`SharedPool`](crate::SharedPool) never waits.
+/// `&Locked` is the allocator. A [`SharedPool`](crate::SharedPool) never waits.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -44,7 +41,7 @@ impl<A> Locked<A> {
         Locked(spin::Mutex::new(alloc))
     }
 
-    /// Inner allocator, with all blocks returned.
+    /// Inner allocator.
     pub fn get_mut(&mut self) -> &mut A {
         self.0.get_mut()
     }

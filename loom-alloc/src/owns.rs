@@ -1,5 +1,3 @@
-//! [`Owns`]: allocators that identify their blocks.
-
 #![allow(unsafe_code, reason = "an unsafe trait, on which freeing depends")]
 
 use core::alloc::Layout;
@@ -7,9 +5,8 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-/// Allocators that identify their blocks, for [`Fallback`](crate::Fallback).
-///
-/// The arena or pool implements the trait. A reference to it is the allocator.
+/// Allocators that identify their blocks, for [`Fallback`](crate::Fallback): a reference to the
+/// implementing arena or pool allocates.
 ///
 /// # Safety
 /// - [`owns`](Self::owns) returns `true` for blocks of at least one byte currently allocated
@@ -21,9 +18,9 @@ use allocator_api2::alloc::Allocator;
 ///   handles must not implement this trait, because blocks taken through a copy could hold other
 ///   allocators.
 pub unsafe trait Owns {
-    /// Allocator, which borrows the arena or pool.
+    /// Reference that allocates.
     fn allocator(&self) -> impl Allocator;
 
-    /// Returns `true` if this allocator handed out the block, of at least one byte.
+    /// Returns `true` for a block of this allocator, of at least one byte.
     fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool;
 }

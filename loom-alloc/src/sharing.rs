@@ -1,5 +1,3 @@
-//! [`Owner`] and [`Shared`]: users of a pool or slab.
-
 #![allow(unsafe_code, reason = "keeps numbers in memory that a pool or a slab owns")]
 
 use core::cell::Cell;
@@ -31,7 +29,7 @@ pub(crate) mod sealed {
 
     #[allow(unnameable_types, private_bounds, reason = "sealed")]
     pub trait List: FreeList {
-        /// Part counter for a slab, for the threads of the list.
+        /// Part counter of a slab.
         type Number: Parts;
 
         /// Creates a list over zeroed numbers.

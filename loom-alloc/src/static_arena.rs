@@ -1,5 +1,3 @@
-//! [`StaticArena`]: an arena in a `static`.
-
 #![allow(unsafe_code, reason = "hands out the memory of a static, once")]
 
 use core::cell::UnsafeCell;

@@ -1,5 +1,3 @@
-//! [`Tally`]: counters of an allocator's blocks.
-
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
 use core::alloc::Layout;

@@ -1,6 +1,4 @@
 //! Allocators for tests, which fail at one allocation or panic once sealed, and a leak check.
-//!
-//! A [`Budget`] counts allocations.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
@@ -136,8 +134,8 @@ unsafe impl<A: Allocator> Allocator for &FailAt<A> {
     }
 }
 
-/// Runs `open` with failure of the first allocation, then of the second, and so on. Returns the
-/// number of allocations.
+/// Runs `open` with failure of the first allocation, then of the second, and so on. Returns their
+/// number.
 ///
 /// ```
 /// use loom_alloc::allocator_api2::alloc::System;
@@ -173,11 +171,10 @@ pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
     }
 }
 
-/// Forwards to another allocator, and panics at every allocation once sealed, because open objects
-/// must not allocate.
+/// Forwards to another allocator, and panics at every allocation once sealed.
 ///
-/// `&Sealed` is the allocator. Blocks freed while sealed are counted, because a panic would hide
-/// the failure of a test.
+/// `&Sealed` is the allocator. Blocks freed while sealed are counted, because a panic would hide the
+/// failure of a test.
 ///
 /// ```should_panic
 /// use loom_alloc::allocator_api2::alloc::System;
@@ -228,7 +225,7 @@ impl<A> Sealed<A> {
         self.sealed.store(true, Ordering::Relaxed);
     }
 
-    /// Allows allocations again. Returns the number of blocks freed while sealed.
+    /// Allows allocations. Returns the number of blocks freed while sealed.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;

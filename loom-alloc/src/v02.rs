@@ -1,5 +1,3 @@
-//! [`V02`] and [`V04`]: adapters of allocator-api2 0.2 and 0.4.
-
 #![allow(unsafe_code, reason = "forwards from one version of an unsafe trait to another")]
 
 use core::alloc::Layout;
@@ -66,8 +64,7 @@ unsafe impl<A: Allocator02> Allocator for V02<A> {
     }
 }
 
-/// Adapts an allocator of allocator-api2 0.4 to 0.2, for example for `hashbrown` and `bumpalo`
-/// collections.
+/// Adapts an allocator of allocator-api2 0.4 to 0.2, for example for collections of `hashbrown`.
 ///
 /// ```
 /// use core::mem::MaybeUninit;

@@ -18,13 +18,13 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::{empty, is_aligned, move_to, zero_from};
 use crate::owns::Owns;
 
-/// Memory handed out from front to back, of the caller ([`Arena`](super::Arena)) or another
-/// allocator ([`OwnedArena`](super::OwnedArena)).
+/// Memory handed out from front to back, of the caller ([`Arena`](super::Arena)) or an allocator
+/// ([`OwnedArena`](super::OwnedArena)).
 pub struct BumpArena<M> {
     base: NonNull<u8>,
     capacity: usize,
     used: Cell<usize>,
-    /// Maximum of `used` before memory was last returned.
+    /// Maximum of `used` before a return of memory.
     peak: Cell<usize>,
     /// Keeps the memory (invariant 1).
     _memory: M,
@@ -59,7 +59,7 @@ impl<M> BumpArena<M> {
         self.capacity() - self.used()
     }
 
-    /// Maximum bytes ever used: the capacity needed so far.
+    /// Maximum bytes ever used.
     #[must_use]
     pub const fn high_water(&self) -> usize {
         let (used, peak) = (self.used.get(), self.peak.get());
@@ -68,9 +68,8 @@ impl<M> BumpArena<M> {
 
     /// Frees all memory. The high-water mark stays.
     ///
-    /// Users of the memory borrow the arena, so the exclusive borrow excludes them. Forgotten
-    /// values are harmless, because their borrow has ended. A `&'static Arena` cannot be reset,
-    /// because it stays borrowed.
+    /// The exclusive borrow excludes users of the memory. Forgotten values are harmless, because their
+    /// borrow has ended. A `&'static Arena` cannot be reset, because it stays borrowed.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -107,7 +106,7 @@ impl<M> BumpArena<M> {
         self.give_back_to(0);
     }
 
-    /// All blocks beyond the new `used` have been returned.
+    /// All blocks beyond `used` have been returned.
     fn give_back_to(&self, used: usize) {
         self.peak.set(self.high_water());
         self.used.set(used);
@@ -124,8 +123,7 @@ impl<M> BumpArena<M> {
         Some(unsafe { self.base.add(start) })
     }
 
-    /// The block with another size, from the arena's own pointer. The caller's may be valid for the
-    /// old size only.
+    /// The block with another size, from the arena's own pointer: the caller's may be valid for less.
     fn in_place(&self, block: NonNull<u8>, size: usize) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), size)
     }

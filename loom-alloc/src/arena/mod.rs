@@ -1,5 +1,3 @@
-//! [`Arena`] and [`OwnedArena`]: memory handed out from front to back.
-
 #![allow(unsafe_code, reason = "makes arenas over the memory that they borrow, or have")]
 
 mod bump;
@@ -19,10 +17,8 @@ pub use bump::BumpArena;
 
 /// Memory of the caller, handed out from front to back.
 ///
-/// `&Arena` is the allocator. The last block grows and shrinks in place and returns its room. Other
-/// freed blocks stay used until [`reset`](Self::reset).
-///
-/// An arena belongs to one thread.
+/// `&Arena` is the allocator, for one thread. The last block grows and shrinks in place and returns its
+/// room. Other freed blocks stay used until [`reset`](Self::reset).
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -90,7 +86,7 @@ pub struct Owned<A: Allocator> {
 impl<A: Allocator> OwnedArena<A> {
     const ALIGN: usize = 64;
 
-    /// Creates an arena over `capacity` bytes of `alloc`, aligned to a cache line (64 bytes).
+    /// Creates an arena over `capacity` bytes of `alloc`, aligned to 64 bytes (a cache line).
     ///
     /// # Errors
     /// [`AllocError`] if `alloc` has no such block.

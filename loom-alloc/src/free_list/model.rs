@@ -7,8 +7,7 @@
 //!
 //! A `Plain` value stands for the memory of a number: unordered accesses fail the model.
 //!
-//! Controls are models of lists without a memory order, the tag or the second pass. Each must fail,
-//! as proof of the models.
+//! Controls, without a memory order, the tag or the second pass, must fail.
 
 #![allow(
     unsafe_code,
@@ -153,7 +152,6 @@ fn two_put_at_once<L: Modelled>(others: usize) {
     });
 }
 
-/// A take succeeds while a number is free.
 fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(2);
@@ -169,8 +167,7 @@ fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
     });
 }
 
-/// A take succeeds while a number is put on the stack already visited and one is taken from the
-/// next: one is free at all times.
+/// A take succeeds while one number is put on the visited stack and another taken from the next.
 fn one_is_put_before_another_is_taken<L: Modelled>() {
     loom::model(|| {
         let pool = Pool::<L>::new(2);

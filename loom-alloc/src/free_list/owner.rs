@@ -1,5 +1,3 @@
-//! [`OwnerList`]: the free numbers of one thread.
-
 use core::cell::Cell;
 
 use super::FreeList;

@@ -1,5 +1,3 @@
-//! [`SharedList`]: free numbers for any number of threads.
-
 #[cfg(not(loom_model))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[cfg(loom_model)]
@@ -7,16 +5,14 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::FreeList;
 
-/// Call stacks lie a power of two apart, no multiple of 7, so up to 7 consecutive threads use
-/// different stacks.
+/// Call stacks lie a power of two apart, no multiple of 7, so up to 7 consecutive threads use different stacks.
 #[cfg(not(loom_model))]
 const STACKS: usize = 7;
 #[cfg(loom_model)]
 const STACKS: usize = 2;
 
-/// First free number of a stack in the lower half, and a tag that counts takes in the upper. The
-/// first stack stores the number, the others its successor: zero is number 0 in the first, and an
-/// empty stack in the others.
+/// First free number of a stack in the lower half, or its successor in all but the first stack, so that
+/// zero is number 0 there and an empty stack in the others. The upper half is a tag that counts takes.
 ///
 /// Two cache lines, which processors fetch together.
 #[derive(Debug)]
@@ -26,7 +22,7 @@ struct Head(AtomicU64);
 /// Lock-free stacks of free numbers (R. K. Treiber, 1986).
 ///
 /// A thread puts numbers on its own stack, takes there first, then from the others. Its call
-/// stack's address selects the stack, which affects contention only.
+/// stack's address selects the stack.
 ///
 /// For a free number `n`, `links` stores the next one minus `n + 1`. A number beyond the links ends
 /// the stack.
@@ -34,12 +30,12 @@ struct Head(AtomicU64);
 /// # The tag
 /// Between a taker's read of head and link and its exchange, others may take the first two numbers
 /// and put the first back: the number is equal, but the link names a taken one (ABA). The changed
-/// tag makes the exchange fail. It wraps after 2^32 takes.
+/// tag, which wraps after 2^32 takes, makes the exchange fail.
 ///
 /// # Empty lists
 /// While a taker visits the stacks, a number may be put on a visited one before the last number of
-/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty
-/// at a moment. Otherwise another thread took a number, and the taker goes on.
+/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty at a
+/// moment. Otherwise another thread took a number, and the taker goes on.
 ///
 /// # Memory orders
 /// Heads change by read-modify-writes, so each `put` starts a release sequence of all later values.
@@ -112,7 +108,6 @@ impl<S: AsRef<[AtomicU32]>> SharedList<S> {
         }
     }
 
-    /// Visits all stacks until one has a number, or two passes see equal heads.
     #[cold]
     fn take_anywhere(&self, near: usize) -> Option<u32> {
         let mut before = None;

@@ -118,7 +118,6 @@ fn the_owners_list_knows_how_many_are_taken() {
     assert_eq!(list.taken(), 1);
 }
 
-/// Release builds ignore a number that was not taken. Debug builds panic.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "none of the list's"))]
 fn a_number_beyond_the_owners_list_is_never_handed_out() {
@@ -150,7 +149,6 @@ fn threads_never_have_the_same_number() {
                 for round in 0..20_000 {
                     let numbers: Vec<u32> = (0..1 + round % 3).filter_map(|_| list.take()).collect();
                     for number in &numbers {
-                        // Relaxed: the list must provide the order.
                         assert_eq!(owners[*number as usize].swap(me, Ordering::Relaxed), 0, "somebody else has it");
                         takes += 1;
                     }

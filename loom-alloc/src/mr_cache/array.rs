@@ -1,5 +1,3 @@
-//! [`Array`]: an array in a cache's block.
-
 #![allow(unsafe_code, reason = "arrays in the block")]
 
 use core::ops::{Deref, DerefMut};
@@ -11,7 +9,6 @@ use crate::block::Block;
 
 pub(super) struct Array<V> {
     ptr: NonNull<V>,
-    /// Number of values made so far.
     len: usize,
 }
 

@@ -1,5 +1,3 @@
-//! Attributes and statistics of a cache.
-
 #![allow(unsafe_code, reason = "what a cache cannot know of the system is promised")]
 
 /// Attributes of a [`MrCache`](super::MrCache).
@@ -25,7 +23,7 @@ impl MrCacheAttr {
         self
     }
 
-    /// Limits the bytes of a merged region (rule 5). Zero disables merging.
+    /// Limits the bytes of a merged region (rule 5), or disables merging with zero.
     #[must_use]
     pub const fn merged(mut self, limit: usize) -> Self {
         self.merged = limit;
@@ -43,7 +41,7 @@ impl MrCacheAttr {
     }
 }
 
-/// Counters of a [`MrCache`](super::MrCache) since opening, and its state.
+/// Counters of a [`MrCache`](super::MrCache), and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MrCacheStats {
     /// Buffers found.
@@ -57,9 +55,9 @@ pub struct MrCacheStats {
     /// Regions hidden by a notice, [`invalidate`](super::MrCache::invalidate) or
     /// [`flush`](super::MrCache::flush).
     pub invalidations: u64,
-    /// Regions for one buffer, because its memory is unwatchable or a notice was in progress.
+    /// Regions for one buffer, without a watch or during a notice.
     pub uncached: u64,
-    /// Regions that the provider failed to close, leaked with the domain.
+    /// Regions that failed to close, leaked with the domain.
     pub leaked: u64,
     /// Regions that can be found.
     pub found: u32,

@@ -1,5 +1,3 @@
-//! [`MrCache`]: finds or registers buffers.
-
 #![allow(unsafe_code, reason = "registers memory that may come and go")]
 
 use core::alloc::Layout;
@@ -30,19 +28,18 @@ pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
     entries: Entries<'d, T>,
     domain: Domain<'d, T>,
     monitor: M,
-    /// Notices read so far.
     seen: Cell<u64>,
     attr: MrCacheAttr,
     _block: Block<A>,
 }
 
 impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
-    /// Creates a cache in one block of `alloc` ([layout](Self::layout)).
+    /// Creates a cache in one block of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if the capacity is 0 or exceeds an address space, or the page size is
     ///   not a power of two
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn open_in(domain: &Domain<'d, T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
         let places = Self::places(&attr)?;
         let block = Block::new(places.layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
@@ -61,16 +58,13 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(Self::places(attr)?.layout)
     }
 
-    /// Finds or registers the memory of a buffer. Empty buffers, and those with a descriptor, pass
-    /// unchanged.
+    /// Finds or registers the memory of a buffer. Empty buffers, and those with a descriptor, pass.
     ///
     /// # Errors
     /// The buffer is returned.
-    /// - [`CacheError::InUse`] if all regions or bytes are in use
-    /// - [`CacheError::TooLong`] if the pages exceed the cache's bytes
-    /// - [`CacheError::DeviceMemory`] for memory of a device, which
+    /// - [`CacheError::InUse`], [`CacheError::TooLong`], [`CacheError::Open`]
+    /// - [`CacheError::DeviceMemory`], which
     ///   [`Registered::on_device`](loom_core::registered::Registered::on_device) registers
-    /// - [`CacheError::Open`] if the buffer lends no memory by itself, or the provider refuses
     #[inline]
     pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, CacheError>> {
         let lent = buf.lend();
@@ -135,7 +129,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         self.miss(lent, &bytes, rights, is_certain).map(Some)
     }
 
-    /// Returns `false` if lost notices hide which memory is gone.
+    /// Returns `false` if notices were lost.
     #[cold]
     fn read_notices(&self) -> bool {
         let read = self.monitor.notices().read(self.seen.get(), |start, end| self.entries.invalidate(&(start..end)));
@@ -168,8 +162,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             count(&self.entries.merges);
             self.entries.hide(&pages);
             let range = if union.len() <= self.attr.merged { &union } else { &pages };
-            // Part of the union may be unmapped or read-only. Then only the buffer's pages are
-            // registered.
+            // The union may be partly unmapped or read-only: register the buffer's pages only.
             opened = self.open(lent, range, all).ok();
             rights = if opened.is_some() { all } else { rights };
         }
@@ -181,12 +174,12 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(entry)
     }
 
-    /// The region has one user, and is hidden from look-ups.
+    /// The region has one user, and is hidden.
     fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
         if range.len() > self.attr.bytes {
             return Err(CacheError::TooLong { limit: self.attr.bytes });
         }
-        // The range includes headroom. Pages with buffers do not begin at 0.
+        // The range includes headroom.
         let start = NonZero::new(range.start).ok_or(CacheError::Open(OpenError::Errno(Errno::EFAULT)))?;
         let first = lent.ptr.with_addr(start);
         let memory = match rights {

@@ -1,5 +1,3 @@
-//! [`Cached`]: a buffer with a cached region.
-
 #![allow(unsafe_code, reason = "implements `Buffer`, and shows its memory")]
 
 use core::fmt;
@@ -15,7 +13,7 @@ use super::entries::Entries;
 /// A buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
 ///
 /// Dropping it or taking the buffer out leaves the region in the cache. Forgetting it keeps the
-/// region open as long as the cache.
+/// region open.
 pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
     /// First field: the user leaves before the buffer is dropped.
     user: User<'c, 'd, T>,
@@ -23,7 +21,7 @@ pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
 }
 
 impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
-    /// Descriptor of the cached region, unless the buffer is empty or has its own.
+    /// Descriptor of the region, unless the buffer is empty or has its own.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     #[inline]
@@ -86,13 +84,13 @@ pub enum CacheError {
     InUse,
     /// The buffer's pages exceed the cache's bytes.
     TooLong {
-        /// Maximum number of bytes.
+        /// Maximum bytes.
         limit: usize,
     },
     /// The buffer is in device memory.
     DeviceMemory,
-    /// The buffer lends no memory by itself ([`OpenError::Access`]), like an array of buffers, or
-    /// the provider's error.
+    /// The buffer lends no memory by itself ([`OpenError::Access`]), like an array of buffers, or the
+    /// provider refused.
     Open(OpenError),
 }
 

@@ -53,13 +53,12 @@ pub(super) struct Places {
     regions: usize,
     starts: usize,
     order: usize,
-    /// Base-2 logarithm of the memo's length.
     bits: u32,
 }
 
 impl Places {
     pub(super) fn of<'d, T: Transport + 'd>(attr: &MrCacheAttr) -> Result<Self, LayoutError> {
-        // With random pages, fewer than one in five then shares its slot.
+        // With random pages, fewer than one in five shares its slot.
         let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
         let capacity = attr.capacity as usize;
         let layout = Layout::array::<CacheEntry>(capacity)?;
@@ -156,7 +155,7 @@ impl<'d, T: Transport> Entries<'d, T> {
 
     #[inline]
     pub(super) fn find(&self, start: usize, end: usize, rights: Rights) -> Option<u32> {
-        // A single multiplication would map pages at some power-of-two steps to few slots.
+        // One multiplication would map pages at some power-of-two steps to few slots.
         let mixed = ((start >> self.page_bits) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.memo_shift;
         const { assert!(usize::BITS >= u64::BITS, "a place of the memo is a small number") };
@@ -173,7 +172,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         })
     }
 
-    /// Returns `false` at the maximum, mostly of forgotten users.
+    /// Returns `false` at the maximum.
     #[inline]
     pub(super) fn enter(&self, index: u32) -> bool {
         let users = &self.entry(index).users;
@@ -234,7 +233,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         self.bytes.get()
     }
 
-    /// Adds a region with one user, not found yet.
+    /// Adds a hidden region with one user.
     pub(super) fn open(&self, range: &Range<usize>, region: LocalMr<'d, T>) -> u32 {
         let index = self.free.get();
         let entry = self.entry(index);

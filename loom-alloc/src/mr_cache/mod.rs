@@ -1,10 +1,9 @@
 //! [`MrCache`]: cached registrations of arbitrary buffers.
 //!
 //! Some providers accept only registered buffers (`FI_MR_LOCAL`), and registration costs a system
-//! call and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other.
-//! Its region stays in the cache and is found when the same memory is posted again.
-//!
-//! Regions are for local use. Peers reach an [`Mr`](loom_core::mr::Mr).
+//! call and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other, and
+//! finds its region when the memory is posted again. Peers cannot reach it: open an
+//! [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
 //! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with
@@ -13,19 +12,18 @@
 //!    buffer is initialised, write if it is writable. Found regions never overlap.
 //! 3. **Miss.** Otherwise the buffer's pages are registered. Empty buffers and those with a
 //!    descriptor pass.
-//! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever. It is not
+//! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever, and is not
 //!    closed while it has users.
 //! 5. **Overlap.** A miss replaces the regions that its pages overlap. The new region has the
-//!    access of all of them, and covers them if that takes at most [`MrCacheAttr::merged`] bytes.
-//!    If the provider or a limit refuses that, the buffer's pages are registered with the buffer's
-//!    access.
+//!    access of all of them, and covers them up to [`MrCacheAttr::merged`] bytes. If the provider or
+//!    a limit refuses that, the buffer's pages are registered with the buffer's access.
 //! 6. **Hidden.** Look-ups no longer return a replaced, evicted or invalidated region. It is closed
 //!    at once, or with its last user.
 //! 7. **Limits.** The cache has at most [capacity](MrCacheAttr::new) regions and
 //!    [`MrCacheAttr::bytes`] bytes, including hidden ones with users. Beyond that, or if the
 //!    provider is out of resources (`ENOMEM`, `ENOSPC`, `ENOMR`,
-//!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)), regions without users are closed,
-//!    the one unused for longest first. Otherwise the buffer is refused and returned.
+//!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)), the regions unused for longest are
+//!    closed. Without such regions the buffer is refused and returned.
 //! 8. **Unmapped memory.** Each look-up first hides regions that the [monitor](MemoryMonitor)
 //!    reported. During a notice, and for memory that the monitor cannot watch, a buffer gets its
 //!    own region, closed with it.
@@ -34,12 +32,12 @@
 //! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Costs
-//! A hit takes constant time apart from memory latency. If the memo of the last region is stale,
-//! regions are searched by address. A miss moves 12 bytes for each region at a higher address.
+//! A hit takes constant time apart from memory latency. A stale memo leads to a search by address. A
+//! miss moves 12 bytes for each region at a higher address.
 //!
 //! # Threads
-//! A cache belongs to one thread. A hit touches two or three cache lines, with one atomic load.
-//! Caches may share a monitor.
+//! A cache belongs to one thread, and may share a monitor. A hit touches two or three cache lines, with
+//! one atomic load.
 //!
 //! # Example
 //! ```

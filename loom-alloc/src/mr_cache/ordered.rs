@@ -1,12 +1,8 @@
-//! [`Ordered`]: found regions by address.
-
 use core::ops::Range;
 
 use super::array::Array;
 
-/// Disjoint ranges by address. Those that overlap a range are adjacent.
-///
-/// An insertion moves 12 bytes for each later range.
+/// Disjoint ranges by address. An insertion moves 12 bytes for each later range.
 pub(super) struct Ordered {
     starts: Array<usize>,
     entries: Array<u32>,

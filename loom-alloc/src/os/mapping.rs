@@ -1,5 +1,3 @@
-//! [`Mapping`]: pages of the operating system.
-
 #![allow(unsafe_code, reason = "maps memory, and gives it out")]
 
 use core::ffi::{c_int, c_void};
@@ -15,10 +13,9 @@ use super::sys;
 /// Page size of a [`Mapping`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageSize {
-    /// Base pages of the processor, mostly 4 KiB.
+    /// Base pages, mostly 4 KiB.
     Base,
-    /// Base pages that the kernel may merge into huge ones (`MADV_HUGEPAGE`). Refused by kernels
-    /// without the feature.
+    /// Base pages that the kernel may merge (`MADV_HUGEPAGE`), if it has the feature.
     Transparent,
     /// Pages of 2 MiB, reserved by the administrator (`/proc/sys/vm/nr_hugepages`).
     Huge2M,
@@ -27,7 +24,7 @@ pub enum PageSize {
 }
 
 impl PageSize {
-    /// Size in bytes. Transparent pages have the size of huge pages.
+    /// Size in bytes, of huge pages for transparent ones.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -54,19 +51,18 @@ impl PageSize {
     }
 }
 
-/// Attributes of a [`Mapping`]. All are granted or the mapping fails, except that
-/// [`pages`](Self::pages) lists alternatives.
+/// Attributes of a [`Mapping`], all granted unless the mapping fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingAttr<'a> {
-    /// Page sizes in order of preference. The first that the system grants is used.
+    /// Page sizes by preference. The first that the system grants is used.
     pub pages: &'a [PageSize],
-    /// Maps an unnamed file, which other processes can map by [its descriptor](Mapping::file).
+    /// Maps an unnamed file, for other processes by [its descriptor](Mapping::file).
     pub shared: bool,
     /// Locks the memory (`mlock`). `ulimit -l` limits locked bytes.
     pub locked: bool,
     /// NUMA node (`mbind`). Default: the node of the thread that first touches a page.
     pub node: Option<u32>,
-    /// Touches every page when mapping, on this thread, and so by default on its node.
+    /// Touches every page now, on this thread, and so by default on its node.
     pub touched: bool,
     /// Adds guard pages on both sides, which end the process when touched.
     pub guarded: bool,
@@ -159,9 +155,9 @@ impl Mapping {
         self.pages
     }
 
-    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process, closed
-    /// with the mapping and on `exec`. Processes that map it share the memory and must keep this
-    /// process's references valid. The file is sealed against any change of length.
+    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, closed with the mapping and on
+    /// `exec`. Processes that map it must keep this process's references valid. The file is sealed
+    /// against any change of length.
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
         self.file
@@ -175,7 +171,7 @@ impl Mapping {
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), len) }
     }
 
-    /// Returns the memory for the rest of the process.
+    /// Memory for the rest of the process.
     #[must_use]
     pub fn leak(self) -> &'static mut [MaybeUninit<u8>] {
         let this = ManuallyDrop::new(self);
@@ -292,8 +288,8 @@ impl Range {
             .map(|(from, len)| Range { at: this.at.wrapping_byte_add(from), len })
     }
 
-    /// Unmaps first instead of replacing with `MAP_FIXED`: a failed replacement leaves the
-    /// addresses free, and a later unmap could hit memory of another thread.
+    /// Unmaps first: a failed `MAP_FIXED` leaves the addresses free, and a later unmap could hit memory of
+    /// another thread.
     fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, Error> {
         let (at, len) = (self.at, self.len);
         drop(self);

@@ -1,5 +1,3 @@
-//! System calls.
-
 #![allow(unsafe_code, reason = "calls of the C library")]
 
 use core::ffi::{c_int, c_long, c_void};
@@ -28,7 +26,6 @@ pub(super) fn reserve(len: usize) -> Result<*mut c_void, Error> {
 /// Fails with `EEXIST` if the addresses are in use.
 pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), Error> {
     let (kind, fd) = match file {
-        // The file determines the page size.
         Some(fd) => (libc::MAP_SHARED, fd),
         None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge, -1),
     };
@@ -86,8 +83,7 @@ pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), 
     if bound == 0 { Ok(()) } else { Err(last("mbind")) }
 }
 
-/// The length is sealed, because access to mapped pages beyond the end of a shortened file ends the
-/// process (`SIGBUS`).
+/// Seals the length, because access beyond the end of a shortened file ends the process (`SIGBUS`).
 pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: passes a C string.
@@ -98,7 +94,7 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     let sized = libc::off_t::try_from(len).map_err(|_| failed("ftruncate", libc::EFBIG)).and_then(|len| {
         // SAFETY: created just now.
         done(unsafe { libc::ftruncate(fd, len) }, "ftruncate")?;
-        // The last seal forbids further seals, such as one against writing.
+        // Forbids further seals, such as one against writing.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: created just now.
         done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, "fcntl")
@@ -117,7 +113,6 @@ pub(super) fn close(fd: c_int) {
     unsafe { libc::close(fd) };
 }
 
-/// Failure of a system call with an error number.
 pub(super) const fn failed(call: &'static str, errno: c_int) -> Error {
     Error::System { call, errno: Errno::from_raw(errno) }
 }
@@ -126,7 +121,6 @@ pub(super) fn is(error: &Error, number: c_int) -> bool {
     matches!(error, Error::System { errno, .. } if errno.as_raw() == number)
 }
 
-/// Failure of the system call that this thread made last.
 fn last(call: &'static str) -> Error {
     // SAFETY: takes no arguments.
     let errno = unsafe { libc::__errno_location() };

@@ -64,8 +64,8 @@ impl Grid {
         block.addr().get().wrapping_sub(self.base.addr().get()) < self.shape.size * count
     }
 
-    /// The distance from the first block is a multiple of the size, so the inverse replaces a
-    /// division, which takes several times as long as the rest.
+    /// The distance from the first block is a multiple of the size, so the inverse replaces a slow
+    /// division.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
     fn number(&self, block: NonNull<u8>) -> u32 {
@@ -73,7 +73,7 @@ impl Grid {
         (distance >> self.shape.shift).wrapping_mul(self.shape.inverse) as u32
     }
 
-    /// From the grid's own pointer: the caller's may be valid for a part only.
+    /// From the grid's own pointer: the caller's may be valid for less.
     #[inline]
     fn whole(&self, block: NonNull<u8>) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), self.shape.size)

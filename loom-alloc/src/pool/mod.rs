@@ -1,6 +1,3 @@
-//! [`Pool`], [`SharedPool`], [`StaticPool`] and [`SizeClasses`]: blocks of fixed sizes in constant
-//! time.
-
 #![allow(unsafe_code, reason = "hands out parts of the memory that it has")]
 
 mod grid;
@@ -38,8 +35,7 @@ pub use static_pool::StaticPool;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolAttr {
-    /// Size, not zero, and alignment of a block. The size is rounded up to a multiple of the
-    /// alignment.
+    /// Size, not zero, rounded up to a multiple of the alignment.
     pub block: Layout,
     /// Number of blocks, less than `u32::MAX`.
     pub count: usize,
@@ -85,11 +81,9 @@ pub type Pool<A> = BlockPool<A, Owner>;
 
 /// A [`BlockPool`] of any number of threads: `Sync` and lock-free.
 ///
-/// Taking and returning a block are one compare-and-swap each, repeated on contention.
-///
-/// Free blocks are on seven stacks, selected by an address on the thread's call stack. Any thread
-/// may return a block, and allocation fails only if all blocks are taken at some moment during the
-/// call. The heads take 128 bytes each in the pool.
+/// Taking and returning a block are one compare-and-swap each, repeated on contention. Allocation
+/// fails only if all blocks are taken at some moment during the call. The heads of seven stacks of
+/// free blocks, by address of the call stack, take 128 bytes each in the pool.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -114,11 +108,10 @@ pub type SharedPool<A> = BlockPool<A, Shared>;
 
 /// Blocks of one size, in constant time: a [`Pool`] of one thread, or a [`SharedPool`] of many.
 ///
-/// A reference to it is the allocator. It serves layouts that fit a block. Blocks grow and shrink
-/// in place. Blocks of no bytes take no memory.
+/// A reference is the allocator, of layouts that fit a block. Blocks grow and shrink in place. Blocks of
+/// no bytes take no memory.
 ///
-/// The pool allocates one block ([`PoolAttr::layout`]), and frees it on drop. The free list takes
-/// four bytes for each block.
+/// The pool allocates one block ([`PoolAttr::layout`]), with four bytes for each block's number.
 pub struct BlockPool<A: Allocator, S: Sharing> {
     grid: Grid,
     count: usize,
@@ -144,8 +137,7 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
     /// Creates a pool in one block of `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if [`PoolAttr::layout`] is `None`, [`OpenError::OutOfMemory`] if `alloc`
-    /// has no room.
+    /// [`OpenError::Size`] without a [`PoolAttr::layout`], [`OpenError::OutOfMemory`].
     pub fn new_in(attr: PoolAttr, alloc: A) -> Result<Self, OpenError> {
         let (layout, numbers_at) = attr.parts().ok_or(OpenError::Size)?;
         let block = Block::new(layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
@@ -156,8 +148,7 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
         // SAFETY: the numbers live in the pool's block, for the list alone.
         let list = unsafe { S::over(NonNull::slice_from_raw_parts(numbers, attr.count)) };
         let shape = Shape::new(attr.block.pad_to_align().size(), attr.block.align());
-        // The block begins with the blocks, and the list has as many numbers (the grid's
-        // invariants).
+        // The block begins with the blocks, one for each number of the list (the grid's invariants).
         Ok(BlockPool { grid: Grid::new(block.ptr(), shape), count: attr.count, list, _block: block })
     }
 

@@ -1,5 +1,3 @@
-//! [`SizeClasses`]: several pools, of which the smallest that fits serves.
-
 use core::alloc::Layout;
 use core::fmt;
 use core::ptr::NonNull;
@@ -14,17 +12,15 @@ use crate::sharing::Sharing;
 /// Behaviour when the smallest fitting class is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spill {
-    /// The allocation fails. Small blocks never use up large ones. A pool with the block size and
-    /// alignment of an earlier one is never used.
+    /// The allocation fails. Of pools with equal size and alignment, only the first is used.
     Never,
-    /// The next class with a free block serves, of larger or equal size.
+    /// The next larger or equal class with a free block serves.
     ToLarger,
 }
 
-/// `K` pools with blocks of different sizes. The smallest that fits serves an allocation.
+/// `K` pools of different sizes. The smallest that fits serves an allocation.
 ///
-/// `&SizeClasses` is the allocator. A block grows and shrinks in place within its size, otherwise
-/// it moves.
+/// `&SizeClasses` is the allocator. A block grows and shrinks in place within its size, else moves.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -126,7 +122,6 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
         let pool = self.owner(block, old).ok_or(AllocError)?;
         // SAFETY: the caller upholds `Allocator::shrink`. `pool` owns the block.
         match unsafe { pool.shrink(block, old, new) } {
-            // The new alignment exceeds that of the blocks.
             // SAFETY: the failed call left the layout `old`.
             Err(_) => unsafe { self.move_block(block, old, new) },
             shrunk => shrunk,

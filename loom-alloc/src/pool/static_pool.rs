@@ -1,5 +1,3 @@
-//! [`StaticPool`]: a pool in a `static`.
-
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
@@ -79,7 +77,6 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
 
     #[inline]
     const fn grid(&self) -> Grid {
-        // A field has a non-null address.
         let base = NonNull::from_ref(&self.blocks).cast();
         Grid::new(base, Self::SHAPE)
     }

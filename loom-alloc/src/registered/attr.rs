@@ -1,5 +1,3 @@
-//! [`SlabAttr`]: attributes of a slab.
-
 use core::alloc::Layout;
 
 use loom_core::error::OpenError;
@@ -26,7 +24,7 @@ pub struct SlabAttr {
 }
 
 impl SlabAttr {
-    /// Default alignment, with which buffers share no cache line.
+    /// Default alignment: buffers share no cache line.
     pub const CACHE_LINE: usize = 64;
 
     /// Attributes of `count` buffers of `size` bytes, aligned to `CACHE_LINE`.
@@ -50,7 +48,7 @@ impl SlabAttr {
         self.size.checked_next_multiple_of(self.align).ok_or(OpenError::Size)
     }
 
-    /// Layout of the buffers, which are registered.
+    /// Layout of the registered buffers.
     ///
     /// # Errors
     /// [`OpenError::Size`] if an attribute is out of range or the memory too large.
@@ -59,7 +57,7 @@ impl SlabAttr {
         Layout::from_size_align(size, self.align).map_err(|_| OpenError::Size)
     }
 
-    /// Layout of the slab's other memory: 8 bytes for each buffer, not registered.
+    /// Layout of the slab's other memory: 8 bytes for each buffer.
     ///
     /// # Errors
     /// [`OpenError::Size`] like [`memory`](Self::memory).

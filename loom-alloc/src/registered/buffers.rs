@@ -24,7 +24,6 @@ use crate::sharing::{Numbers, Sharing};
 
 pub(super) struct Buffers<L: Sharing> {
     base: NonNull<u8>,
-    /// Bytes from one buffer to the next.
     stride: usize,
     pub(super) size: u32,
     pub(super) count: u32,
@@ -32,7 +31,7 @@ pub(super) struct Buffers<L: Sharing> {
     pub(super) descriptor: Descriptor,
     exposed: Option<Exposed>,
     free: L,
-    /// Parts besides the first, for each taken number.
+    /// Other parts of each taken number.
     others: Numbers<<L as List>::Number>,
 }
 

@@ -1,5 +1,3 @@
-//! `bytes::Buf` over a lease's data and `bytes::BufMut` over its room.
-
 #![allow(unsafe_code, reason = "implements an unsafe trait")]
 
 use bytes::buf::UninitSlice;
@@ -45,7 +43,6 @@ impl<L: Sharing> Buf for Lease<'_, L> {
     }
 }
 
-/// Fills the room.
 // SAFETY: the room belongs to the lease and shrinks by the bytes written.
 unsafe impl<L: Sharing> BufMut for Lease<'_, L> {
     fn remaining_mut(&self) -> usize {

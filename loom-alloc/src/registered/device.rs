@@ -1,5 +1,3 @@
-//! [`DeviceSlab`]: buffers in device memory.
-
 #![allow(unsafe_code, reason = "lends what a lease lends")]
 
 use allocator_api2::alloc::Allocator;
@@ -18,8 +16,8 @@ use crate::sharing::{Owner, Sharing};
 /// Buffers of one size in one registered region of device memory (`FI_HMEM`).
 ///
 /// The host cannot access the bytes. The device fills and reads leases at their
-/// [address](DeviceLease::as_ptr). The registered buffer has the kind of memory ([`Lent::kind`])
-/// and the device ([`Registered::on_device`]).
+/// [address](DeviceLease::as_ptr). The registered buffer has the kind ([`Lent::kind`]) and the device
+/// ([`Registered::on_device`]).
 #[derive(Debug)]
 pub struct DeviceSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing = Owner>(RegisteredSlab<'d, T, M, A, L>);
 
@@ -32,7 +30,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
     ///   read-only or host memory
     /// - [`OpenError::Size`](loom_core::error::OpenError::Size) if an attribute is out of range or
     ///   the memory too short
-    /// - [`OpenError::OutOfMemory`](loom_core::error::OpenError::OutOfMemory) without room for the
+    /// - [`OpenError::OutOfMemory`](loom_core::error::OpenError::OutOfMemory) for the
     ///   [table](SlabAttr::table)
     pub fn over(
         memory: Registered<'d, T, M>,
@@ -92,15 +90,15 @@ impl<L: Sharing> DeviceLease<'_, L> {
         self.len() == 0
     }
 
-    /// Sets the number of bytes that the device has written, that were received, or to post.
+    /// Sets the number of bytes written by the device, received, or to post.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the lease has fewer bytes. The lease is unchanged.
+    /// [`LeaseError::TooShort`], with the lease unchanged.
     pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
         self.0.set_len(len)
     }
 
-    /// Device address of the first byte, for writing while the lease exists and is not posted.
+    /// Device address, for use while the lease is not posted.
     #[must_use]
     pub fn as_ptr(&mut self) -> *mut u8 {
         self.0.lend().ptr.as_ptr()
@@ -125,8 +123,7 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Joins two neighbours, like [`Lease::rejoin`].
     ///
     /// # Errors
-    /// Both are returned if they are not neighbours, or their data not contiguous from the first
-    /// byte.
+    /// Both are returned if they, or their data, are not contiguous.
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let (first, second) = if self.0.start < other.0.start { (&self.0, &other.0) } else { (&other.0, &self.0) };
         if second.has_data() && !first.has_data() {

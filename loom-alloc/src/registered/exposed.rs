@@ -1,5 +1,3 @@
-//! [`RegionSlab`]: buffers of one size in an exposed memory region.
-
 #![allow(unsafe_code, reason = "cuts up memory that peers reach")]
 
 use core::fmt;
@@ -24,10 +22,8 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// Buffers of one size in one exposed memory region: [`ExposedSlab`] and [`SharedExposedSlab`].
 ///
 /// A peer with the [`RemoteRegion`] of a buffer accesses it at any time, so this side uses its
-/// [`Window`] only.
-///
-/// Leases borrow the slab. Dropping the slab closes the region. The memory stays as long as peers
-/// may reach it ([`Mr`]).
+/// [`Window`] only. Dropping the slab closes the region. The memory stays as long as peers may reach it
+/// ([`Mr`]).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegionSlab<'d, T: Transport, M, A, L: Sharing, H = ()>
 where
@@ -35,7 +31,7 @@ where
     A: Allocator,
 {
     buffers: Buffers<L>,
-    /// Free list. Allocated last, freed first.
+    /// Allocated last, freed first.
     _table: Zeroed<A>,
     region: Mr<'d, T, M, H>,
 }
@@ -96,15 +92,14 @@ where
     A: Allocator,
     L: Sharing,
 {
-    /// Cuts up an open region. Skips up to `attr.align - 1` bytes. Posting a lease requires
-    /// [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] of the region, if
-    /// the provider checks it.
+    /// Cuts up an open region. Skips up to `attr.align - 1` bytes. Some providers check that the region
+    /// has [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] for a posted lease.
     ///
     /// # Errors
     /// The region is returned.
     /// - [`OpenError::Access`] if its memory is read-only or device memory
     /// - [`OpenError::Size`] if an attribute is out of range or the region too short
-    /// - [`OpenError::OutOfMemory`] without room for the slab's [table](SlabAttr::table)
+    /// - [`OpenError::OutOfMemory`] for the slab's [table](SlabAttr::table)
     pub fn over(
         region: Mr<'d, T, M, H>,
         attr: SlabAttr,
@@ -135,7 +130,7 @@ where
         Ok((buffers, table))
     }
 
-    /// Takes a buffer with unspecified contents, or `None` if all are leased.
+    /// Takes a buffer with unspecified contents, if one is free.
     #[inline]
     pub fn lease(&self) -> Option<ExposedLease<'_, L>> {
         let number = self.buffers.take()?;
@@ -165,8 +160,8 @@ where
 ///
 /// # Posting
 /// Peers with the key write at any time, so this side uses the [`window`](Self::window) and copies
-/// data to send. If the program's protocol keeps peers away, [`into_lease`](Self::into_lease) makes
-/// the buffer postable.
+/// data to send. If the program keeps peers away, [`into_lease`](Self::into_lease) makes the buffer
+/// postable.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;
@@ -197,7 +192,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.exposed().window
     }
 
-    /// Remote region of the buffer. The peer can use it after the lease is dropped.
+    /// Remote region of the buffer, which peers can use after the lease is dropped.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.exposed().remote
@@ -242,8 +237,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.0.rejoin(other.0).map(ExposedLease).map_err(not_joined)
     }
 
-    /// Converts into a postable lease with all bytes as data and its [`Lease::remote`].
-    /// [`expose`](Lease::expose) converts back.
+    /// Converts into a postable lease with all bytes as data. [`expose`](Lease::expose) converts back.
     ///
     /// # Safety
     /// Until every lease made from this one is dropped or exposed, no peer writes to the bytes. No
@@ -265,7 +259,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         if self.exposed().is_none() {
             return Err(self);
         }
-        // Data has no meaning where peers write, and would keep parts from being joined.
+        // Data has no meaning where peers write, and would prevent joining.
         self.clear();
         Ok(ExposedLease(self))
     }

@@ -1,5 +1,3 @@
-//! [`RegisteredHeap`]: an allocator over registered memory.
-
 #![allow(unsafe_code, reason = "hands out registered memory through an allocator")]
 
 use core::alloc::Layout;
@@ -26,8 +24,7 @@ impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
     /// Allocates memory and registers it for local use.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses the registration
+    /// [`OpenError::OutOfMemory`], or the provider's refusal.
     #[doc(alias = "fi_mr_reg")]
     pub fn open_in(domain: &Domain<'d, T>, layout: Layout, alloc: A) -> Result<Self, OpenError> {
         let memory = Registered::new(domain, Zeroed::new_in(layout, alloc)?).map_err(|refused| refused.error)?;
@@ -44,10 +41,9 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// An allocator over registered memory. A `Box<[u8], &RegisteredHeap>` or `Vec<u8,
 /// &RegisteredHeap>` is posted with its descriptor.
 ///
-/// An inner allocator hands out the memory. Blocks from elsewhere are posted as unregistered
-/// memory.
+/// `inner` hands out the memory. Blocks from elsewhere are posted as unregistered memory.
 ///
-/// A `Vec` that cannot grow ends the process. Use `try_reserve`.
+/// A `Vec` that cannot grow ends the process: use `try_reserve`.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -87,7 +83,7 @@ pub struct RegisteredHeap<'h, I> {
     begin: usize,
     len: usize,
     descriptor: Descriptor,
-    /// Keeps the memory, and so the descriptor, borrowed, whatever `I` borrows.
+    /// Keeps the memory borrowed, whatever `I` borrows.
     memory: PhantomData<&'h mut [MaybeUninit<u8>]>,
 }
 

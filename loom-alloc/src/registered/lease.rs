@@ -1,5 +1,3 @@
-//! [`Lease`]: a slab buffer, or a part of one, in use.
-
 #![allow(unsafe_code, reason = "lends, and shows, the memory that a lease stands for")]
 
 use core::fmt;
@@ -24,13 +22,12 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///
 /// A new lease is all room. [`prepare`](Self::prepare) returns room to write to,
 /// [`commit`](Self::commit) turns it into data, and [`consume`](Self::consume) removes data at the
-/// front. Bytes never move.
+/// front.
 ///
 /// # Posting
 /// - **With data, the data is posted**, for any operation.
 /// - **Without data, the room is posted**, to receive or read into. A send fails with
-///   [`PostError::Access`](loom_core::error::PostError::Access). Messages without bytes are
-///   injected.
+///   [`PostError::Access`](loom_core::error::PostError::Access): inject messages without bytes.
 ///
 /// [`set_len`](Self::set_len) sets the length of a received message, or of a post.
 ///
@@ -72,7 +69,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 pub struct Lease<'s, L: Sharing = Owner> {
     pub(super) buffers: &'s Buffers<L>,
     pub(super) number: u32,
-    /// Bytes of this lease: `start..end`, not empty. `start <= data <= room <= end`.
+    /// `start..end` is not empty, and `start <= data <= room <= end`.
     pub(super) start: u32,
     /// `start` without data.
     pub(super) data: u32,
@@ -85,13 +82,13 @@ pub type SharedLease<'s> = Lease<'s, Shared>;
 
 const _: () = assert!(size_of::<Lease<'_>>() == 32);
 
-/// Reason for which a lease has no such bytes, or not as values of a type. The lease is unchanged.
+/// Failed access to a lease, which is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LeaseError {
     /// The lease has fewer bytes.
     TooShort,
-    /// The bytes are misaligned for the type or no multiple of its size.
+    /// The bytes are misaligned or no multiple of the type's size.
     #[cfg(feature = "bytemuck")]
     Cast(bytemuck::PodCastError),
 }
@@ -127,7 +124,7 @@ impl From<LeaseError> for Error {
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// Length in bytes: consumed, data and room.
+    /// Bytes: consumed, data and room.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         (self.end - self.start) as usize
@@ -139,7 +136,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         (self.end - self.room) as usize
     }
 
-    /// The data.
+    /// Data.
     #[inline]
     #[must_use]
     pub fn data(&self) -> &[u8] {
@@ -156,11 +153,10 @@ impl<'s, L: Sharing> Lease<'s, L> {
         self.bytes_mut(self.data, self.room)
     }
 
-    /// Returns `len` bytes of room with unspecified contents. [`commit`](Self::commit) turns them
-    /// into data.
+    /// Returns `len` bytes of room with unspecified contents, to [`commit`](Self::commit).
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the room is shorter.
+    /// [`LeaseError::TooShort`] beyond the room.
     pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], LeaseError> {
         let to = self.behind(self.room, len)?;
         Ok(self.bytes_mut(self.room, to))
@@ -169,7 +165,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Turns the next `len` bytes of room into data.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the room is shorter. The lease is unchanged.
+    /// [`LeaseError::TooShort`] beyond the room.
     pub fn commit(&mut self, len: usize) -> Result<(), LeaseError> {
         self.room = self.behind(self.room, len)?;
         Ok(())
@@ -178,7 +174,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Copies bytes behind the data.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the room is shorter. The lease is unchanged.
+    /// [`LeaseError::TooShort`] beyond the room.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), LeaseError> {
         self.prepare(bytes.len())?.copy_from_slice(bytes);
         self.commit(bytes.len())
@@ -187,7 +183,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Removes `len` bytes of data at the front.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the data is shorter. The lease is unchanged.
+    /// [`LeaseError::TooShort`] beyond the data.
     pub fn consume(&mut self, len: usize) -> Result<(), LeaseError> {
         let data = self.behind(self.data, len)?;
         if data > self.room {
@@ -198,11 +194,10 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok(())
     }
 
-    /// Sets the length of the data: the bytes received or to be posted. Former room keeps its
-    /// contents.
+    /// Sets the length of the data: bytes received or to be posted. Former room keeps its contents.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the lease is shorter. The lease is unchanged.
+    /// [`LeaseError::TooShort`] beyond the lease.
     pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
         self.room = self.behind(self.data, len)?;
         self.settle();

@@ -4,10 +4,9 @@
 //! arbitrary memory makes posts slow:
 //! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and
 //!   returns with its completion, and can be [split](Lease::split) and [rejoined](Lease::rejoin).
-//! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach. An [`ExposedLease`]
-//!   has a window and a remote region.
+//! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach.
 //! - [`DeviceSlab`] has buffers in device memory.
-//! - [`RegisteredHeap`] is an allocator. Its `Box<[u8], _>` and `Vec<u8, _>` can be posted.
+//! - [`RegisteredHeap`] is an allocator of postable `Box<[u8], _>` and `Vec<u8, _>`.
 
 mod attr;
 mod buffers;
@@ -33,7 +32,7 @@ pub(crate) use parts::Parts;
 pub use slab::{RegisteredSlab, SharedSlab, Slab};
 pub use zeroed::Zeroed;
 
-/// Rejected programs, each beside an accepted one that is otherwise equal.
+/// Rejected programs, each beside a similar accepted one.
 ///
 /// A lease does not outlive its slab:
 ///

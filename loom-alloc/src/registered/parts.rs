@@ -13,7 +13,7 @@ use loom_core::Error;
 use super::lease::Lease;
 use crate::sharing::Sharing;
 
-/// Two leases that were not joined, unchanged.
+/// Unchanged leases that were not joined.
 pub struct NotJoined<B> {
     /// Lease to extend.
     pub lease: B,
@@ -22,8 +22,8 @@ pub struct NotJoined<B> {
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// Splits off the first `at` bytes, in constant time. Data stays in place. The buffer returns
-    /// to the slab when all parts have been dropped.
+    /// Splits off the first `at` bytes, in constant time. The buffer returns to the slab with the last
+    /// part.
     ///
     /// # Errors
     /// The lease is returned if a part would be empty.
@@ -48,8 +48,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Joins two neighbours in any order, in constant time. Reverses [`split`](Self::split).
     ///
     /// # Errors
-    /// Both are returned if they are not adjacent in one buffer, or both have data with a gap
-    /// between.
+    /// Both are returned if they, or their data, are not adjacent in one buffer.
     #[inline]
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let same = ptr::eq(self.buffers, other.buffers) && self.number == other.number;

@@ -1,5 +1,3 @@
-//! [`RegisteredSlab`]: buffers of one size in one registered region.
-
 #![allow(unsafe_code, reason = "keeps memory in its place while leases are out")]
 
 use core::fmt;
@@ -21,8 +19,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 
 /// Buffers of one size in one region registered for local use: [`Slab`] and [`SharedSlab`].
 ///
-/// Taking and returning a buffer takes a few instructions. Each [`Lease`], posted or not, borrows
-/// the slab.
+/// Taking and returning a buffer takes a few instructions. Each [`Lease`] borrows the slab.
 ///
 /// The memory is allocated ([`open_in`](Self::open_in)), or any initialised, writable, registered
 /// host buffer ([`over`](Self::over)).
@@ -89,9 +86,8 @@ impl<'d, T: Transport, A: Allocator + Clone, L: Sharing> RegisteredSlab<'d, T, Z
     /// Allocates zeroed memory and registers it.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if the attributes are out of range
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses the registration
+    /// [`OpenError::Size`] if the attributes are out of range, [`OpenError::OutOfMemory`], or the
+    /// provider's refusal.
     pub fn open_in(domain: &Domain<'d, T>, attr: SlabAttr, alloc: A) -> Result<Self, OpenError> {
         let memory = Zeroed::new_in(attr.memory()?, alloc.clone())?;
         let memory = Registered::new(domain, memory).map_err(|refused| refused.error)?;
@@ -107,7 +103,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
     /// - [`OpenError::Access`] if it is uninitialised, read-only or device memory
     ///   ([`DeviceSlab`](super::DeviceSlab))
     /// - [`OpenError::Size`] if an attribute is out of range or the memory too short
-    /// - [`OpenError::OutOfMemory`] without room for the slab's [table](SlabAttr::table)
+    /// - [`OpenError::OutOfMemory`] for the slab's [table](SlabAttr::table)
     pub fn over(
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
@@ -144,7 +140,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         }
     }
 
-    /// Takes a buffer without data, or `None` if all are leased.
+    /// Takes a buffer without data, if one is free.
     #[inline]
     pub fn lease(&self) -> Option<Lease<'_, L>> {
         let number = self.buffers.take()?;

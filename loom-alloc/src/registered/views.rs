@@ -1,5 +1,3 @@
-//! Leases as slices of plain old data.
-
 use bytemuck::{AnyBitPattern, Pod};
 
 use super::lease::{Lease, LeaseError};
@@ -34,7 +32,7 @@ impl<L: Sharing> Lease<'_, L> {
     /// Data as values.
     ///
     /// # Errors
-    /// [`LeaseError::Cast`] if the data is misaligned or no multiple of the size.
+    /// [`LeaseError::Cast`].
     pub fn data_as<V: AnyBitPattern>(&self) -> Result<&[V], LeaseError> {
         bytemuck::try_cast_slice(self.data()).map_err(LeaseError::Cast)
     }
@@ -42,7 +40,7 @@ impl<L: Sharing> Lease<'_, L> {
     /// Data as mutable values.
     ///
     /// # Errors
-    /// [`LeaseError::Cast`] like [`data_as`](Self::data_as).
+    /// [`LeaseError::Cast`].
     pub fn data_as_mut<V: Pod>(&mut self) -> Result<&mut [V], LeaseError> {
         bytemuck::try_cast_slice_mut(self.data_mut()).map_err(LeaseError::Cast)
     }
@@ -50,7 +48,7 @@ impl<L: Sharing> Lease<'_, L> {
     /// Room for `count` values. [`commit`](Self::commit) counts bytes.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] if the room is shorter, [`LeaseError::Cast`] if it is misaligned.
+    /// [`LeaseError::TooShort`], [`LeaseError::Cast`].
     pub fn prepare_as<V: Pod>(&mut self, count: usize) -> Result<&mut [V], LeaseError> {
         let room = self.prepare(count.checked_mul(size_of::<V>()).ok_or(LeaseError::TooShort)?)?;
         bytemuck::try_cast_slice_mut(room).map_err(LeaseError::Cast)

@@ -1,5 +1,3 @@
-//! [`Zeroed`]: a zeroed block, as a buffer.
-
 #![allow(unsafe_code, reason = "lends a block of memory")]
 
 use core::alloc::Layout;
@@ -12,8 +10,7 @@ use loom_core::error::OpenError;
 
 use crate::block::Block;
 
-/// A block of an allocator, zeroed at first and freed on drop. A [`Buffer`] of any size and
-/// alignment.
+/// A block of an allocator, zeroed at first and freed on drop: a [`Buffer`].
 pub struct Zeroed<A: Allocator>(Block<A>);
 
 impl<A: Allocator> Zeroed<A> {
@@ -25,7 +22,7 @@ impl<A: Allocator> Zeroed<A> {
         Block::zeroed(layout, alloc).map(Zeroed).map_err(|_| OpenError::OutOfMemory)
     }
 
-    /// All bytes are initialised and stay in place when the value moves.
+    /// Initialised bytes, which stay in place when the value moves.
     pub(super) fn ptr(&self) -> NonNull<u8> {
         self.0.ptr()
     }

@@ -1,5 +1,3 @@
-//! [`MemoryMonitor`]: notices of memory that goes away.
-
 #![allow(
     unsafe_code,
     reason = "an unsafe trait, whose implementations promise that no region is stale when it is found"
@@ -18,10 +16,9 @@ pub use self::userfaultfd::Userfaultfd;
 
 /// Notifies caches of addresses that get other pages.
 ///
-/// Memory gets other pages when it is unmapped, mapped over or moved, or loses pages: `munmap`,
-/// `mmap` with `MAP_FIXED`, `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`,
-/// and for shared memory `fallocate` and `ftruncate`. Through a *stale* registration, a device
-/// would access memory of another mapping, or of no mapping.
+/// These are unmapped, mapped over or moved, or lose pages: `munmap`, `mmap` with `MAP_FIXED`,
+/// `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and for shared memory
+/// `fallocate` and `ftruncate`. Through a *stale* registration, a device would access other memory.
 ///
 /// # Safety
 /// If a part of a range for which [`watch`](Self::watch) returned `true` gets other pages, the
@@ -32,9 +29,8 @@ pub unsafe trait MemoryMonitor {
     /// Notices of this monitor.
     fn notices(&self) -> &Notices;
 
-    /// Watches the pages of a buffer, which are about to be registered.
-    ///
-    /// Returns `false` if they cannot be watched. Their region then serves this buffer only.
+    /// Watches the pages of a buffer, which are about to be registered. Returns `false` if it cannot:
+    /// their region then serves this buffer only.
     fn watch(&self, start: usize, len: usize) -> bool;
 }
 

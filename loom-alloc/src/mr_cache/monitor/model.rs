@@ -4,8 +4,7 @@
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! A flag with the memory orders of program or kernel stands for the news that memory is gone, or
-//! for the kernel's release of a thread.
+//! A flag with the memory orders of program or kernel stands for the news that memory is gone.
 
 use std::vec::Vec;
 
@@ -26,7 +25,6 @@ fn might_find(notices: &Notices, range: (usize, usize)) -> bool {
     }
 }
 
-/// A thread that learns from the giver that memory is gone does not find its region.
 fn given_before(another: bool) {
     let notices = Arc::new(Notices::new());
     let gone = Arc::new(AtomicBool::new(false));
@@ -96,7 +94,6 @@ fn model_control_an_event_that_is_read_before_its_notice_begins() {
     loom::model(|| read_of_an_event(false));
 }
 
-/// A reader overtaken by the ring gets whole ranges in order, or learns of the loss.
 #[test]
 fn model_a_reader_that_is_overtaken_is_told() {
     loom::model(|| {

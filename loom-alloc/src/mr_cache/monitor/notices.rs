@@ -1,14 +1,14 @@
 //! [`Notices`]: ranges of memory that go away, for any number of caches.
 //!
-//! A ring of ranges and a version. The version counts the notices given ([`NOTICE`]) and the
-//! running calls of [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being
-//! written ([`WRITING`]). Each cache stores the version that it has read.
+//! A ring of ranges and a version, which counts the notices given ([`NOTICE`]) and the running calls of
+//! [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being written ([`WRITING`]).
+//! Each cache stores the version that it has read.
 //!
 //! # Memory orders
 //! A sequence lock protects the ring:
 //! - A giver sets [`WRITING`], which excludes other givers for two stores, and writes the range
-//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence, how
-//!   far the version has moved on, and so which ranges may be overwritten.
+//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence, which
+//!   ranges may be overwritten.
 //! - A release operation turns [`WRITING`] into a notice. A reader that loads the version with
 //!   acquire sees the range. Later changes are read-modify-writes, so they continue the release
 //!   sequence.
@@ -31,9 +31,8 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
 const WRITING: u64 = 1;
-/// One running `give_what`. The bits up to [`NOTICE`] count 32767 of them.
+/// A running `give_what`. The bits up to [`NOTICE`] count 32767.
 const HAPPENING: u64 = 2;
-/// One notice given.
 const NOTICE: u64 = 1 << 16;
 
 /// Retries of a look-up while a notice is in progress.
@@ -56,11 +55,10 @@ pub struct Notices {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// All notices up to this version were read.
     UpTo(u64),
-    /// Too far behind: any memory may be gone before this version.
+    /// Too far behind: any memory may be gone.
     Lost(u64),
-    /// A notice takes long: memory may be gone before its notice.
+    /// A notice takes long.
     Busy,
 }
 
@@ -97,7 +95,7 @@ impl Notices {
 
     /// Gives notice of an event whose range is unknown before. `happen` triggers it and returns
     /// start and length, or `None` without an event. Look-ups meanwhile wait briefly, then find no
-    /// region. Other notices may be given meanwhile, also by `happen`.
+    /// region. Other notices may be given, also by `happen`.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
         struct Happening<'n>(&'n AtomicU64);
         impl Drop for Happening<'_> {

@@ -1,12 +1,10 @@
-//! [`Notified`]: a monitor notified by the program.
-
 #![allow(unsafe_code, reason = "implements an unsafe trait with what its user has promised")]
 
 use super::{MemoryMonitor, Notices};
 
 /// A monitor that the program notifies by [`Notices::give`], from any thread. Caches take no lock.
 ///
-/// Memory that stays mapped as long as the caches, like statics, arenas and pools, needs no notice.
+/// Memory mapped as long as the caches, like statics, arenas and pools, needs no notice.
 ///
 /// ```
 /// use loom_alloc::mr_cache::Notified;

@@ -2,8 +2,8 @@
 //!
 //! The kernel lets an unmapping thread continue when another has *read* the event, before it can
 //! pass it on. The read is therefore part of the notice
-//! ([`Notices::give_what`](super::Notices::give_what)). A thread that learns of the unmapping from
-//! its author runs after the read, and sees a notice in progress or given.
+//! ([`Notices::give_what`](super::Notices::give_what)), and a thread that learns of the unmapping from
+//! its author sees a notice in progress or given.
 //!
 //! Memory is registered for write protection, which is never enabled, so accesses do not fault.
 
@@ -44,8 +44,7 @@ mod sys {
         pub(super) ioctls: u64,
     }
 
-    /// `struct uffd_msg`, with the arguments `from`, `to`, `len` of remap, and `start`, `end` of
-    /// remove and unmap.
+    /// `struct uffd_msg`, with `from`, `to`, `len` of remap, and `start`, `end` of remove and unmap.
     #[repr(C)]
     #[derive(Default)]
     pub(super) struct Message {
@@ -57,9 +56,8 @@ mod sys {
 
 /// Monitor of this process's memory by Linux (`userfaultfd`).
 ///
-/// A thread of the program has to [`poll`](Self::poll) all the time. **A thread that unmaps watched
-/// memory waits for that**, forever if no thread polls. The polling thread must not unmap or free
-/// watched memory.
+/// A thread of the program has to [`poll`](Self::poll) all the time, and must not unmap or free watched
+/// memory. **A thread that unmaps watched memory waits for that**, forever if no thread polls.
 ///
 /// Only anonymous and shared memory can be watched, on `hugetlbfs` with its page size as
 /// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). A buffer in other memory,
@@ -131,8 +129,8 @@ impl Userfaultfd {
         if result < 0 { Err(errno()) } else { Ok(()) }
     }
 
-    /// Waits for kernel events up to `timeout`, in whole milliseconds. Gives notice of at most 64
-    /// events and returns their number. Any number of threads may call it.
+    /// Waits for kernel events up to `timeout`, in whole milliseconds, on any number of threads. Gives
+    /// notice of at most 64 events and returns their number.
     ///
     /// # Errors
     /// The system's error.
@@ -146,7 +144,7 @@ impl Userfaultfd {
                 errno => Err(errno),
             };
         }
-        /// Lets the caller return to other work under constant unmapping.
+        /// Keeps constant unmapping from holding the caller.
         const MOST: usize = 64;
         let mut events = 0;
         while polled.revents != 0 && events < MOST && self.read()? {
