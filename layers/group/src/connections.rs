@@ -1,5 +1,3 @@
-//! [`Connections`]: a connection to each member of a group.
-
 use core::borrow::Borrow;
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -30,22 +28,21 @@ const MOST_EVENTS: u32 = 256;
 /// Connects the members of a [`Group`] pairwise, over providers with only connected endpoints
 /// (`FI_EP_MSG`).
 ///
-/// Peers connect to its [address](Self::address). [`join`](Self::join) makes all connections and
-/// the group, [`set`](Self::set) replaces peers, and [`ended`](Self::ended) reports closed
-/// connections.
+/// [`join`](Self::join) makes all connections and the group, [`set`](Self::set) replaces peers, and
+/// [`ended`](Self::ended) reports closed connections.
 ///
 /// # Connection setup
-/// In each pair the lower rank connects and the higher accepts. Requests with other contents than a
-/// fixed prefix and an awaited rank are rejected. The prefix does not authenticate: a program that
-/// sends it can take the place of a peer. Failed attempts are repeated until the deadline.
+/// In each pair the lower rank connects and the higher accepts. A request needs a fixed prefix and an
+/// awaited rank, which do not authenticate: a program that sends them can take the place of a peer.
+/// Failed attempts are repeated until the deadline.
 ///
 /// Posts to this side's own number are refused. Keep connections open until all members have
 /// reported that they joined.
 ///
 /// # Restrictions
-/// [`Group::recv`] works without directed receives. [`Group::recv_any`] is refused. Connections
-/// without tagged messages allow [one team](crate::collective#tags). Of the tested providers, only
-/// `sockets` has tagged messages there.
+/// [`Group::recv`] works without directed receives, and [`Group::recv_any`] is refused. Without
+/// tagged messages, which only `sockets` of the tested providers has there, connections allow [one
+/// team](crate::collective#tags).
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     places: Array<Place<'m, T, B>, A>,
     rank: Cell<PeerIndex>,
@@ -69,8 +66,8 @@ impl<'m, T: Connected, B: Buffer + 'm> Connections<'m, T, B, allocator_api2::all
 }
 
 impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connections<'m, T, B, A> {
-    /// Opens an event queue, a listener, a completion queue, and a table of `capacity` members.
-    /// Memory comes from `alloc`, now.
+    /// Opens an event queue, a listener, a completion queue, and a table of `capacity` members, all in
+    /// memory of `alloc`.
     ///
     /// # Errors
     /// See [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
@@ -106,15 +103,14 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.listener.address()
     }
 
-    /// Domain, shared by all peers.
+    /// Domain.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
     }
 
     /// Connects to every peer before the deadline. `addresses` is in rank order and includes this
-    /// side. The group has its own queue, which is polled meanwhile. No other group of this value
-    /// may be open.
+    /// side. The group's own queue is polled meanwhile. No other group of this value may be open.
     ///
     /// ```
     /// use core::time::Duration;
@@ -140,8 +136,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// The lowest unconnected rank, and the reason. All connections are closed, and `join` can be
-    /// called again.
+    /// The lowest unconnected rank, and the reason. All connections close, and `join` can be repeated.
     pub fn join(
         &self,
         rank: PeerIndex,
@@ -167,10 +162,10 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 
     /// Puts a peer into a place and closes a former peer's connection. The new peer must also call
-    /// this function or [`join`](Self::join). Other members do not notice.
+    /// this function or [`join`](Self::join).
     ///
-    /// It rejects all other peers meanwhile, so members must set several peers in the same order,
-    /// or they wait in a circle until their deadlines.
+    /// It rejects other peers meanwhile, so members must set several peers in the same order, or they
+    /// wait in a circle until their deadlines.
     ///
     /// # Errors
     /// - [`PeerError::HasConnections`] if the group belongs to another value.
@@ -188,7 +183,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.is_of(group)?;
         let place = self.places.get(peer.place()).filter(|_| peer != self.rank.get()).ok_or(PeerError::NoSuchPlace)?;
         group.remove(peer);
-        // Drain events of the former connection: the next endpoint may have its address.
+        // Drain the former connection's events: the next endpoint may have its address.
         for _ in 0..MOST_EVENTS {
             let Some(event) = self.eq.poll().map_err(PeerError::Events)? else { break };
             if let Some(ended) = self.event(group, event) {
@@ -203,8 +198,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    /// Reads events. Returns a peer if its connection has ended. Posts to it fail or are refused
-    /// until it is [removed](Group::remove) or [set](Self::set) again.
+    /// Reads events, and returns a peer if its connection has ended. Posts to it fail or are refused
+    /// until it is [removed](Group::remove) or [set](Self::set).
     ///
     /// # Errors
     /// [`PeerError::Events`], or [`PeerError::HasConnections`] if the group belongs to
@@ -383,7 +378,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is(place))
     }
 
-    /// Returns the member if its connection has ended.
     fn ends(&self, group: &Group<'m, T, B, A>, is_it: impl Fn(EndpointId) -> bool, errno: Errno) -> Option<PeerIndex> {
         let Some((_, place)) = self.connecting(&is_it) else { return member(group, is_it) };
         place.error.set(PeerError::Failed(errno));
@@ -403,12 +397,10 @@ impl<T: Connected, B: Buffer, A: Allocator> fmt::Debug for Connections<'_, T, B,
 
 #[derive(Default)]
 enum Pending<'m, T: Connected, B: Buffer> {
-    /// Not wanted, or established.
     #[default]
     Nothing,
     /// The peer must connect, or this side must retry.
     Awaits,
-    /// This side has requested or accepted.
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
@@ -417,7 +409,7 @@ struct Place<'m, T: Connected, B: Buffer> {
     pending: RefCell<Pending<'m, T, B>>,
     address: RefCell<Option<EndpointAddr>>,
     error: Cell<PeerError>,
-    /// Ended, not yet reported.
+    /// Not yet reported.
     ended: Cell<bool>,
 }
 

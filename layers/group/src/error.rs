@@ -1,5 +1,3 @@
-//! [`PeerError`] and [`CollectiveError`].
-
 use core::fmt;
 
 use loom_core::Error;
@@ -12,7 +10,7 @@ use loom_core::vocabulary::{EndpointAddr, Errno};
 
 use crate::exchange::Record;
 
-/// Reason for which a peer was not added, or its [`Record`] not written or read.
+/// Reason for which a peer was not added, or its [`Record`] not encoded or decoded.
 ///
 /// ```
 /// use loom_core::Domain;
@@ -35,14 +33,14 @@ pub enum PeerError {
     NoSuchPlace,
     /// The address vector rejected the address.
     Insert(AddressError),
-    /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
-    /// connections, [`Group::set`](crate::Group::set) all others.
+    /// Wrong method: [`Connections::set`](crate::Connections::set) sets members with connections,
+    /// [`Group::set`](crate::Group::set) all others.
     HasConnections,
     /// The peer did not connect in time.
     Missing,
     /// The connection's endpoint was not opened.
     Open(OpenError),
-    /// Connecting or accepting was refused on this side.
+    /// Connecting or accepting was refused here.
     Connect(OpenError),
     /// The connection was rejected or ended, and was not replaced in time.
     Failed(Errno),
@@ -52,40 +50,40 @@ pub enum PeerError {
     Events(CqError),
     /// The completion queue has failed.
     Queue(CqError),
-    /// The buffer is too short for the record. No bytes were written.
+    /// The buffer is too short, and was not written.
     BufferTooShort {
-        /// Length of the record in bytes.
+        /// Bytes of the record.
         needed: usize,
     },
     /// The record has more than [`Record::MAX_REGIONS`] regions.
     TooManyRegions {
-        /// Number of regions.
+        /// Regions.
         count: usize,
     },
     /// The bytes end before the record.
     Truncated {
-        /// Minimum length of the record in bytes.
+        /// Minimum bytes of the record.
         needed: usize,
     },
-    /// The bytes do not start with the magic of a record.
+    /// The record's magic is missing.
     Magic,
-    /// The library does not support this version of a record.
+    /// The version is not supported.
     Version(u16),
     /// The address has more than [`EndpointAddr::MAX_LEN`] bytes.
     AddressTooLong {
-        /// Length of the address in bytes.
+        /// Bytes of the address.
         len: usize,
     },
-    /// The stated length of the record differs from the length of its parts.
+    /// The stated length of the record differs from that of its parts.
     LengthMismatch {
-        /// Stated length in bytes.
+        /// Stated bytes.
         stated: usize,
-        /// Length of header, address and regions in bytes.
+        /// Bytes of header, address and regions.
         parts: usize,
     },
     /// More bytes follow the record.
     TrailingBytes {
-        /// Number of bytes after the record.
+        /// Bytes after the record.
         count: usize,
     },
 }
@@ -123,7 +121,7 @@ impl fmt::Display for PeerError {
     }
 }
 
-/// Writes an error behind what it concerns, in the formatter's form.
+/// Writes an error behind its subject, in the formatter's form.
 pub(crate) fn with(f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>, error: &dyn fmt::Display) -> fmt::Result {
     f.write_fmt(what)?;
     f.write_str(": ")?;
@@ -169,7 +167,7 @@ impl From<PeerError> for Error {
 }
 
 /// Reason for which a schedule or a team does not exist, or a collective has failed. Members are
-/// given by rank.
+/// ranks.
 ///
 /// ```
 /// use loom_group::CollectiveError;
@@ -193,14 +191,14 @@ pub enum CollectiveError {
     Bounds,
     /// The number of elements of a buffer exceeds a `usize`.
     Size,
-    /// A collective needs at least two packets of the same capacity, at least one element long.
+    /// A collective needs at least two packets, of equal capacity for at least one element.
     Packets,
-    /// The group's queue has fewer slots than the team has packets, so receives could block sends.
+    /// The group's queue has too few slots for the team's packets, so receives could block sends.
     Depth {
-        /// Slots that the team needs.
+        /// Slots.
         needs: usize,
     },
-    /// The provider ignores tag bits (`mem_tag_format`) that the team number needs.
+    /// The provider ignores tag bits (`mem_tag_format`) of the team number.
     TagBits,
     /// The connections have no tagged messages, and the provider does not guarantee message order
     /// ([`MsgOrder::SAS`]).
@@ -211,17 +209,16 @@ pub enum CollectiveError {
     AtOnce,
     /// Another open team of the group has the number or, without tags, exists.
     NumberTaken,
-    /// Out of memory.
+    /// A part of the team was not opened.
     Open(OpenError),
     /// The buffer lengths do not match the collective.
     Lengths,
     /// The team has too little scratch.
     Scratch {
-        /// Bytes that the collective needs.
+        /// Bytes.
         needs: usize,
     },
-    /// Too many collectives are in flight, or one that began 63 collectives before. Retry after a
-    /// completion.
+    /// Too many collectives are in flight, or one of 63 numbers before. Retry after a completion.
     Busy,
     /// An earlier collective has failed or was given up.
     Over,
@@ -248,14 +245,13 @@ pub enum CollectiveError {
     },
     /// The provider's group has other members than the team, or another queue than the group.
     ProviderGroup,
-    /// The provider refused a collective. `ECONNRESET` over the software transport: a member has
-    /// gone.
+    /// The provider refused a collective: `ECONNRESET` of the software transport if a member has gone.
     Provider(PostError),
-    /// A collective of the provider has failed. The error does not name a member.
+    /// A collective of the provider has failed, without the name of a member.
     ProviderOperation(OpError),
-    /// The completion queue cannot go on.
+    /// The completion queue failed.
     Queue(CqError),
-    /// The deadline has passed. The collective stays in flight and can be waited for again.
+    /// The deadline has passed. The collective stays in flight.
     TimedOut {
         /// Member of an incomplete message.
         member: Option<u32>,

@@ -1,5 +1,3 @@
-//! [`Group`], peers by number, and [`Prepared`], a group without peers.
-
 use core::borrow::Borrow;
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -20,9 +18,8 @@ use crate::{PeerError, PeerIndex};
 pub struct GroupAttr {
     /// Maximum number of members at a time.
     pub capacity: usize,
-    /// Number of new addresses, at least one, that can replace others. Applies to providers that
-    /// keep removed addresses until the endpoint closes
-    /// ([`AvAttr::capacity`](loom_core::AvAttr::capacity)).
+    /// Number of new addresses, at least one, that can replace others of providers that keep removed
+    /// addresses until the endpoint closes ([`AvAttr::capacity`](loom_core::AvAttr::capacity)).
     pub replacements: usize,
 }
 
@@ -75,20 +72,19 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     shared: Shared<'m, T, B, A>,
-    /// Indexed by place in the vector.
+    /// Queues by place in the vector.
     queues: Array<[Queue; 2], A>,
 }
 
 /// Peers by number, over one connectionless endpoint ([`Prepared`]) or a connection for each peer
 /// ([`Connections`](crate::Connections)).
 ///
-/// Posts work like those of [`Endpoint`] and complete into [`cq`](Self::cq). A
-/// [`Scope`](crate::Scope) posts to many peers.
+/// Posts complete into [`cq`](Self::cq). A [`Scope`](crate::Scope) posts to many peers.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     pub(crate) links: Links<'m, T, B, A>,
-    /// Indexed by place in the vector, or by member number.
+    /// Queues by place in the vector, or by member number.
     queues: Array<[Queue; 2], A>,
     pub(crate) waiting: Cell<usize>,
     round: Cell<u64>,
@@ -112,8 +108,7 @@ impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc:
 }
 
 impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepared<'m, T, B, A> {
-    /// Opens an address vector, a queue, an endpoint, and a table of members. Memory comes from
-    /// `alloc`, now.
+    /// Opens an address vector, a queue, an endpoint, and a table of members, all in memory of `alloc`.
     ///
     /// # Errors
     /// See [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
@@ -144,18 +139,17 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
         self.shared.endpoint.address()
     }
 
-    /// Domain, shared by all peers.
+    /// Domain.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
     }
 
-    /// Inserts the addresses of the peers, in order of number. The group may be its own peer. Peers
-    /// may share an address.
+    /// Inserts the addresses of the peers, in order of number. They may repeat, and include this side.
     ///
     /// # Errors
-    /// The first peer that failed: [`PeerError::NoSuchPlace`] or [`PeerError::Insert`], with the
-    /// prepared group, which has the peers before it.
+    /// The first peer that failed, with the prepared group of the peers before it:
+    /// [`PeerError::NoSuchPlace`] or [`PeerError::Insert`].
     #[expect(
         clippy::result_large_err,
         reason = "the error gives back what was prepared, which is as large as the group"
@@ -197,14 +191,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Puts a peer into a place. Posts to a replaced peer without another place are refused. Only
-    /// providers that keep removed addresses limit the number of
-    /// [`replacements`](GroupAttr::replacements).
+    /// Puts a peer into a place. Posts to a replaced peer without another place are refused.
     ///
     /// # Errors
     /// - [`PeerError::NoSuchPlace`].
     /// - [`PeerError::Insert`]. With [`AddressError::Full`](loom_core::AddressError::Full) no
-    ///   replacements are left and the former member stays.
+    ///   [`replacements`](GroupAttr::replacements) are left and the former member stays.
     /// - [`PeerError::HasConnections`]: call [`Connections::set`](crate::Connections::set).
     ///
     /// ```
@@ -236,8 +228,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Removes a peer. Later posts to it are refused. Operations in flight complete or are
-    /// cancelled. Returns `true` if the peer was present.
+    /// Removes a peer. Later posts to it are refused, those in flight complete or are cancelled.
+    /// Returns `true` if the peer was present.
     pub fn remove(&self, peer: PeerIndex) -> bool {
         match &self.links {
             Links::One(shared) => shared.remove(peer),
@@ -252,13 +244,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Address of the endpoint.
     ///
     /// # Errors
-    /// See [`Endpoint::address`]. `EOPNOTSUPP` if members have connections: use
+    /// See [`Endpoint::address`]. `EOPNOTSUPP` over connections: use
     /// [`Connections::address`](crate::Connections::address).
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.endpoint().map_or(Err(Errno::EOPNOTSUPP), Endpoint::address)
     }
 
-    /// Domain, shared by all peers.
+    /// Domain.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
@@ -288,8 +280,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Connection of a member, for operations without a peer number. The handle keeps it open after
-    /// the member was removed.
+    /// Connection of a member, for operations without a peer number. It stays open after removal of
+    /// the member.
     #[must_use]
     pub fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         self.links.connection(peer)

@@ -1,26 +1,23 @@
 //! Groups: one object that communicates with many peers.
 //!
-//! A [`Group`] addresses peers by number, on every transport. It is opened in two steps, before and
-//! after the exchange of addresses:
+//! A [`Group`] addresses peers by number, on every transport:
 //! - over one connectionless endpoint, with [`Prepared`] and [`connect`](Prepared::connect),
 //! - over a connection for each peer, for providers with only those (`FI_EP_MSG`), with
 //!   [`Connections`] and [`join`](Connections::join).
 //!
 //! All memory is allocated when a group opens. Operations have three levels of control:
-//! - *posted*: [`Group::send`] and its siblings return a key. Poll the queue, or await futures
-//!   under a [driver](loom_core::driver).
-//! - *scoped*: [`Group::scope`] stores requests in places of the caller, and ends or cancels all of
-//!   them.
+//! - *posted*: [`Group::send`] and its siblings return a key of the queue.
+//! - *scoped*: [`Group::scope`] stores requests in places of the caller, and ends or cancels all.
 //! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv),
 //!   [`scatter_write`](Group::scatter_write), [`gather_read`](Group::gather_read),
-//!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return when all
-//!   requests have completed or the deadline has passed.
+//!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return after all
+//!   requests or the deadline.
 //!
 //! A [`collective::Team`] runs collectives by the algorithms of [`schedule`]. [`bootstrap`] carries
 //! the initial [`exchange`] records between peers.
 //!
 //! # Example
-//! Scatter and gather with a borrowed buffer, in a group of two members that are both this side:
+//! Scatter and gather with a borrowed buffer, in a group that is twice this side:
 //!
 //! ```
 //! use loom_core::{Domain, Error, Forever, scope};
@@ -46,9 +43,9 @@
 //!
 //! # Room and order
 //! A request that is refused with a transient error (`FI_EAGAIN`, a full queue) waits in its place.
-//! Requests of a scope to one address are posted in order: receives in one order, all others in
-//! another. If the transport limits room by endpoint and not by peer, like the software transport,
-//! a peer that does not receive may occupy all of it.
+//! A scope posts requests to one address in order: receives in one order, all others in another. If
+//! the transport limits room by endpoint and not by peer, like the software transport, a peer that
+//! does not receive may occupy all of it.
 //!
 //! # Beside ibverbs-rs
 //! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer.

@@ -1,5 +1,3 @@
-//! [`Links`]: connectivity of a group.
-
 use core::cell::{Cell, RefCell};
 
 use allocator_api2::alloc::Allocator;
@@ -25,7 +23,7 @@ pub(crate) struct Shared<'m, T: Transport, B: Buffer, A: Allocator> {
 
 pub(crate) struct Connection<'m, T: Transport, B: Buffer> {
     pub(crate) endpoint: MsgEndpoint<'m, T, B>,
-    /// Unique in the group, so that waiting requests do not go to a successor.
+    /// Unique in the group: waiting requests do not go to a successor.
     pub(crate) serial: u64,
 }
 

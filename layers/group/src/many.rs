@@ -1,5 +1,3 @@
-//! Operations on many peers that wait for all completions.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::cq::CqError;
@@ -10,7 +8,7 @@ use crate::place::Place;
 use crate::scope::{Request, Scope, Summary};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// Each takes work while places are free. The rest stays in the iterator. Each request has one
+/// Each takes work while places are free, and leaves the rest in the iterator. Each request has one
 /// [`Outcome`](crate::Outcome) in its place.
 ///
 /// # Errors
@@ -55,7 +53,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (peer, buf)| scope.send(peer, buf))
     }
 
-    /// Receives a message from each peer. Requires directed receives of untagged messages, like
+    /// Receives a message from each peer, with directed receives of untagged messages, like
     /// [`Group::recv`]. Over `shm`, and over `tcp` and `tcp;ofi_rxm` of libfabric 2, use tagged
     /// messages in a [scope](Group::scope) instead.
     ///
@@ -130,7 +128,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (from, buf)| scope.read(&from, buf))
     }
 
-    /// Sends clones of one message, such as `&[u8]` or a handle of shared bytes, to each peer.
+    /// Sends clones of one message, such as `&[u8]`, to each peer.
     ///
     /// # Errors
     /// See [`Scope::finish`].
@@ -150,8 +148,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer, and receives one from each. Work is the peer, the message, and
     /// the receive buffer, and takes two places: the receive, then the send.
     ///
-    /// The queue must have room for all receives and one send: work beyond that stays in the
-    /// iterator. The caller ensures that the endpoint has room for all receives (`rx_attr.size`).
+    /// Work beyond the queue's room for all receives and one send stays in the iterator. The caller
+    /// ensures that the endpoint has room for all receives (`rx_attr.size`).
     ///
     /// # Errors
     /// See [`Scope::finish`]. [`CqError::Full`] if the queue has fewer than two free slots: all work

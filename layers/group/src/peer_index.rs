@@ -1,8 +1,6 @@
-//! [`PeerIndex`]: number of a peer.
-
 use core::fmt;
 
-/// Number of a peer in a group. Members, including this side, count from 0.
+/// Number of a peer in a group, from 0. This side has one, too.
 ///
 /// ```
 /// use loom_core::Domain;

@@ -1,5 +1,3 @@
-//! [`Place`]: a request to one peer, and its outcome.
-
 use core::fmt;
 
 use loom_core::buffer::Buffer;
@@ -31,9 +29,7 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
     }
 }
 
-/// Storage for one request and its outcome, in a slice of the caller.
-///
-/// An operation on many peers fills one place for each request, in order.
+/// Storage for one request and its outcome. Operations on many peers fill a slice, in order.
 ///
 /// ```
 /// use loom_core::{Domain, Forever};
@@ -128,8 +124,7 @@ pub enum Outcome<B> {
         /// Last refusal.
         error: PostError,
     },
-    /// In flight on the group's queue, because it did not end in time. The program polls the queue
-    /// for the key.
+    /// Still in flight on the group's queue. The program polls for the key.
     InFlight(OpKey),
 }
 
@@ -171,7 +166,6 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
     /// Place without a request.
     pub const EMPTY: Self = Place { peer: PeerIndex(0), outcome: Outcome::Empty, waiting: None };
 
-    /// Fewer writes than an assignment of [`EMPTY`](Self::EMPTY).
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.peer = PeerIndex(0);
@@ -183,7 +177,7 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
     pub(crate) fn set(&mut self, outcome: Outcome<B>) {
         let before = core::mem::replace(&mut self.outcome, outcome);
         debug_assert!(before.buf().is_none(), "no buffer is lost");
-        // It has no buffer. Without this, the compiler emits a check.
+        // Without this, the compiler emits a check.
         core::mem::forget(before);
     }
 
@@ -193,15 +187,15 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         self.peer
     }
 
-    /// Outcome of the request. In a [`Scope`](crate::Scope), waiting requests are
-    /// [`NotPosted`](Outcome::NotPosted).
+    /// Outcome of the request: [`NotPosted`](Outcome::NotPosted) while it waits in a
+    /// [`Scope`](crate::Scope).
     #[must_use]
     pub const fn outcome(&self) -> &Outcome<B> {
         &self.outcome
     }
 
-    /// Takes the buffer, if it has returned, and empties the place. [`InFlight`](Outcome::InFlight)
-    /// places do not change.
+    /// Takes the buffer, if it has returned, and empties the place unless
+    /// [`InFlight`](Outcome::InFlight).
     #[must_use]
     #[inline]
     pub fn take_buf(&mut self) -> Option<B> {

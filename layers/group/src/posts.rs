@@ -1,5 +1,3 @@
-//! Operations by peer number, with the semantics of [`Endpoint`](loom_core::Endpoint).
-
 use allocator_api2::alloc::Allocator;
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -15,7 +13,6 @@ use crate::scope::NOWHERE;
 use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// Posts over the connection of a peer, or over the shared endpoint.
 macro_rules! by_peer {
     ($group:expr, $peer:expr, |$endpoint:ident, $to:ident| $post:expr, else $unknown:expr) => {
         match &$group.links {
@@ -42,8 +39,8 @@ fn unknown<B>(buf: B) -> Rejected<B> {
     Rejected { value: buf, error: PostError::UnknownPeer }
 }
 
-/// Each operation returns its key on the [queue](Group::cq). An absent member is refused with
-/// [`UnknownPeer`](PostError::UnknownPeer). Every refusal returns the buffer.
+/// Each operation returns its key on the [queue](Group::cq), or the buffer with the refusal. An absent
+/// member is an [`UnknownPeer`](PostError::UnknownPeer).
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     #[inline(always)]
     pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
@@ -146,7 +143,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Receives a message from any peer.
     ///
     /// # Errors
-    /// See [`Endpoint::recv`](loom_core::Endpoint::recv). `EOPNOTSUPP` if members have connections.
+    /// See [`Endpoint::recv`](loom_core::Endpoint::recv). `EOPNOTSUPP` over connections.
     #[doc(alias = "fi_recv")]
     pub fn recv_any(&self, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -203,7 +200,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         by_peer!(self, peer, |endpoint, to| endpoint.tagged_recv(to, tag, buf), else unknown(buf))
     }
 
-    /// Receives a message without a directed receive: the tag identifies the sender.
+    /// Receives without a directed receive: the tag identifies the sender.
     pub(crate) fn recv_by_tag(&self, from: To, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
@@ -221,7 +218,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Reads from the start of a peer's region, up to the length of the buffer.
+    /// Fills the buffer from the start of a peer's region.
     ///
     /// # Errors
     /// See [`Endpoint::read`](loom_core::Endpoint::read).
@@ -289,7 +286,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         by_peer!(self, at.peer(), |endpoint, to| endpoint.atomic(to, at.region(), 0, op, buf), else unknown(buf))
     }
 
-    /// Changes an element of a peer's region, and returns the former value in the completion.
+    /// Changes an element of a peer's region. The completion returns the former value.
     ///
     /// # Errors
     /// See [`Endpoint::fetch_value`](loom_core::Endpoint::fetch_value).
@@ -308,8 +305,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         )
     }
 
-    /// Changes an element of a peer's region if a comparison holds, and returns the former value in
-    /// the completion.
+    /// Changes an element of a peer's region if a comparison holds. The completion returns the former
+    /// value.
     ///
     /// # Errors
     /// See [`Endpoint::compare_value`](loom_core::Endpoint::compare_value).

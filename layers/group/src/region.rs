@@ -1,5 +1,3 @@
-//! [`PeerRegion`]: a memory region of a peer, or a part of it.
-
 use core::ops::{Bound, RangeBounds};
 
 use loom_core::RemoteRegion;
@@ -8,8 +6,7 @@ use crate::PeerIndex;
 
 /// Memory region of a peer, or a part of it.
 ///
-/// Operations beyond the range that the peer stated are refused before they are posted
-/// ([`OutOfBounds`](loom_core::error::PostError::OutOfBounds)).
+/// Posts beyond the stated range are [refused](loom_core::error::PostError::OutOfBounds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRegion {
     peer: PeerIndex,
@@ -17,7 +14,7 @@ pub struct PeerRegion {
 }
 
 impl PeerRegion {
-    /// Region of this peer.
+    /// Region of a peer.
     #[must_use]
     pub const fn new(peer: PeerIndex, region: RemoteRegion) -> Self {
         PeerRegion { peer, region }
@@ -42,7 +39,7 @@ impl PeerRegion {
         self.region.len
     }
 
-    /// Part of the region, in bytes from its start. `None` if the range exceeds the region.
+    /// Part of the region, in bytes from its start. `None` beyond its end.
     ///
     /// ```
     /// # use loom_core::RemoteRegion;

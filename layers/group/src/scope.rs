@@ -1,5 +1,3 @@
-//! [`Scope`]: requests to many peers, all ended or cancelled at the end of the scope.
-
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
@@ -23,7 +21,7 @@ const BUSY: u32 = 256;
 pub(crate) const NOWHERE: RemoteRegion =
     RemoteRegion { base: RemoteAddr(0), len: 0, key: MemoryKey(0), access: Access::empty() };
 
-/// Number of a request: the index of its place.
+/// Index of a request's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request(pub usize);
 
@@ -53,13 +51,13 @@ pub struct Request(pub usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Summary {
-    /// Requests that are [`Done`](Outcome::Done).
+    /// Requests [`Done`](Outcome::Done).
     pub done: usize,
     /// Requests that [`Failed`](Outcome::Failed).
     pub failed: usize,
-    /// Requests that were [`NotPosted`](Outcome::NotPosted).
+    /// Requests [`NotPosted`](Outcome::NotPosted).
     pub not_posted: usize,
-    /// Requests still [`InFlight`](Outcome::InFlight).
+    /// Requests [`InFlight`](Outcome::InFlight).
     pub in_flight: usize,
 }
 
@@ -80,12 +78,11 @@ impl Summary {
 /// Requests to many peers, in places of the caller.
 ///
 /// A request that waits after a transient error delays only later requests to the same peer in the
-/// same direction. [`turn`](Self::turn) posts waiting requests and takes completions,
-/// [`finish`](Self::finish) repeats this until all have completed.
+/// same direction. [`turn`](Self::turn) posts waiting requests and takes completions.
 ///
 /// The end of a scope, also by a panic, gives up waiting requests, cancels those in flight, and
 /// polls for them a bounded number of times. Requests that the provider does not cancel stay
-/// [`InFlight`](Outcome::InFlight), and the group's queue returns their buffers later.
+/// [`InFlight`](Outcome::InFlight): the group's queue returns their buffers later.
 ///
 /// ```
 /// use loom_core::{Domain, Error, Forever};
@@ -115,7 +112,6 @@ impl Summary {
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],
-    /// Places with a request.
     used: usize,
     /// First place that has not completed.
     first: usize,
@@ -124,10 +120,7 @@ pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Runs `requests` with a scope over `places`, which are emptied first. On return, all posted
-    /// requests were awaited or cancelled.
-    ///
-    /// A request occupies the queue until the scope takes its completion. Operations within
-    /// `requests` on the group share the remaining room.
+    /// requests were awaited or cancelled. Until then they occupy the queue.
     ///
     /// ```
     /// use loom_core::{Domain, Forever};
@@ -273,7 +266,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             return Err(Rejected { value: buf, error: PostError::Full });
         };
         place.peer = index;
-        // Short path, about as fast as a direct post.
+        // As fast as a direct post.
         if let Some((endpoint, peer)) = self.group.links.shared(index)
             && self.group.waiting.get() == 0
         {
@@ -319,7 +312,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         }
     }
 
-    /// Outcome so far, or `None` for an unknown number. Does not drive the queue.
+    /// Outcome so far, without driving the queue.
     #[must_use]
     pub fn outcome(&self, request: Request) -> Option<&Outcome<B>> {
         self.places.get(..self.used)?.get(request.0).map(Place::outcome)
@@ -331,8 +324,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.places.get(request.0).is_some_and(|place| place.waiting.is_some())
     }
 
-    /// Returns `true` if all requests have completed, except those that [`finish`](Self::finish)
-    /// left [`InFlight`](Outcome::InFlight).
+    /// Returns `true` if all requests have completed or [`finish`](Self::finish) left them
+    /// [`InFlight`](Outcome::InFlight).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.places
@@ -345,9 +338,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Drives the queue, takes completions, and posts waiting requests. Returns `true` on progress.
     ///
     /// # Errors
-    /// See [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the
-    /// queue. [`CqError::UnknownKey`] if the program took a completion of the scope: the other
-    /// requests go on.
+    /// See [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] under a driver.
+    /// [`CqError::UnknownKey`] if the program took a completion of the scope: the others go on.
     pub fn turn(&mut self) -> Result<bool, CqError> {
         self.group.is_not_driven()?;
         let busy = self.group.cq().progress()?;
@@ -356,8 +348,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(taken? || posted || busy)
     }
 
-    /// Waits until all requests have completed or the deadline has passed, then gives up the rest
-    /// like the end of the [`Scope`]. The scope accepts further requests.
+    /// Waits for all requests until the deadline, then gives up the rest like the end of the
+    /// [`Scope`], which accepts further requests.
     ///
     /// # Errors
     /// See [`turn`](Self::turn). The places keep their requests.
@@ -455,7 +447,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
             let Some(waiting) = &place.waiting else { continue };
             let queue = self.group.queue(waiting.to, waiting.receives);
-            // Skip queues refused in this round, or in a later one of a nested scope in user code.
+            // Skip queues refused in this round, or in a later one of a nested scope.
             let Some(queue) = queue.filter(|queue| queue.refused_in.get() < round) else { continue };
             let (Some(waiting), Outcome::NotPosted { buf, .. }) = (place.waiting.take(), place.take()) else {
                 continue;

@@ -1,5 +1,3 @@
-//! [`Verb`]: kinds of requests.
-
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::endpoint::{Receives, Transmits};
 use loom_core::error::Rejected;
@@ -11,7 +9,6 @@ pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> {}
 impl<T: Transport, K: Transmits<T> + Receives<T>> Reaches<T> for K {}
 
 pub(crate) struct What<'r> {
-    /// Region of reads and writes.
     pub(crate) region: &'r RemoteRegion,
     /// Tag, or immediate data.
     pub(crate) word: u64,
@@ -30,7 +27,6 @@ pub(crate) trait Verb<T: Transport, B: Buffer> {
     ) -> Result<OpKey, Rejected<B>>;
 }
 
-/// Kinds of requests: bounds of the buffer, and the endpoint's operation.
 macro_rules! verbs {
     ($($name:ident: $needs:ident, receives $receives:literal, |$endpoint:ident, $to:ident, $from:ident, $what:ident, $buf:ident| $post:expr;)*) => {$(
         pub(crate) enum $name {}

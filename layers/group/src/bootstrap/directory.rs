@@ -1,5 +1,3 @@
-//! [`Directory`]: ranks that share a file system.
-
 use core::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,7 +14,7 @@ const MAGIC: [u8; 4] = *b"lmbd";
 const VERSION: u32 = 1;
 /// Magic, version, round number, kind, rank, size, limit and length.
 const HEADER_LEN: usize = 32;
-/// Number of the last round of joining.
+/// Last round of joining.
 const INTRODUCED: u32 = 1;
 
 /// Attributes of a [`Directory`], equal on all ranks.
@@ -32,17 +30,17 @@ pub struct DirectoryAttr<'p> {
     pub limit: usize,
 }
 
-/// Rank that exchanges bytes over files in a directory. In a round, each rank writes one file and
-/// reads the others.
+/// Rank that exchanges bytes over files in a directory: in a round, each rank writes one and reads
+/// the others.
 ///
 /// A rank removes its file of a round after the next round. Its introduction and last file remain:
-/// remove the job's directory after the program has ended. A job name can be used once.
+/// remove the job's directory after the program has ended.
 pub struct Directory {
     folder: PathBuf,
     rank: u32,
     size: u32,
     limit: u32,
-    /// Number of the last round. Round 0 is the introduction.
+    /// Last round. Round 0 is the introduction.
     number: u32,
     ended: bool,
     buffer: Vec<u8>,
@@ -90,7 +88,6 @@ impl Bootstrap for Directory {
         self.size
     }
 
-    /// File system calls may take longer than the deadline's checks.
     fn round(
         &mut self,
         round: Round,

@@ -1,5 +1,3 @@
-//! [`BootstrapError`]: failures of joining and of rounds.
-
 use core::fmt;
 
 use loom_core::Error;
@@ -30,7 +28,7 @@ use loom_core::vocabulary::Errno;
 pub enum BootstrapError {
     /// The number of ranks is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
     Size {
-        /// Requested number.
+        /// Number.
         size: u32,
     },
     /// The rank is not below the number of ranks.
@@ -45,7 +43,7 @@ pub enum BootstrapError {
         /// Requested limit.
         limit: usize,
     },
-    /// The allocator has no memory for a board.
+    /// Out of memory for a board.
     OutOfMemory,
     /// Another peer has joined with this rank.
     Taken {
@@ -54,7 +52,7 @@ pub enum BootstrapError {
     },
     /// An earlier run has used the job name.
     Used,
-    /// The job name is not a plain file name of letters, digits, `-`, `_` and `.`.
+    /// The job name has other characters than letters, digits, `-`, `_` and `.`.
     Name,
     /// This rank and another have different attributes.
     Mismatch(Mismatch),
@@ -86,12 +84,12 @@ pub enum BootstrapError {
     },
     /// A rank runs another round.
     OutOfStep {
-        /// Lowest such rank.
+        /// Lowest.
         rank: u32,
     },
     /// A rank violated the protocol.
     Malformed {
-        /// Lowest such rank.
+        /// Lowest.
         rank: u32,
     },
     /// The launcher failed.
@@ -115,9 +113,9 @@ pub enum Mismatch {
     Version,
     /// Job number.
     Job,
-    /// Number of ranks.
+    /// Ranks.
     Size,
-    /// Limit of bytes for each rank.
+    /// Limit of bytes.
     Limit,
 }
 
@@ -127,7 +125,7 @@ pub enum Mismatch {
 pub enum LauncherFault {
     /// It closed the connection.
     Gone,
-    /// It did not answer in time. A rank may be missing. Launchers do not name it.
+    /// It did not answer in time: a rank may be missing.
     Silent,
     /// Its answer violates the protocol.
     Malformed,
@@ -197,8 +195,8 @@ impl From<LauncherFault> for BootstrapError {
     }
 }
 
-/// Maps a missing rank and a silent launcher to [`Errno::ETIMEDOUT`], an ended bootstrap and a
-/// closed connection to the launcher to [`Errno::ECONNABORTED`].
+/// Missing ranks and silent launchers are [`Errno::ETIMEDOUT`], an ended bootstrap and a closed
+/// connection to the launcher [`Errno::ECONNABORTED`].
 impl From<BootstrapError> for Error {
     fn from(error: BootstrapError) -> Self {
         Error::Invalid(match error {

@@ -1,10 +1,9 @@
 //! [`InProcess`]: ranks that are threads of one process.
 //!
 //! # Locks are free
-//! A rank writes its bytes of a round after every rank has published the preceding round, and has
-//! thus read the bytes of two rounds before, which use the same memory. Readers share a lock. Every
-//! lock is therefore free when tried. If the program's reference leads to different boards, the
-//! round fails.
+//! A rank writes its bytes after every rank has published the preceding round, and has thus read
+//! those of two rounds before, which use the same memory. Readers share a lock. Every lock is
+//! therefore free when tried. A program's reference that leads to different boards fails the round.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -19,10 +18,10 @@ use loom_core::storage::Array;
 
 use super::{Bootstrap, BootstrapError, Round, check_rank, place};
 
-/// Memory over which threads of a process exchange bytes.
+/// Memory over which threads exchange bytes.
 ///
-/// The caller provides it ([`over`](Board::over)), or [`open_in`](AllocatedBoard::open_in)
-/// allocates it. `S` is a list of [`Seat`]s.
+/// The caller provides it ([`over`](Board::over)), or an [allocator](AllocatedBoard::open_in).
+/// `S` is a list of [`Seat`]s.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -53,8 +52,7 @@ pub type AllocatedBoard<A> = Board<Array<Seat<Array<u8, A>>, A>>;
 /// Seat of a rank on a [`Board`].
 pub struct Seat<B> {
     taken: AtomicBool,
-    /// Bytes of even and of odd rounds. A rank overwrites them only after the round between, to
-    /// which every rank has come after reading them.
+    /// Bytes of even and of odd rounds.
     gifts: [Gift<B>; 2],
 }
 
@@ -104,7 +102,7 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 
 #[cfg(feature = "std")]
 impl AllocatedBoard<Global> {
-    /// Allocates a board for `size` ranks with up to `limit` bytes in a round.
+    /// Calls [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
     ///
@@ -291,7 +289,6 @@ struct Gift<B> {
 
 struct Given<B> {
     round: Round,
-    /// Used bytes of the memory.
     len: usize,
     memory: B,
 }

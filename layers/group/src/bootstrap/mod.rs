@@ -1,9 +1,7 @@
 //! Exchange of the first bytes between peers that cannot reach each other over the fabric yet.
 //!
-//! A [`Bootstrap`] connects `size` ranks, counted from 0. All ranks make the same calls:
-//! [`all_gather`](Bootstrap::all_gather), [`broadcast`](Bootstrap::broadcast) and
-//! [`barrier`](Bootstrap::barrier). Every wait has a deadline, and errors name the lowest missing
-//! rank.
+//! A [`Bootstrap`] connects `size` ranks, counted from 0, which make the same calls. Every wait has a
+//! deadline, and errors name the lowest missing rank.
 //!
 //! | bootstrap | connects |
 //! |---|---|
@@ -12,7 +10,7 @@
 //! | `Directory` | processes that share a file system (feature `std`) |
 //! | `Pmi` | processes of an MPI launcher, over PMI-2 (feature `pmi`) |
 //!
-//! For another launcher, implement [`Bootstrap::round`].
+//! For others, implement [`Bootstrap::round`].
 //!
 //! # Trust
 //! Received bytes are checked and cause no panic and no unbounded allocation. Ranks are not
@@ -67,7 +65,7 @@ pub enum Round {
     AllGather,
     /// One rank contributes bytes.
     Broadcast {
-        /// Rank that contributes.
+        /// Rank.
         root: u32,
     },
     /// No rank contributes bytes.
@@ -125,8 +123,8 @@ pub trait Bootstrap {
     fn size(&self) -> u32;
 
     /// Runs a round: distributes `mine`, and calls `visit` with each rank, including this one, and
-    /// its bytes, in ascending order. `visit` should only copy them. It may run rounds of other
-    /// ranks of the process. A failed round may have called `visit` for some ranks.
+    /// its bytes, in ascending order. `visit` should only copy them, and may run rounds of other ranks
+    /// of the process. Before a failure it may have been called for some ranks.
     ///
     /// # Errors
     /// [`BootstrapError::Missing`], [`BootstrapError::OutOfStep`], [`BootstrapError::Launcher`],
@@ -169,8 +167,8 @@ pub trait Bootstrap {
     /// The errors of [`round`](Self::round), and
     ///
     /// - [`BootstrapError::SlotCount`], before any effect.
-    /// - [`BootstrapError::TooLong`]: a rank's bytes do not fit into their slot, which is left
-    ///   empty. The others are filled, and the ranks stay in step. Names the lowest rank.
+    /// - [`BootstrapError::TooLong`]: the lowest rank with bytes that do not fit into their slot,
+    ///   which is left empty. The others are filled, and the ranks stay in step.
     fn all_gather(&mut self, mine: &[u8], all: &mut Slots<'_>, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         if all.count() != self.size() {
             return Err(BootstrapError::SlotCount { count: all.count(), size: self.size() });
@@ -186,8 +184,8 @@ pub trait Bootstrap {
         outcome
     }
 
-    /// Distributes all `bytes` of the rank `root`, and returns their number. Other ranks receive
-    /// them at the start of `bytes`.
+    /// Copies the `bytes` of the rank `root` to the start of `bytes` on all others, and returns their
+    /// number.
     ///
     /// ```
     /// use loom_group::bootstrap::Bootstrap;
@@ -213,8 +211,8 @@ pub trait Bootstrap {
     /// The errors of [`round`](Self::round), and
     ///
     /// - [`BootstrapError::UnknownRank`] for `root`, before any effect.
-    /// - [`BootstrapError::TooLong`]: this rank's `bytes` are shorter than the root's. They are
-    ///   unchanged, and the ranks stay in step.
+    /// - [`BootstrapError::TooLong`]: this rank's `bytes` are shorter than the root's, and
+    ///   unchanged. The ranks stay in step.
     fn broadcast(&mut self, root: u32, bytes: &mut [u8], until: &mut dyn Deadline) -> Result<usize, BootstrapError> {
         let (rank, size) = (self.rank(), self.size());
         if root >= size {
@@ -274,7 +272,6 @@ pub trait Bootstrap {
     }
 }
 
-/// Forwards to the borrowed bootstrap.
 impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     fn rank(&self) -> u32 {
         (**self).rank()
@@ -308,7 +305,7 @@ fn place(rank: u32) -> usize {
     crate::PeerIndex(rank).place()
 }
 
-/// Wait between two polls, up to 2 ms: other processes cannot wake this thread.
+/// Wait between polls, up to 2 ms: other processes cannot wake this thread.
 #[cfg(feature = "std")]
 #[derive(Debug, Default)]
 struct Pause(u32);

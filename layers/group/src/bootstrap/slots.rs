@@ -1,5 +1,3 @@
-//! [`Slots`]: storage for the bytes of all ranks.
-
 use core::fmt;
 
 use super::place;
@@ -25,14 +23,13 @@ pub struct Slots<'m> {
 }
 
 impl<'m> Slots<'m> {
-    /// Bytes of memory for `count` slots of up to `limit` bytes.
+    /// Bytes of memory for `count` slots.
     #[must_use]
     pub const fn memory_len(count: usize, limit: usize) -> usize {
         count.saturating_mul(limit.saturating_add(PREFIX))
     }
 
-    /// Divides `memory` into `count` empty slots of the same length. If the memory is too short for
-    /// `count` prefixes, slots hold no bytes.
+    /// Divides `memory` into equal empty slots, of zero bytes if it is too short for their prefixes.
     #[must_use]
     pub fn new(memory: &'m mut [u8], count: u32) -> Self {
         let stride = memory.len().checked_div(place(count)).unwrap_or(0);
@@ -54,7 +51,7 @@ impl<'m> Slots<'m> {
         if limit > u32::MAX as usize { u32::MAX as usize } else { limit }
     }
 
-    /// Bytes of a rank, empty if it contributed no bytes. `None` if the slot does not exist.
+    /// Bytes of a rank, or `None` if the slot does not exist.
     #[must_use]
     pub fn get(&self, rank: u32) -> Option<&[u8]> {
         if rank >= self.count {

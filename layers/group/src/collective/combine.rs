@@ -1,11 +1,8 @@
-//! [`Combine`]: combination of two elements.
-
 use loom_core::vocabulary::AtomicOp;
 
 use crate::schedule::Commutes;
 
-/// Combination of two elements. It must be associative, or nearly so, like a sum of floating-point
-/// numbers.
+/// Combination of two elements, associative at least nearly, like a sum of floating-point numbers.
 ///
 /// This module has types for the operations of MPI and libfabric. [`Associative`] and
 /// [`Commutative`] wrap functions.
@@ -42,11 +39,10 @@ use crate::schedule::Commutes;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Combine<E> {
-    /// Commutativity. If the operands may be swapped, long messages have more algorithms.
+    /// Commutativity, which permits more algorithms of long messages.
     const COMMUTES: Commutes;
 
-    /// Provider's name for the operation. `None`: the [provider](super::Team::with_provider) never
-    /// runs its collectives.
+    /// Provider's name. `None`: the [provider](super::Team::with_provider) never runs its collectives.
     const PROVIDER_OP: Option<AtomicOp> = None;
 
     /// Combines an element with one of a member of higher rank.
@@ -174,6 +170,6 @@ operations! {
 
 operations!(@@ Sum, Some(AtomicOp::SUM); f32 f64 => |left, right| left + right);
 operations!(@@ Product, Some(AtomicOp::PROD); f32 f64 => |left, right| left * right);
-// Providers do not specify the result if an operand is not a number.
+// Providers do not specify the result for operands that are not numbers.
 operations!(@@ Min, None; f32 f64 => |left, right| left.min(right));
 operations!(@@ Max, None; f32 f64 => |left, right| left.max(right));

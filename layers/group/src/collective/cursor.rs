@@ -12,16 +12,13 @@ pub(super) enum Direction {
 pub(super) struct Piece {
     pub(super) peer: u32,
     pub(super) part: Part,
-    /// Number in the message.
     pub(super) number: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     direction: Direction,
-    /// Operation of the round after the message.
     index: u32,
-    /// Rest of the message.
     left: Option<Piece>,
 }
 

@@ -1,13 +1,10 @@
-//! [`Element`], a value with its bytes, and [`Packet`], a buffer for messages.
-
 use bytemuck::Pod;
 use loom_core::vocabulary::Datatype;
 use loom_core::{SourceBuffer, TargetBuffer};
 
 /// Element of a collective: a number or another plain value. Messages are little-endian.
 ///
-/// Implement it for a program's own type with `Pod` of [`bytemuck`] and this function for its
-/// fields.
+/// For a program's own type, implement `Pod` of [`bytemuck`] and this function.
 ///
 /// ```
 /// use loom_group::collective::bytemuck::{Pod, Zeroable};

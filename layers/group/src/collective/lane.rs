@@ -1,5 +1,3 @@
-//! [`Lane`]: resources of one collective at a time.
-
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
 
@@ -33,9 +31,8 @@ pub(super) struct Room<B, A: Allocator> {
     pub(super) scratch: Array<u128, A>,
 }
 
-/// Collectives do not wait for packets of another lane.
 pub(super) struct Lane<B, A: Allocator> {
-    /// Number of the collective in flight.
+    /// Collective in flight.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
     /// The end of the team wakes the task.

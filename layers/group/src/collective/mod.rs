@@ -1,9 +1,8 @@
-//! Collectives of the members of a group, over tagged messages, on any transport: [`Team`].
+//! Collectives of the members of a group, over tagged messages: [`Team`].
 //!
 //! A team is all or some members of a [`Group`](crate::Group). Its [table](crate::schedule::Table)
-//! chooses algorithms of [`schedule`](crate::schedule) by the numbers of bytes and members. Wait
-//! for a [`Running`] collective, turn it between other work, or await it under a
-//! [driver](loom_core::driver).
+//! chooses algorithms of [`schedule`](crate::schedule). Wait for a [`Running`] collective, turn it
+//! between other work, or await it under a [driver](loom_core::driver).
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -27,19 +26,18 @@
 //! ```
 //!
 //! # Packets and scratch
-//! Elements are copied through packets, buffers of a fixed capacity that the team is opened with.
-//! Half of a collective's packets are for receives, half for sends. An open team does not allocate.
+//! Elements are copied through the team's packets, buffers of a fixed capacity. Half of a
+//! collective's packets are for receives, half for sends. An open team does not allocate.
 //!
 //! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
-//! and not by peer (`tx_depth` of the software transport), the room must hold the packets of all
-//! collectives in flight: otherwise sends to slow peers may block another collective that these
-//! peers wait for.
+//! and not by peer (`tx_depth` of the software transport), it must have room for the packets of all
+//! collectives in flight: otherwise sends to slow peers may block a collective that they wait for.
 //!
 //! # Tags
 //! From the highest bit: 8 bits team, 8 collective, 16 rank of the sender, 17 round, 15 piece. A
 //! team has at most 2^16 members, a message at most 2^15 pieces. A barrier precedes the 64th
-//! collective that runs a schedule and every 63rd after it, so members that run ahead do not reuse
-//! numbers in use. The program must not receive with tags of the team, or masks that accept them.
+//! collective that runs a schedule and every 63rd after it, so that members which run ahead do not
+//! reuse numbers. The program must not receive with the team's tags, or masks that accept them.
 //! Over one endpoint for all members, a receive accepts its tag from any sender.
 //!
 //! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its
@@ -49,16 +47,15 @@
 //!   ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)).
 //! - A group has one team with one collective at a time, and the program sends no messages on its
 //!   connections meanwhile.
-//! - Different collectives on the members are detected only by message lengths.
-//! - After a failed or abandoned collective the group cannot open another team, because late
-//!   messages may arrive.
+//! - Only message lengths reveal different collectives on the members.
+//! - A failed or abandoned collective may have late messages, so the group cannot open another team.
 //!
 //! Before a member closes its group, it must drive its queue, or call the next collective, until
 //! all others have left the collective.
 //!
 //! # Provider collectives
-//! Join the provider's group of the same members and pass it to [`Team::with_provider`]. The
-//! provider then runs the collectives that it supports.
+//! [`Team::with_provider`] takes the provider's group of the same members, which then runs the
+//! collectives that it supports.
 //!
 //! ```
 //! # use loom_core::soft::{Network, NetworkAttr};
@@ -90,15 +87,14 @@
 //! or tagged messages, not both. With collectives, it runs barriers, broadcasts, all-reduces,
 //! all-gathers and scatters within its limits, and schedules fail with
 //! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). It does not report a dead
-//! member: only the deadline of [`Running::wait`] ends the collective, or it may complete as if
-//! successful.
+//! member: only the deadline of [`Running::wait`] ends the collective, or it may seem to succeed.
 //!
 //! # Errors
 //! If a member dies, a collective on the others ends with the error of a message, or at the
 //! deadline of [`Running::wait`]. After an error or an early drop, the team [has
-//! ended](crate::CollectiveError::Over). Messages in flight are cancelled, or the group's queue
-//! returns them later with their packets. The team number stays taken, because late messages may
-//! arrive. If a newcomer replaces a member of the group, its teams' collectives end.
+//! ended](crate::CollectiveError::Over): messages in flight are cancelled, or the group's queue
+//! returns them later with their packets, and the number stays taken because late messages may
+//! arrive. Replacing a member of the group ends its teams' collectives.
 
 mod buffers;
 mod combine;

@@ -1,5 +1,3 @@
-//! Collectives of a [`Team`].
-
 use allocator_api2::alloc::Allocator;
 use loom_core::Transport;
 use loom_core::vocabulary::CollectiveOp;
@@ -9,7 +7,7 @@ use super::{Combine, Element, Packet, Running, Team};
 use crate::CollectiveError;
 use crate::schedule::{Blocks, Plan, Schedule};
 
-/// Placeholder for the combination, in collectives that only move elements.
+/// Combination of collectives that only move elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves;
 
@@ -23,7 +21,7 @@ impl<E> Combine<E> for Moves {
 
 /// Each collective posts its first messages (under a driver, at the first await).
 /// [Wait](Running::wait) for it, [turn](Running::turn) or [await](Running::finish) it. `n` is the
-/// number of members. A *block* is the elements that one member sends to one other.
+/// number of members, a *block* the elements from one member to one other.
 ///
 /// # Errors
 /// [`CollectiveError::Busy`], [`CollectiveError::Lengths`], [`CollectiveError::Scratch`],
@@ -43,7 +41,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.barrier(self.member), of(CollectiveOp::BARRIER, 0, 0), &[], &mut [], Moves)
     }
 
-    /// Copies the root's elements to all members. Their former elements are overwritten.
+    /// Copies the root's elements to all members.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -77,11 +75,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.reduce(self.member, root, input.len())?, wanted, input, output, combine)
     }
 
-    /// Combines the elements of all members, one by one, for all members. The output has the
-    /// input's length.
+    /// Combines the elements of all members, one by one, for all. The output has the input's length.
     ///
     /// All members, and all runs with the same table, get the same bits, also of floating-point
-    /// numbers. If the [provider](Team::with_provider) runs it, the provider determines the bits.
+    /// numbers, unless the [provider](Team::with_provider) runs it.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -97,8 +94,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of(CollectiveOp::ALLREDUCE, 0, input.len()), input, output, combine)
     }
 
-    /// Combines the elements of the members up to and including this one. The output has the
-    /// input's length.
+    /// Combines the elements of the members up to this one. The output has the input's length.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -112,8 +108,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.scan(self.member, input.len()), None, input, output, combine)
     }
 
-    /// Combines the elements of all members, and gives each member the block of its rank. The input
-    /// is `n` blocks, the output one.
+    /// Combines the elements of all members, and gives each member its block. The input is `n` blocks,
+    /// the output one.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -176,8 +172,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::GATHER, root, blocks), input, output, Moves)
     }
 
-    /// Gives each member the root's block of its rank. The input is `n` blocks at the root, else
-    /// empty, the output a block.
+    /// Gives each member its block from the root. The input is `n` blocks at the root, else empty, the
+    /// output a block.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -238,7 +234,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::ALLGATHER, 0, blocks), input, output, Moves)
     }
 
-    /// Gives each member the block of its rank from all members. Input and output are `n` blocks.
+    /// Exchanges blocks between all members. Input and output are `n` blocks.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -255,8 +251,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of(CollectiveOp::ALLTOALL, 0, count), input, output, Moves)
     }
 
-    /// Like [`all_to_all`](Self::all_to_all), with any blocks: `sent` by rank of the receiver,
-    /// `received` by rank of the sender. A block is as long at both.
+    /// Like [`all_to_all`](Self::all_to_all), with any blocks, equal at both members: `sent` by rank of
+    /// the receiver, `received` by rank of the sender.
     ///
     /// # Errors
     /// See [errors](Team#errors).

@@ -1,11 +1,11 @@
 //! [`ProviderGroup`]: collectives that the provider runs.
 //!
-//! Such a collective is one operation on one packet: operands, then room for results. The choice of
-//! the provider depends only on the arguments and the provider, so all members choose alike.
-//! Provider collectives have no tags and use no team number.
+//! Such a collective is one operation on one packet: operands, then room for results. The choice
+//! depends only on the arguments and the provider, so all members choose alike. Provider
+//! collectives have no tags and no team number.
 //!
-//! The provider matches the operations of members by order. Operations refused with a transient
-//! error are therefore posted in call order, by the next collective that is turned.
+//! The provider matches operations by order. Operations refused with a transient error are
+//! therefore posted in call order, by the next collective that is turned.
 
 use core::cell::{Cell, RefMut};
 
@@ -68,7 +68,6 @@ pub(super) struct Wanted {
     pub(super) op: CollectiveOp,
     /// Rank of the root, or 0.
     pub(super) root: u32,
-    /// Elements that one member sends to or receives from one other.
     pub(super) count: usize,
 }
 
@@ -92,7 +91,6 @@ pub(super) struct Call<B> {
     number: u64,
     collective: Collective,
     root: usize,
-    /// Start of the results in the packet.
     results: usize,
     stage: Stage<B>,
 }
@@ -116,12 +114,12 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// - and operands and results of the root, at least one element, fit into one packet.
     ///
     /// Schedules run all others. Collectives wait until all members have joined. Floating-point
-    /// sums may have other bits than those of a schedule.
+    /// sums may differ in bits from a schedule's.
     ///
-    /// Providers do not cancel collectives. If one is dropped before completion, the group's queue
-    /// returns its packet after the endpoint has left the provider's group.
+    /// Providers do not cancel: the group's queue returns the packet of a dropped collective after the
+    /// endpoint has left the provider's group.
     ///
-    /// The provider matches operations by order alone, so the team borrows the group exclusively.
+    /// The team borrows the group exclusively, because the provider matches operations by order alone.
     ///
     /// # Errors
     /// - [`CollectiveError::ProviderGroup`]: the size, this member's rank or the queue differ, or

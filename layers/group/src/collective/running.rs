@@ -1,5 +1,3 @@
-//! [`Running`]: a collective in flight.
-
 use core::cell::RefMut;
 use core::fmt;
 use core::future::{Future, poll_fn};
@@ -28,9 +26,8 @@ const BUSY: u32 = 256;
 
 /// Collective in flight. Its first messages are posted, unless a driver polls the group's queue.
 ///
-/// To advance it, call [`turn`](Self::turn) or [`wait`](Self::wait), or await
-/// [`finish`](Self::finish). An early drop cancels its operations and [ends](CollectiveError::Over)
-/// the team.
+/// Call [`turn`](Self::turn) or [`wait`](Self::wait), or await [`finish`](Self::finish). An early
+/// drop cancels its operations and [ends](CollectiveError::Over) the team.
 #[must_use = "a collective is given up when it is dropped"]
 pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     team: &'t Team<'t, 'm, T, B, A>,
@@ -40,16 +37,14 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     combine: C,
     /// Preceding barrier, or the collective.
     plan: Plan<'b>,
-    /// Collective after the barrier.
+    /// After the barrier.
     then: Option<Plan<'b>>,
-    /// Number of `plan`.
     number: u8,
     round: u32,
     /// `None` after completion, when the lane may belong to another collective.
     cursors: Option<[Cursor; 2]>,
     /// Takes over operations that are given up, after the first await.
     driver: Option<CqDriver<'m, T, B>>,
-    /// The provider runs the collective, with the call of the lane.
     provided: bool,
 }
 
@@ -75,10 +70,8 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// The memory was taken.
     Over,
     Waits,
-    /// A message was refused with a transient error.
     Refused,
 }
 
@@ -165,7 +158,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// # Errors
     /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue, or an error
     ///   of [`Cq::progress`](loom_core::Cq::progress). The collective can be turned again, except
-    ///   after [`CqError::UnknownKey`]: the program has taken one of its completions.
+    ///   after [`CqError::UnknownKey`]: the program took one of its completions.
     /// - All others: the team [has ended](Team::is_over).
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
@@ -201,12 +194,11 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
     }
 
-    /// Waits for completion while a driver polls the group's queue. The collective starts at the
-    /// first poll.
+    /// Waits for completion under a driver. The collective starts at the first poll.
     ///
-    /// For a deadline, drop the future and the collective when a timer fires first. If only the
-    /// future is dropped, the collective can be awaited again. If the collective is dropped too,
-    /// its operations are cancelled ([`Unclaimed`](loom_core::driver::Unclaimed)).
+    /// For a deadline, drop the future and the collective when a timer fires first. A dropped
+    /// collective cancels its operations ([`Unclaimed`](loom_core::driver::Unclaimed)). After a dropped
+    /// future alone, it can be awaited again.
     ///
     /// # Errors
     /// See [`turn`](Self::turn) and [`CqDriver::finish`]. The collective can be awaited again after
@@ -242,8 +234,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                         self.lane.is_awaited_by(cx.waker());
                         return Poll::Pending;
                     }
-                    // Queue for room. Completions also wake this task: the other side may wait for
-                    // their packets.
+                    // Queue for room. Completions also wake this task: peers may wait for their packets.
                     State::Refused => {
                         if room.is_none() {
                             room.set(Some(driver.retry(refused_once())));
@@ -253,7 +244,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                                 self.lane.is_awaited_by(cx.waker());
                                 return Poll::Pending;
                             }
-                            // The queue cannot go on now.
                             Some(Poll::Ready(Err(error))) => {
                                 let member = self.waits_for().unwrap_or_default();
                                 return Poll::Ready(Err(CollectiveError::Post { member, error }));
@@ -461,7 +451,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             let packet = slot.packet.insert(packet);
             let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len;
             if direction == Direction::Recv {
-                // The message may come from a newcomer in the member's place.
+                // The sender may be a newcomer in the member's place.
                 if self.team.to(member).is_none() {
                     return Err(CollectiveError::Post { member, error: PostError::UnknownPeer });
                 }

@@ -1,5 +1,3 @@
-//! [`Team`]: members of a group that act together.
-
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::task::Waker;
@@ -20,16 +18,14 @@ use crate::{Group, PeerIndex};
 /// Attributes of a team, equal on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// Number, unique among teams that share a member. A later team can reuse the number of a
-    /// closed one after all members have left its collectives, for example after a barrier of a
-    /// third team.
+    /// Number, unique among teams that share a member. It can be reused after the team has closed and
+    /// all members have left its collectives, for example after a barrier of a third team.
     pub number: u8,
     /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,
     /// Packets of each collective, 2 to 32, half of them for receives.
     pub packets: usize,
-    /// Scratch bytes of each collective, for messages that are combined
-    /// ([`CollectiveError::Scratch`] reports the length).
+    /// Scratch bytes of each collective that combines ([`CollectiveError::Scratch`] has the number).
     pub scratch: usize,
     /// Choice of algorithms.
     pub table: Table,
@@ -67,10 +63,8 @@ impl TeamAttr {
     }
 }
 
-/// Members of a group that act together: all, or some.
-///
-/// All members call the same collectives in the same order, with the same packet capacity and
-/// [`TeamAttr`].
+/// Members of a group that act together: all, or some, with equal packet capacity and [`TeamAttr`].
+/// They call the same collectives in the same order.
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
@@ -78,7 +72,6 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
-    /// Bytes of a packet.
     pub(super) packet: usize,
     next: Cell<u8>,
     over: Cell<bool>,
@@ -105,8 +98,8 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
     }
 }
 
-/// A collective does not begin while one in flight is `PERIOD` numbers behind. Numbers in use
-/// differ by less than three periods, so the 256 numbers do not collide.
+/// Limit of the distance of numbers in flight. Numbers in use differ by less than three periods, so
+/// the 256 numbers do not collide.
 const PERIOD: u8 = 63;
 
 /// Limited by the tag.
@@ -116,8 +109,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// Maximum number of members.
     pub const MOST: u32 = 1 << 16;
 
-    /// Opens a team of `members` in rank order. `rank` is this side, and the number at this rank is
-    /// ignored. All memory comes from `alloc`, now.
+    /// Opens a team of `members` in rank order, of which `rank` is this side, with any number. All
+    /// memory comes from `alloc`, now.
     ///
     /// # Errors
     /// - [`CollectiveError::Rank`]: `rank` is not below the number of members.
@@ -129,8 +122,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// - [`CollectiveError::Packets`]: too few packets, different capacities, or attributes out of
     ///   range.
     /// - [`CollectiveError::Depth`]: the group's queue needs a slot for each packet of all teams
-    ///   with collectives in flight, and for each operation of the program. Only this team's
-    ///   packets are checked.
+    ///   with collectives in flight (only this team's are checked), and for each operation of the
+    ///   program.
     pub fn open_in(
         group: &'g Group<'m, T, B, A>,
         attr: TeamAttr,
@@ -152,8 +145,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
                 return Err(CollectiveError::AtOnce);
             }
         } else {
-            // Leading zeros are bits that the provider ignores. Without tagged messages, provider
-            // collectives may still run.
+            // The provider ignores leading zeros. Without tagged messages, its collectives may still run.
             let ignored = granted.endpoint.mem_tag_format.leading_zeros();
             if attr.number.leading_zeros() < ignored {
                 return Err(CollectiveError::TagBits);
@@ -227,7 +219,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.peers.get(usize::try_from(rank).ok()?).map(|(peer, _)| *peer)
     }
 
-    /// Returns `true` if a collective has failed or was given up. No other can run.
+    /// Returns `true` if a collective has failed or was given up, which ends the team.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.get()

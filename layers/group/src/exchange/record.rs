@@ -1,5 +1,3 @@
-//! [`Record`] and its wire format.
-
 use loom_core::RemoteRegion;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
@@ -10,8 +8,7 @@ const MAGIC: [u8; 4] = *b"lmxr";
 const VERSION: u16 = 2;
 const HEADER_LEN: usize = 27;
 
-/// Description of an endpoint for its peers: its address, and the memory regions that they may
-/// access.
+/// Description of an endpoint for its peers: its address, and the regions that they may access.
 ///
 /// Wire format, with little-endian numbers:
 ///
@@ -58,8 +55,8 @@ impl<'r> Record<'r> {
 
     /// Record of these parts.
     ///
-    /// `cq_data_size` is the width of immediate data in bytes in the endpoint's domain. `layout` is
-    /// an application number, such as a hash of its memory layout, for peers to compare.
+    /// `cq_data_size` is the width of immediate data in bytes in the endpoint's domain. `layout` is an
+    /// application number for peers to compare, such as a hash of its memory layout.
     #[must_use]
     pub const fn new(address: EndpointAddr, cq_data_size: u8, layout: u64, regions: &'r [RemoteRegion]) -> Self {
         Record { address, cq_data_size, layout, regions: Regions::listed(regions) }
@@ -89,19 +86,19 @@ impl<'r> Record<'r> {
         self.regions
     }
 
-    /// Maximum length in bytes of a record with this number of regions.
+    /// Maximum bytes of a record with this number of regions.
     #[must_use]
     pub const fn max_len(regions: usize) -> usize {
         len_of(EndpointAddr::MAX_LEN, regions)
     }
 
-    /// Length in bytes that [`encode`](Self::encode) writes.
+    /// Bytes that [`encode`](Self::encode) writes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         len_of(self.address.bytes().len(), self.regions.len())
     }
 
-    /// Writes the record to the start of `out`, and returns its length in bytes.
+    /// Writes the record to the start of `out`, and returns its bytes.
     ///
     /// # Errors
     ///
@@ -128,7 +125,7 @@ impl<'r> Record<'r> {
         Ok(needed)
     }
 
-    /// Reads a record from all of `bytes`. Its regions are read in place.
+    /// Reads a record from all of `bytes`, with its regions in place.
     ///
     /// # Errors
     ///
@@ -177,7 +174,7 @@ const fn len_of(address: usize, regions: usize) -> usize {
 struct Writer<'o>(&'o mut [u8]);
 
 impl Writer<'_> {
-    /// Writes the next bytes. The caller ensures that they fit.
+    /// The caller ensures that the bytes fit.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(place) = self.0.split_off_mut(..bytes.len()) {
             place.copy_from_slice(bytes);

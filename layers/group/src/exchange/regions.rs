@@ -1,5 +1,3 @@
-//! [`Regions`]: the regions of a record.
-
 use core::iter::FusedIterator;
 
 use loom_core::RemoteRegion;
@@ -23,7 +21,7 @@ impl<'r> Regions<'r> {
         Regions(Source::Encoded(regions))
     }
 
-    /// Region at an index from 0, or `None` beyond the end.
+    /// Region at an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<RemoteRegion> {
         match self.0 {

@@ -1,16 +1,12 @@
-//! All-gather: all members get one block from each member. Blocks can differ in length.
-
 use super::blocks::{Blocks, Layout};
 use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule, ring};
 use crate::CollectiveError;
 
-/// All-gather by Bruck's algorithm, for short blocks: from each member's input to each member's
-/// output.
+/// All-gather by Bruck's algorithm, for short blocks: from all inputs to all outputs.
 ///
-/// Each member collects the blocks of the members after it, in ring order, in rounds of 1, 2, 4,
-/// ... blocks.
+/// Each member collects blocks in ring order from its own, in rounds of 1, 2, 4, ... blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherBruck<'a> {
     member: Member,
@@ -74,7 +70,7 @@ impl Schedule for AllGatherBruck<'_> {
     }
 }
 
-/// All-gather in a ring, for long blocks: from each member's input to each member's output.
+/// All-gather in a ring, for long blocks: from all inputs to all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherRing<'a> {
     member: Member,

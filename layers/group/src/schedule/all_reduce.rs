@@ -1,5 +1,3 @@
-//! All-reduce: all members get the combination of all members' elements.
-
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, wide};
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
@@ -9,10 +7,9 @@ use crate::CollectiveError;
 /// All-reduce by recursive doubling, for short messages.
 ///
 /// If `n` is not a power of two, the first `2 (n - 2^floor(log2 n))` members form pairs. The first
-/// of a pair passes its elements to the second, waits, and gets the result at the end.
+/// of a pair passes its elements to the second, and gets the result at the end.
 ///
-/// Operands keep rank order, and the operation need not be commutative. All members get the same
-/// bits.
+/// Operands keep rank order, and all members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceDoubling {
     member: Member,
@@ -46,7 +43,7 @@ impl AllReduceDoubling {
         if matches!(self.pair(), Some((_, true))) {
             return None;
         }
-        // Numbers follow rank order, so each number stands for neighboring ranks.
+        // Numbers in rank order stand for neighboring ranks.
         let (rank, pairs) = (self.member.rank(), self.pairs());
         let number = if rank < 2 * pairs { rank / 2 } else { rank - pairs };
         let other = number ^ (1 << level);
@@ -74,7 +71,7 @@ impl Schedule for AllReduceDoubling {
         let Some(step) = round.checked_sub(1) else {
             return if index == 0 { copy(input, output) } else { None };
         };
-        // Number of the doubling. The pairs' first round precedes it, their last round follows it.
+        // Doublings lie between the pairs' first and last round.
         let level = if self.pairs() == 0 { Some(step) } else { step.checked_sub(1) };
         match level {
             None => match (index, self.pair()?) {
@@ -125,8 +122,7 @@ impl AllReduceRing {
         Ok(AllReduceRing { member, layout, longest: layout.len(0) })
     }
 
-    /// Location of the block sum that this member receives in a reduce-scatter step. The last is
-    /// its own block.
+    /// Location of the sum that this member receives in a reduce-scatter step. The last is its own.
     fn sum(&self, step: u32, block: u32) -> Part {
         if step.saturating_add(2) >= self.member.members() {
             return Part::of(Which::Output, self.layout.range(block));

@@ -1,13 +1,11 @@
-//! All-to-all: each member has a block for each member.
-
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, wide};
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule};
 use crate::CollectiveError;
 
-/// All-to-all by Bruck's algorithm, for short blocks of equal length: from the input, a block for
-/// each member, to the output, a block from each.
+/// All-to-all by Bruck's algorithm, for short blocks of equal length: input and output have a block
+/// for each member.
 ///
 /// Block `j` of the scratch travels to the member `j` after its sender. In round `k`, the blocks
 /// with bit `k` in `j` move `2^k` members, in one message.
@@ -27,14 +25,14 @@ impl AllToAllBruck {
         Ok(AllToAllBruck { member, layout: Layout::new(Blocks::Equal(count), member)?, count })
     }
 
-    /// Count of the numbers below the number of members that have the bit.
+    /// Count of such numbers below the number of members.
     fn moving(&self, level: u32) -> u32 {
         let Some(bit) = self.member.distance(level) else { return 0 };
         let members = self.member.members();
         (members >> level >> 1 << level) + (members & (2 * bit - 1)).saturating_sub(bit)
     }
 
-    /// Number at this index among those that have the bit.
+    /// Such a number at this index.
     fn numbered(&self, level: u32, index: u32) -> Option<u32> {
         let bit = self.member.distance(level)?;
         (index < self.moving(level)).then_some((index >> level << level << 1) | bit | (index & (bit - 1)))
@@ -107,8 +105,8 @@ impl Schedule for AllToAllBruck {
     }
 }
 
-/// All-to-all by pairwise exchange, for long blocks: from the input, a block for each member, to
-/// the output, a block from each. Blocks can differ in length.
+/// All-to-all by pairwise exchange, for long blocks: input and output have a block for each member,
+/// of any length.
 ///
 /// In step `i`, each member sends to the member `i` after it, and receives from the member `i`
 /// before it.
@@ -120,7 +118,7 @@ pub struct AllToAllPairwise<'a> {
 }
 
 impl<'a> AllToAllPairwise<'a> {
-    /// Schedule of this member. A block must be as long at the sender as at the receiver.
+    /// Schedule of this member. A block is as long at the sender as at the receiver.
     ///
     /// # Errors
     /// [`CollectiveError::Size`], and [`CollectiveError::Bounds`] also if this member's blocks for

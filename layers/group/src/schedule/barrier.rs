@@ -1,5 +1,3 @@
-//! Barrier.
-
 use super::member::Member;
 use super::op::{Op, Part, Which};
 use super::{Needs, Schedule};

@@ -1,5 +1,3 @@
-//! [`Blocks`]: division of a buffer among the members.
-
 use core::ops::Range;
 
 use super::member::{Member, wide};
@@ -20,10 +18,9 @@ use crate::CollectiveError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Blocks<'a> {
-    /// Each block has this number of elements.
+    /// Each block has this length.
     Equal(usize),
-    /// All blocks together have this number of elements. Lengths differ by at most one, longer
-    /// blocks first.
+    /// All blocks together have this length. Their lengths differ by at most one, longer first.
     Split(usize),
     /// Block of member `r`: elements `bounds[r]` to `bounds[r + 1]`. The bounds are one more than
     /// the members, and ascending.
@@ -53,7 +50,7 @@ impl<'a> Layout<'a> {
         Ok(Layout { blocks, members })
     }
 
-    /// For the number of members, the end of the last block.
+    /// The end of the last block for the number of members.
     pub(super) fn start(&self, rank: u32) -> usize {
         let rank = wide(rank.min(self.members));
         match self.blocks {

@@ -1,5 +1,3 @@
-//! Broadcast: all members get the root's elements.
-
 use super::blocks::{Blocks, Layout};
 use super::member::Member;
 use super::op::{Op, Part, Which, recv, send};
@@ -7,8 +5,8 @@ use super::tree::Tree;
 use super::{Needs, Schedule, ring};
 use crate::CollectiveError;
 
-/// Broadcast along a binomial tree, for short messages: from the root's output to the other
-/// outputs, without input.
+/// Broadcast along a binomial tree, for short messages: from the root's output to the others,
+/// without input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BroadcastTree {
     member: Member,
@@ -50,10 +48,8 @@ impl Schedule for BroadcastTree {
     }
 }
 
-/// Broadcast for long messages: the root scatters blocks along a binomial tree, and an all-gather
-/// in a ring distributes them.
-///
-/// From the root's output to the other outputs, without input. The root does not receive.
+/// Broadcast for long messages, from the root's output to the others: the root scatters blocks along
+/// a binomial tree, and an all-gather in a ring without the root distributes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BroadcastRing {
     member: Member,

@@ -1,5 +1,3 @@
-//! Gather: the root gets one block from each member. Blocks can differ in length.
-
 use super::blocks::{Blocks, Layout};
 use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
@@ -7,7 +5,7 @@ use super::tree::Tree;
 use super::{Needs, Schedule};
 use crate::CollectiveError;
 
-/// Gather along a binomial tree, for short blocks: from each member's input to the root's output.
+/// Gather along a binomial tree, for short blocks: from all inputs to the root's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherTree<'a> {
     member: Member,
@@ -24,13 +22,13 @@ impl<'a> GatherTree<'a> {
         Ok(GatherTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
-    /// Location of these members' blocks: output at the root, input at a leaf, scratch elsewhere.
+    /// Output at the root, input at a leaf, scratch elsewhere.
     fn part(&self, ranks: core::ops::Range<u32>) -> Part {
         let span = self.layout.span(ranks);
         if self.tree.is_root() {
             return Part::of(Which::Output, span);
         }
-        // The run of a member other than the root begins with the member.
+        // A member other than the root is first in its run.
         let start = span.start.saturating_sub(self.layout.start(self.member.rank()));
         let buffer = if self.tree.is_leaf() { Which::Input } else { Which::Scratch };
         Part::new(buffer, start, span.len())
@@ -68,8 +66,8 @@ impl Schedule for GatherTree<'_> {
     }
 }
 
-/// Gather by one message from each member to the root, for long blocks: from each member's input to
-/// the root's output.
+/// Gather by one message from each member to the root, for long blocks: from all inputs to the
+/// root's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherLinear<'a> {
     member: Member,
@@ -110,7 +108,7 @@ impl Schedule for GatherLinear<'_> {
         if rank != self.root {
             return send(self.root, own);
         }
-        // The root's own block is last: copies follow all messages.
+        // The own block is last: copies follow all messages.
         let peer = self.member.after(index + 1);
         let into = Part::of(Which::Output, self.layout.range(peer));
         if index + 1 == members { copy(own, into) } else { recv(peer, into) }

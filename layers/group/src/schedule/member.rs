@@ -1,5 +1,3 @@
-//! [`Member`]: rank in a group, and arithmetic of ranks.
-
 use crate::CollectiveError;
 
 /// Rank of a member, and the number of members of its group.
@@ -9,8 +7,7 @@ pub struct Member {
     members: u32,
 }
 
-// Sums of ranks, distances and rounds rely on `MOST`: two of them, and a few more, fit into a
-// `u32`.
+// `MOST` keeps sums of two ranks, distances and rounds, and a few more, within a `u32`.
 impl Member {
     /// Maximum number of members.
     pub const MOST: u32 = 1 << 30;
@@ -48,7 +45,7 @@ impl Member {
         if distance <= self.rank { self.rank - distance } else { self.members.saturating_sub(distance - self.rank) }
     }
 
-    /// Base-2 logarithm of the number of members, rounded up: at most 30.
+    /// Base-2 logarithm of `members`, rounded up: at most 30.
     pub(super) const fn levels(self) -> u32 {
         u32::BITS - (self.members - 1).leading_zeros()
     }

@@ -1,32 +1,31 @@
 //! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
 //!
-//! A [`Schedule`] is a small `Copy` value of rank, number of members and lengths. Each [`Op`] is a
-//! function of a round and an index, so the executor can pause between operations.
+//! A [`Schedule`] is a small `Copy` value. Each [`Op`] is a function of a round and an index, so the
+//! executor can pause between operations.
 //!
 //! # Rules
 //! 1. A round has receives, then sends, then local operations ([`Op::Combine`], [`Op::Copy`]).
-//! 2. The messages of a round may all be in flight together. After their completion the local
-//!    operations run in order, then the next round begins. Members do not wait for rounds of
-//!    others.
+//! 2. The messages of a round may all be in flight together. After them the local operations run in
+//!    order, then the next round begins, without waiting for other members.
 //! 3. A send in round `k` matches a receive of the same length in round `k` of the peer. A member
 //!    sends at most one message to each peer in a round, so sender and round identify a message.
 //! 4. No member sends to itself.
-//! 5. A round with several receives has no send, and a round with several sends has no receive.
-//!    Only [`GatherLinear`] and [`ScatterLinear`] have such rounds.
+//! 5. Only [`GatherLinear`] and [`ScatterLinear`] have rounds of several receives or several sends,
+//!    which have no messages in the other direction.
 //! 6. The target of a receive overlaps no other part of the messages of its round. The input is
 //!    never written. Output and scratch are written before they are read, except the message in the
 //!    output of a broadcast's root.
-//! 7. Only [`Barrier`] has empty messages. Other schedules omit empty operations, so a collective
-//!    of no elements does not synchronize.
+//! 7. Only [`Barrier`] has empty messages. Others omit empty operations, so a collective of no
+//!    elements does not synchronize.
 //! 8. All members have the same algorithm, root and lengths. [`AllToAllPairwise`] has its own rule.
 //!
-//! Equal inputs give equal bits in every run. **[`AllReduceRing`] needs a commutative operation.**
-//! All others keep rank order.
+//! Equal inputs give equal bits in every run. All keep rank order except **[`AllReduceRing`], which
+//! needs a commutative operation.**
 //!
 //! # Algorithms
-//! Rounds of each member, and messages and elements of all members together. `n` is the number of
-//! members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each member, `E`
-//! is the elements of all blocks. Empty blocks need no message.
+//! Rounds of each member, and messages and elements of all together, without empty blocks. `n` is the
+//! number of members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each
+//! member, `E` the elements of all blocks.
 //!
 //! | schedule | rounds | messages | elements |
 //! |---|---|---|---|
@@ -45,9 +44,9 @@
 //! | [`AllToAllBruck`] | `L + 1` | `n L` | `n c` for each bit set in the numbers from 0 to `n - 1` |
 //! | [`AllToAllPairwise`] | `n` | `n (n - 1)` | all blocks except those from a member to itself |
 //!
-//! `T` is the tree traffic: each member's block, once for each edge between the member and the
-//! root. With `h` the highest bit in which the rank differs from the root, the number of edges is
-//! one, plus one for each bit below `h` set in the rank.
+//! `T` is the tree traffic: each member's block, once for each edge from the root. With `h` the
+//! highest bit in which the rank differs from the root, these are one edge, plus one for each bit
+//! below `h` set in the rank.
 //!
 //! ```
 //! use loom_group::schedule::{Member, Op, Schedule, Table};
@@ -164,8 +163,8 @@ pub trait Schedule {
     /// Upper bound of the operation indices of a round.
     fn width(&self, round: u32) -> u32;
 
-    /// Operation of a round at an index below [`width`](Self::width). `None` if the index has no
-    /// operation. Later indices may have one.
+    /// Operation of a round at an index below [`width`](Self::width). After a `None`, later indices
+    /// may have one.
     ///
     /// ```
     /// use loom_group::schedule::{Barrier, Member, Op, Schedule};

@@ -1,5 +1,3 @@
-//! [`Op`]: operation of a member in a round, and its buffers.
-
 use core::ops::Range;
 
 /// Buffer of a collective.
@@ -9,8 +7,7 @@ pub enum Which {
     Input,
     /// Result for the caller.
     Output,
-    /// Room for the algorithm. Its contents before the first and after the last round are
-    /// unspecified.
+    /// Room for the algorithm, with unspecified contents before and after.
     Scratch,
 }
 
@@ -87,31 +84,31 @@ pub enum Side {
 /// Operation of a member in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Receives the message that `peer` sends in the same round, of exactly the length of `into`.
+    /// Receives the message of `peer` in the same round, as long as `into`.
     Recv {
         /// Rank of the sender.
         peer: u32,
         /// Target.
         into: Part,
     },
-    /// Sends a message that `peer` receives in the same round.
+    /// Sends a message to `peer` in the same round.
     Send {
         /// Rank of the receiver.
         peer: u32,
         /// Message.
         from: Part,
     },
-    /// Combines `from` and `into` element by element, into `into`. Both have the same length, and
-    /// do not overlap.
+    /// Combines `from` and `into` element by element into `into`. They have equal length, and do not
+    /// overlap.
     Combine {
-        /// One operand.
+        /// Operand.
         from: Part,
-        /// Other operand, and the result.
+        /// Operand and result.
         into: Part,
         /// Side of `from`.
         side: Side,
     },
-    /// Copies `from` into `into`. Both have the same length, and do not overlap.
+    /// Copies `from` into `into`, of equal length without overlap.
     Copy {
         /// Source.
         from: Part,
@@ -120,8 +117,7 @@ pub enum Op {
     },
 }
 
-// Constructors of operations, which omit empty ones. Both ends of a message compute the same
-// length, so both omit it.
+// Constructors that omit empty operations. Both ends of a message compute the same length.
 
 pub(super) fn recv(peer: u32, into: Part) -> Option<Op> {
     (into.len > 0).then_some(Op::Recv { peer, into })

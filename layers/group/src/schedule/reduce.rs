@@ -1,15 +1,12 @@
-//! Reduce: the root gets the combination of all members' elements.
-
 use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
 use crate::CollectiveError;
 
-/// Reduce along a binomial tree: from each member's input to the root's output.
+/// Reduce along a binomial tree: from all inputs to the root's output.
 ///
-/// Operands keep rank order: `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`. The order does not depend on
-/// the root, and the operation need not be commutative.
+/// Operands keep rank order, independent of the root: `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceTree {
     member: Member,

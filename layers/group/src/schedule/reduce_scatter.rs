@@ -1,5 +1,3 @@
-//! Reduce-scatter: each member gets its block of the combination of all members' elements.
-
 use super::blocks::{Blocks, Layout};
 use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
@@ -9,10 +7,10 @@ use crate::CollectiveError;
 /// Reduce-scatter by pairwise exchange: from the input, one block for each member, to the output of
 /// one block. Blocks can differ in length.
 ///
-/// In step `i`, each member sends the block of the member `i` after it, and receives its own block
-/// from the member `i` before it.
+/// In step `i`, each member sends its block to the member `i` after it, and receives its own from
+/// the member `i` before it.
 ///
-/// Operands keep rank order, and the operation need not be commutative. Member `r` combines
+/// Operands keep rank order: member `r` combines
 /// `(x0 ⊕ (x1 ⊕ ... (x(r-1) ⊕ xr))) ⊕ (x(r+1) ⊕ ... (x(n-2) ⊕ x(n-1)))`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceScatter<'a> {
@@ -24,8 +22,7 @@ impl<'a> ReduceScatter<'a> {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`CollectiveError::Bounds`], and [`CollectiveError::Size`] for all blocks, or for two blocks
-    /// of this member.
+    /// [`CollectiveError::Bounds`], and [`CollectiveError::Size`] also for two blocks of this member.
     pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         let layout = Layout::new(blocks, member)?;
         layout.len(member.rank()).checked_mul(2).ok_or(CollectiveError::Size)?;
@@ -61,7 +58,7 @@ impl Schedule for ReduceScatter<'_> {
         }
         let (to, from) = (self.member.after(round), self.member.before(round));
         let got = Part::new(Which::Scratch, 0, own);
-        // The members after this one, from the last to the first, have a separate sum.
+        // Members after this one have a separate sum, from the last to the first.
         let second = Part::new(Which::Scratch, own, own);
         match index {
             0 if from + 1 == members => recv(from, second),

@@ -1,11 +1,9 @@
-//! All-gather in a ring, used by three schedules.
-
 use super::blocks::Layout;
 use super::member::Member;
 use super::op::{Op, Part, Which, recv, send};
 
 /// Operations of step `step` of `n - 1`: receive at index 0, send at 1. Each member starts with its
-/// own block in the output, and passes the block of the preceding step to the member after it.
+/// block in the output, and passes on the block of the preceding step.
 pub(super) fn all_gather(member: Member, layout: &Layout<'_>, step: u32, index: u32) -> Option<Op> {
     let block = |before: u32| Part::of(Which::Output, layout.range(member.before(before)));
     match index {

@@ -1,12 +1,10 @@
-//! Scan: each member gets the combination of the members up to it.
-
 use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule};
 
 /// Inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
 ///
-/// Operands keep rank order, and the operation need not be commutative.
+/// Operands keep rank order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
     member: Member,

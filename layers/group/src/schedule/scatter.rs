@@ -1,5 +1,3 @@
-//! Scatter: the root sends one block to each member. Blocks can differ in length.
-
 use super::blocks::{Blocks, Layout};
 use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
@@ -7,7 +5,7 @@ use super::tree::Tree;
 use super::{Needs, Schedule};
 use crate::CollectiveError;
 
-/// Scatter along a binomial tree, for short blocks: from the root's input to each member's output.
+/// Scatter along a binomial tree, for short blocks: from the root's input to all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterTree<'a> {
     member: Member,
@@ -24,13 +22,13 @@ impl<'a> ScatterTree<'a> {
         Ok(ScatterTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
-    /// Location of these members' blocks: input at the root, output at a leaf, scratch elsewhere.
+    /// Input at the root, output at a leaf, scratch elsewhere.
     fn part(&self, ranks: core::ops::Range<u32>) -> Part {
         let span = self.layout.span(ranks);
         if self.tree.is_root() {
             return Part::of(Which::Input, span);
         }
-        // The run of a member other than the root begins with the member.
+        // A member other than the root is first in its run.
         let start = span.start.saturating_sub(self.layout.start(self.member.rank()));
         let buffer = if self.tree.is_leaf() { Which::Output } else { Which::Scratch };
         Part::new(buffer, start, span.len())
@@ -70,7 +68,7 @@ impl Schedule for ScatterTree<'_> {
 }
 
 /// Scatter by one message from the root to each member, for long blocks: from the root's input to
-/// each member's output.
+/// all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterLinear<'a> {
     member: Member,
@@ -111,7 +109,7 @@ impl Schedule for ScatterLinear<'_> {
         if rank != self.root {
             return recv(self.root, own);
         }
-        // The root's own block is last: copies follow all messages.
+        // The own block is last: copies follow all messages.
         let peer = self.member.after(index + 1);
         let from = Part::of(Which::Input, self.layout.range(peer));
         if index + 1 == members { copy(from, own) } else { send(peer, from) }

@@ -1,6 +1,3 @@
-//! [`Table`]: choice of algorithms by the numbers of bytes and members. [`Plan`]: a schedule of any
-//! algorithm.
-
 use super::all_gather::{AllGatherBruck, AllGatherRing};
 use super::all_reduce::{AllReduceDoubling, AllReduceRing};
 use super::all_to_all::{AllToAllBruck, AllToAllPairwise};
@@ -17,12 +14,12 @@ use super::scatter::{ScatterLinear, ScatterTree};
 use super::{Needs, Schedule};
 use crate::CollectiveError;
 
-/// Minimum bytes and members for the long-message algorithm.
+/// Minimum for the long-message algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// Minimum number of bytes.
+    /// Bytes.
     pub bytes: usize,
-    /// Minimum number of members.
+    /// Members.
     pub members: u32,
 }
 
@@ -48,8 +45,7 @@ pub enum Commutes {
 }
 
 /// Choice of algorithms by the numbers of bytes and members, equal on all members of a group.
-///
-/// `size` is always the number of bytes of an element.
+/// `size` is the bytes of an element.
 ///
 /// ```
 /// use loom_group::schedule::{Commutes, Member, Plan, Schedule, Switch, Table};
@@ -66,8 +62,8 @@ pub enum Commutes {
 pub struct Table {
     /// Start of [`BroadcastRing`], by message bytes.
     pub broadcast: Switch,
-    /// Start of [`AllReduceRing`], by bytes of one member. Requires a commutative operation and a
-    /// block for each member.
+    /// Start of [`AllReduceRing`], by bytes of one member, if the operation commutes and each member
+    /// has a block.
     pub all_reduce: Switch,
     /// Start of [`GatherLinear`], by mean bytes of a block.
     pub gather: Switch,
@@ -80,9 +76,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Limits of the order of magnitude used by MPI libraries on fast networks. Only the all-reduce
-    /// of long messages between two members was measured. The example `tune_collectives` measures a
-    /// table.
+    /// Limits of the order of magnitude of MPI libraries on fast networks. Only the all-reduce of long
+    /// messages between two members was measured: measure with the example `tune_collectives`.
     pub const DEFAULT: Table = Table {
         broadcast: Switch { bytes: 128 << 10, members: 8 },
         all_reduce: Switch { bytes: 64 << 10, members: 2 },
@@ -227,8 +222,7 @@ impl Table {
         Ok(Plan::AllToAllBruck(AllToAllBruck::new(member, count)?))
     }
 
-    /// Plan of an all-to-all of any blocks, always pairwise, because a member lacks the blocks of
-    /// the others.
+    /// Plan of an all-to-all of any blocks, always pairwise, because a member lacks the others' blocks.
     ///
     /// # Errors
     /// See [`AllToAllPairwise::new`].

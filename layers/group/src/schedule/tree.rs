@@ -1,9 +1,8 @@
 //! Tree of ranks under all schedules with a root.
 //!
 //! At level `k`, ranks are divided into runs of `2^k`. The holder of a run is the root if the run
-//! contains it, or else the first member. Two neighboring runs form a run of the next level, and
-//! their holders exchange a message. Operands keep rank order, and the blocks of a run are one
-//! range.
+//! contains it, or else the first member. Two neighboring runs form one of the next level, and their
+//! holders exchange a message. Operands keep rank order, and the blocks of a run are one range.
 //!
 //! The tree is binomial, with `n - 1` edges and `ceil(log2 n)` levels.
 
@@ -19,7 +18,6 @@ pub(super) struct Tree {
 }
 
 pub(super) struct Edge {
-    /// Holder of the other run.
     pub(super) peer: u32,
     /// `true` if this member is further from the root than the peer.
     pub(super) child: bool,
@@ -43,7 +41,7 @@ impl Tree {
         let size = self.member.distance(level)?;
         let (own, other) = (rank >> level, (rank >> level) ^ 1);
         let holds = self.is_root() || (rank.is_multiple_of(size) && root >> level != own);
-        // Run numbers are at most `members >> level`, plus one, so their first ranks fit.
+        // Run numbers are at most `(members >> level) + 1`, so their first ranks fit.
         let run = |number: u32| number << level..((number + 1) << level).min(self.member.members());
         let first = other << level;
         if !holds || first >= self.member.members() {

@@ -1,5 +1,3 @@
-//! Collectives of threads over the software transport, with packets of one element or more.
-
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +16,7 @@ type Side = Soft<'static>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Started<'t, 'b, E, C> = Result<Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>, CollectiveError>;
 
-/// Deadline that yields the processor to other members.
+/// Yields the processor to other members.
 #[derive(Clone, Copy)]
 struct Yielding(Instant);
 
@@ -39,8 +37,7 @@ fn attr(table: Table) -> TeamAttr {
     TeamAttr::new(NUMBER).with_packets(4).with_scratch(1 << 10).with_table(table)
 }
 
-/// Barrier of `n` threads. ThreadSanitizer does not see the synchronisation of the barrier in
-/// `std`.
+/// ThreadSanitizer does not see the synchronisation of the barrier in `std`.
 fn meet(came: &AtomicU32, n: u32) {
     came.fetch_add(1, Ordering::AcqRel);
     while came.load(Ordering::Acquire) < n {
@@ -48,8 +45,7 @@ fn meet(came: &AtomicU32, n: u32) {
     }
 }
 
-/// Locks without sleeping: ThreadSanitizer does not see the synchronisation of a sleeping lock in
-/// `std`.
+/// Does not sleep: ThreadSanitizer does not see the synchronisation of a sleeping lock in `std`.
 fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     loop {
         if let Ok(mut value) = lock.try_lock() {
@@ -59,7 +55,6 @@ fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     }
 }
 
-/// Runs `story` on one thread for each member of a group.
 fn groups<R: Send>(
     faults: Faults,
     n: u32,
@@ -80,8 +75,7 @@ fn groups<R: Send>(
                     meet(ready, n);
                     let all = locked(addresses, |addresses| addresses.clone());
                     let group = prepared.connect(all.iter().flatten()).unwrap();
-                    // A member that panics also arrives here, because the others wait for it. Their
-                    // deadlines end earlier waits.
+                    // A member that panics also arrives here, because the others wait for it.
                     let result = catch_unwind(AssertUnwindSafe(|| story(&group, rank)));
                     meet(over, n);
                     result.unwrap_or_else(|panic| resume_unwind(panic))
@@ -92,7 +86,6 @@ fn groups<R: Send>(
     })
 }
 
-/// Runs `story` as each member of a team of all.
 fn members<R: Send>(n: u32, attr: TeamAttr, capacity: usize, story: impl Fn(&Members<'_>) -> R + Sync) -> Vec<R> {
     with_faults(Faults::new(0), n, attr, capacity, story)
 }
@@ -183,8 +176,7 @@ fn all(team: &Members<'_>) {
 fn members_on_threads_get_what_the_collectives_say() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
-            // Ranges from one element in a packet with one packet in each direction, to a message
-            // in one packet.
+            // From one element and one packet in each direction to a message in one packet.
             for (packets, capacity) in [(2, 8), (5, 20), (8, 4096)] {
                 members(n, attr(Table::of(switch)).with_packets(packets), capacity, all);
             }
@@ -192,7 +184,6 @@ fn members_on_threads_get_what_the_collectives_say() {
     }
 }
 
-/// Associative operations that do not commute.
 #[test]
 fn operands_keep_the_order_of_ranks() {
     for n in [2, 3, 6] {
@@ -388,7 +379,6 @@ fn what_does_not_fit_is_refused() {
         // A packet of four bytes is too short for an element of eight.
         assert_eq!(team.broadcast(0, &mut [0_u64]).map(drop), Err(CollectiveError::Packets));
         assert!(matches!(team.broadcast(2, &mut output).map(drop), Err(CollectiveError::Root)));
-        // Refused collectives post no message and do not end the team.
         assert!(!team.is_over() && team.under_way() == 0);
         done(team.barrier());
     });

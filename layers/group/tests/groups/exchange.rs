@@ -1,5 +1,3 @@
-//! Records round-trip, and malformed bytes do not decode.
-
 use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 use loom_core::{Error, RemoteRegion};
 use loom_group::PeerError;

@@ -1,5 +1,3 @@
-//! A group over the software transport: operations by peer and on many peers at once.
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allocator_api2::alloc::Global;
@@ -18,7 +16,6 @@ type Hub = Group<'static, Fabric, Bytes, Global>;
 
 const PATIENCE: Spins = Spins(100_000);
 
-/// A group and surrounding peers, each with its own queue.
 struct World {
     hub: Hub,
     peers: Vec<Side>,
@@ -34,8 +31,8 @@ fn world(peers: usize, depth: usize) -> World {
     world_with(peers, depth, 1024, Plan::new(0))
 }
 
-/// `depth` is the depth of the group's queue, and `out` limits its sent messages that are not yet
-/// received. Only the group has the plan.
+/// `depth` is of the group's queue, `out` its limit of messages that are not yet received. Only the
+/// group has the plan.
 fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let most = u16::try_from(peers + 4).unwrap();
     let attr = NetworkAttr {
@@ -232,14 +229,12 @@ fn work_that_has_no_place_is_left_in_the_iterator() {
 fn a_deadline_ends_what_no_peer_answers() {
     let World { hub, peers, .. } = world(3, 2);
     let mut places = places(3);
-    // Two receives are in flight, and the queue is full for the third.
     peers[0].send(b"one");
     let rooms = [1, 0, 2].map(|peer| (PeerIndex(peer), vec![0; 8]));
     let summary = hub.gather_recv(rooms, &mut places, Spins(100)).unwrap();
     assert_eq!((summary.done, summary.failed), (1, 2), "{summary:?}: {places:?}");
     let cancelled = |place: &Place<'_, _, _>| matches!(place.outcome(), Outcome::Failed { error, .. } if error.errno == Errno::ECANCELED);
     assert!(cancelled(&places[0]) && places[1].outcome().is_done() && cancelled(&places[2]));
-    // The queue holds only the first receive.
     let World { hub, .. } = world(3, 1);
     let summary = hub.gather_recv(each(3).map(|peer| (peer, vec![0; 8])), &mut places, Spins(100)).unwrap();
     assert_eq!((summary.failed, summary.not_posted), (1, 2), "{summary:?}");
@@ -304,7 +299,6 @@ fn messages_are_exchanged_with_every_peer() {
     assert!(matches!(places[6].outcome(), Outcome::Empty));
 }
 
-/// Slots held by receives in flight, and by completions that the program has not taken.
 #[test]
 fn an_exchange_without_free_slots_takes_no_work() {
     let World { hub, peers, .. } = world(1, 3);

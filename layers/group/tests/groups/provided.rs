@@ -1,5 +1,3 @@
-//! Collectives of the provider over the software transport.
-
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -25,10 +23,8 @@ type Joined = CollectiveGroup<'static, Side, Vec<u8>>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>;
 
-/// First peer index of members that the group does not have. Messages to and from them fail, so a
-/// collective that succeeds ran in the provider.
+/// First peer index of members without a connection: a collective that succeeds ran in the provider.
 const PROVIDER_ONLY: u32 = 1000;
-/// First peer index of members that the group has.
 const BOTH: u32 = 0;
 
 const CAPACITY: usize = 256;
@@ -167,14 +163,13 @@ fn what_the_provider_has_is_the_providers() {
     }
 }
 
-/// Control of the test above: schedules fail with these ranks.
+/// Control of the test above.
 #[test]
 fn a_schedule_needs_messages_which_the_provider_does_not() {
     let groups = groups(2);
     let mut joined: Vec<_> = groups.iter().map(join).collect();
     let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
     no_message(teams[0].scan(Sum, &[1_u64], &mut [0]));
-    // Longer than a packet.
     let long = [1_u64; CAPACITY];
     no_message(teams[1].all_reduce(Sum, &long, &mut [0; CAPACITY]));
     no_message(team_without(&groups[0], 0).barrier());
@@ -218,8 +213,7 @@ fn every_combination_that_the_provider_has_is_the_providers() {
     integers!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
     assert_eq!(reduced(&teams, Sum, [0.5_f32, 1.0, 2.0]), [3.5; 3]);
     assert_eq!(reduced(&teams, Product, [0.5_f64, 4.0, 2.0]), [4.0; 3]);
-    // Providers do not specify the minimum if an operand is not a number, so the schedule computes
-    // it.
+    // Providers do not specify the minimum of an operand that is not a number.
     no_message(teams[0].all_reduce(Min, &[1.0_f64], &mut [0.0]));
 }
 
@@ -235,8 +229,7 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
             let mine: Vec<_> = (0..n).map(|rank| values(rank + round, 3)).collect();
             let got = each(&teams, &mine, |_| 3, |team, input, output| team.scan(Sum, input, output));
             assert_eq!(got, (1..=size).map(|ranks| sums(&mine[..ranks])).collect::<Vec<_>>());
-            // The second count fits into the packets of some members, and the third exceeds all of
-            // them.
+            // The second fits into the packets of some members, the third of none.
             check_all(&teams, [1, 16, CAPACITY][round as usize % 3]);
             let got = each(
                 &teams,
@@ -314,8 +307,7 @@ fn calls_that_were_refused_are_posted_in_their_order() {
     let mut theirs = theirs.into_iter();
     let mut their = || two.all_reduce(Sum, &inputs[1], &mut theirs.next().unwrap()[..1]).unwrap();
 
-    // The first has completed, so the fifth is posted. The seventh takes the place of the first,
-    // behind the sixth.
+    // The fifth is posted instead of the first. The seventh takes its place, behind the sixth.
     let their_first = their();
     finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { their_first }].map(ByRef));
     let [seventh, their_seventh] = output();
@@ -443,7 +435,7 @@ fn a_group_of_other_members_or_of_another_queue_is_refused() {
         team.with_provider(joined).map(|_| ()).unwrap_err()
     }
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[0]), CollectiveError::ProviderGroup);
-    // Joined group of equal rank and size over another queue. The refusal frees the number.
+    // Group over another queue. The refusal frees the number.
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[1]), CollectiveError::ProviderGroup);
     let attr = TeamAttr::new(1).with_packets(2);
     let packets = std::iter::repeat_with(|| Vec::with_capacity(8));
@@ -519,7 +511,7 @@ impl Wake for Woken {
     }
 }
 
-/// Polls only woken tasks, with more collectives than the provider keeps in flight.
+/// Polls only woken tasks. More collectives than the provider keeps in flight.
 #[test]
 fn tasks_of_the_providers_collectives_are_woken() {
     let groups = groups(3);

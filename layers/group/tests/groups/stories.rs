@@ -2,8 +2,7 @@
 //! under every kind of fault.
 //!
 //! Invariants: every request has one outcome, every buffer returns once, messages of a pair arrive
-//! in order, and every operation in flight has a key. Without faults, every possible operation
-//! completes.
+//! in order, and every operation in flight has a key. Without faults, all possible ones complete.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +17,7 @@ use proptest::prelude::*;
 type Bytes = Vec<u8>;
 type Fabric = Soft<'static>;
 
-/// Upper bound of the lengths of messages, in bytes. The first 8 bytes are its number.
+/// In bytes, of which 8 are the message's number.
 const LONGEST: usize = 300;
 const REGION: usize = 64;
 
@@ -42,7 +41,7 @@ impl Kind {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Operation on peers. Some numbers may exceed the members.
+    /// Some numbers may exceed the members.
     Many {
         kind: Kind,
         peers: Vec<u16>,
@@ -55,7 +54,6 @@ enum Step {
         count: u8,
     },
     Remove(u16),
-    /// Puts a peer at a place.
     Put {
         place: u16,
         peer: u16,
@@ -105,10 +103,9 @@ struct Side {
     hub: Peer,
     region: RemoteRegion,
     _memory: Mr<'static, Fabric, Bytes>,
-    /// Numbers of the last received message and the last tagged one. Untagged messages may overtake
-    /// tagged ones.
+    /// Last received message and last tagged one, because untagged ones may overtake tagged ones.
     last: [u64; 2],
-    /// Numbers of the last messages sent by this side, and of those received by the group.
+    /// Last messages sent by this side, and of those received by the group.
     said: [u64; 2],
     heard: [u64; 2],
 }
@@ -118,11 +115,9 @@ const TAG: Tag = Tag(7);
 struct World {
     group: Group<'static, Fabric, Bytes, Global>,
     sides: Vec<Side>,
-    /// Side at each place.
     members: Vec<Option<usize>>,
-    /// Addresses of lent buffers.
     lent: HashSet<usize>,
-    /// Target side of each message, by number.
+    /// Target by message number.
     sent: HashMap<u64, usize>,
     next: u64,
     has_faults: bool,
@@ -185,7 +180,6 @@ impl World {
         assert!(self.lent.remove(&buf.as_ptr().addr()), "each buffer comes back once");
     }
 
-    /// Receives and checks the messages of each peer.
     fn peers_turn(sides: &mut [Side], sent: &HashMap<u64, usize>) {
         for (number_of_side, side) in sides.iter_mut().enumerate() {
             let Some(endpoint) = &side.endpoint else { continue };
@@ -280,8 +274,7 @@ impl World {
                 }
                 Outcome::Failed { .. } => assert!(target.is_some()),
                 Outcome::InFlight(key) => {
-                    // The test owns the key. The operation completes later or when the endpoint
-                    // closes.
+                    // The test owns the key. The operation completes later or at the endpoint's end.
                     assert!(self.group.cq().take(*key).unwrap().is_none());
                 }
             }
@@ -319,8 +312,7 @@ impl World {
             Step::Put { place, peer } => {
                 let (place, side) = (self.index(place), usize::from(peer) % self.sides.len());
                 let Some(endpoint) = &self.sides[side].endpoint else { return };
-                // The vector has as many places as the group. Removed peers keep their places while
-                // posts may use them.
+                // The vector has as many places as the group. Removed peers keep theirs during posts.
                 match self.group.set(place, &endpoint.address().unwrap()) {
                     Ok(()) => self.members[usize::try_from(place.0).unwrap()] = Some(side),
                     Err(_) => assert_eq!(self.group.peer(place).is_some(), self.side_of(place).is_some()),
@@ -334,7 +326,6 @@ impl World {
         Self::peers_turn(&mut self.sides, &self.sent);
     }
 
-    /// Completes operations in flight. The rest stays in flight until everything closes.
     fn end(mut self) {
         for _ in 0..2000 {
             Self::peers_turn(&mut self.sides, &self.sent);

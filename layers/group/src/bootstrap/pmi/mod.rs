@@ -1,5 +1,3 @@
-//! [`Pmi`]: ranks started by an MPI launcher.
-
 mod wire;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +20,7 @@ use super::{Bootstrap, BootstrapError, LauncherFault, Mismatch, Round, check_ran
 const MAGIC: [u8; 4] = *b"lmb1";
 /// Magic, kind of the round, limit and length.
 const HEADER_LEN: usize = 16;
-/// Bytes in a value, as twice as many digits. PMI-2 has values of up to 1023.
+/// Bytes in a value, as two digits each. Values of PMI-2 have up to 1023.
 const PART_LEN: usize = 500;
 const PARTING: Duration = Duration::from_secs(1);
 
@@ -30,9 +28,9 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Rank that exchanges bytes through its launcher, over PMI-2 of MPICH: `mpiexec -n 4 program`.
 ///
-/// In a round, each rank puts values under its own keys, waits in a fence, and gets the values of
-/// the others. The launcher keeps all values until the job ends, and each rank sends a request for
-/// every 500 bytes of each rank. Use it for addresses and keys, not for data.
+/// In a round, each rank puts values under its own keys, waits in a fence, and gets the others'
+/// values, with a request for every 500 bytes. The launcher keeps all values until the job ends. Use
+/// it for addresses and keys, not for data.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
 /// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection to the
@@ -45,17 +43,14 @@ pub struct Pmi {
     rank: u32,
     size: u32,
     limit: u32,
-    /// Number of the next round.
     number: u32,
     ended: bool,
-    /// Header and bytes of a rank.
     buffer: Vec<u8>,
 }
 
 impl Pmi {
-    /// Takes the connection from the environment (`PMI_FD`, `PMI_RANK`), and joins. `limit` is the
-    /// maximum number of bytes of a rank in a round, equal on all ranks. The launcher states the
-    /// number of ranks.
+    /// Joins over the connection of the environment (`PMI_FD`, `PMI_RANK`). `limit` is the maximum
+    /// number of bytes of a rank in a round, equal on all ranks.
     ///
     /// # Errors
     ///
@@ -66,8 +61,7 @@ impl Pmi {
     ///
     /// If the environment has `PMI_FD`, it is an open descriptor without another owner in this
     /// process. This holds if a launcher has started the process and no other library, such as MPI,
-    /// has taken the descriptor. It does not hold if the process inherited the variable without the
-    /// descriptor.
+    /// has taken the descriptor, but not if only the variable was inherited.
     #[expect(
         unsafe_code,
         reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
@@ -87,13 +81,11 @@ impl Pmi {
         Self::open(descriptor.into(), rank, limit, until)
     }
 
-    /// Joins as `rank` over a connection to the launcher. `limit` is the maximum number of bytes of
-    /// a rank in a round, equal on all ranks.
+    /// Joins as `rank` over a connection to the launcher. See [`from_env`](Self::from_env).
     ///
     /// # Errors
     ///
-    /// - [`BootstrapError::Size`], [`BootstrapError::UnknownRank`], [`BootstrapError::Limit`]: the
-    ///   limit, the rank, or the launcher's number of ranks is out of range.
+    /// - [`BootstrapError::Size`], [`BootstrapError::UnknownRank`], [`BootstrapError::Limit`].
     /// - [`BootstrapError::Mismatch`]: the launcher does not support PMI-2 ([`Mismatch::Version`]),
     ///   or another rank has another limit.
     /// - [`BootstrapError::Launcher`], also if a rank is missing when `until` has passed.
@@ -141,8 +133,7 @@ impl Bootstrap for Pmi {
         self.size
     }
 
-    /// Does not name missing ranks: the error is [`BootstrapError::Launcher`] with
-    /// [`LauncherFault::Silent`].
+    /// Missing ranks are [`LauncherFault::Silent`].
     fn round(
         &mut self,
         round: Round,
@@ -246,7 +237,7 @@ impl Pmi {
         let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
         let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
         let before = self.buffer.len();
-        // A part without bytes is refused, so the bytes bound the number of requests.
+        // Refuses empty parts, so the bytes bound the number of requests.
         let good = value.is_some_and(|digits| decode(digits, &mut self.buffer)) && self.buffer.len() > before;
         if good { Ok(()) } else { Err(BootstrapError::Malformed { rank }) }
     }

@@ -1,5 +1,3 @@
-//! [`Wire`]: requests to the launcher, and its answers.
-
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::string::String;
@@ -19,7 +17,7 @@ const LONGEST_LINE: usize = 256;
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: UnixStream,
-    /// Grows by received bytes, not by the stated length.
+    /// Grows by received bytes.
     inbox: Vec<u8>,
 }
 

@@ -54,9 +54,9 @@ pub(super) enum Frame {
     Waiting(u32),
     /// A round or the meeting has failed.
     Failed(Failure),
-    /// Bytes of a rank. `code` is the kind of the round, `len` the number of bytes that follow.
+    /// Bytes of a rank, `len` of which follow. `code` is the kind of the round.
     Gift { number: u32, code: u32, len: u32 },
-    /// Bytes of all ranks, each after its length. `len` is the number of bytes that follow.
+    /// Bytes of all ranks, each after its length.
     All { number: u32, len: u64 },
 }
 

@@ -12,8 +12,8 @@ use super::frame::{Failure, Frame, HEADER_LEN, HELLO_LEN, Hello, Refusal};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// Maximum number of connections without introduction. One more closes the oldest: a rank connects
-/// again.
+/// Maximum number of connections without introduction. One more closes the oldest, whose rank
+/// connects again.
 const CALLERS: usize = 128;
 
 pub(super) struct Hub {
@@ -24,9 +24,8 @@ pub(super) struct Hub {
 }
 
 struct Meeting {
-    /// Ranks from 1 on.
     seats: Vec<Seat>,
-    /// Connections without introduction, oldest first.
+    /// Oldest first.
     callers: VecDeque<Link>,
     me: Hello,
     /// Rank of the last `Waiting` frame.
@@ -35,7 +34,7 @@ struct Meeting {
 
 #[derive(Default)]
 struct Seat {
-    /// `true` after the rank has come, although it may have left.
+    /// It may have left.
     came: bool,
     link: Option<Link>,
 }
@@ -98,8 +97,8 @@ impl Hub {
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError> {
         if let Err(failure) = self.gather(number, code, until) {
-            // The connections stay open until this rank is dropped: if they closed now, bytes on
-            // their way here would discard this frame.
+            // Keep the connections: closing them now would discard this frame on ranks whose bytes are on
+            // their way here.
             for spoke in &mut self.spokes {
                 _ = spoke.tell(Frame::Failed(failure));
             }
@@ -153,8 +152,7 @@ impl Hub {
                 if told != missing {
                     spoke.queue(&Frame::Waiting(missing).to_bytes());
                 }
-                // Ignore errors: a rank that left after it sent its bytes did so because of the
-                // missing one.
+                // Ignore errors: a rank that left after its bytes did so because of the missing one.
                 _ = spoke.flush();
             }
             told = missing;
@@ -213,7 +211,7 @@ impl Meeting {
         lowest(|seat| !seat.came).or_else(|| lowest(|seat| seat.link.is_none())).map(|(rank, _)| rank)
     }
 
-    /// Failures are ignored: other connections may succeed, and the meeting has a deadline.
+    /// Ignores failures: other connections may succeed.
     fn accept(&mut self, listener: &TcpListener) -> bool {
         let mut any = false;
         for _ in 0..CALLERS / 2 {

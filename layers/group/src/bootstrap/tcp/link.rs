@@ -11,9 +11,9 @@ pub(super) struct Gone;
 
 pub(super) struct Link {
     stream: TcpStream,
-    /// Grows by received bytes, not by the length that a header states.
+    /// Grows by received bytes, not by a stated length.
     pub(super) inbox: Vec<u8>,
-    /// Bytes to write, and the number of them already written.
+    /// Bytes to write, and the number of written ones.
     outbox: Vec<u8>,
     sent: usize,
     moved: bool,
@@ -62,7 +62,6 @@ impl Link {
         all
     }
 
-    /// Returns `false` if some bytes remain.
     pub(super) fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Gone> {
         Ok(self.flush()? && self.write(bytes, sent)?)
     }

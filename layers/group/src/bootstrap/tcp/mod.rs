@@ -1,5 +1,3 @@
-//! [`Tcp`]: ranks that connect to an address of rank 0.
-
 use core::fmt;
 use core::net::SocketAddr;
 use std::net::TcpListener;
@@ -25,12 +23,11 @@ pub struct TcpAttr {
     pub size: u32,
     /// Maximum number of bytes of a rank in a round.
     pub limit: usize,
-    /// Job number: rank 0 refuses ranks of other jobs. It gives no protection.
+    /// Job number: rank 0 refuses others. It gives no protection.
     pub job: u64,
 }
 
-/// Rank that exchanges bytes over TCP. Each rank connects to rank 0, which gathers and distributes
-/// the bytes.
+/// Rank that exchanges bytes over TCP connections to rank 0.
 ///
 /// All errors name the missing rank. A rank is missing at once when it is dropped or its process
 /// ends.
@@ -58,15 +55,14 @@ pub struct Tcp {
     rank: u32,
     size: u32,
     limit: usize,
-    /// Number of the last round.
     number: u32,
     ended: bool,
     side: Side,
 }
 
 impl Tcp {
-    /// Joins as `rank`. Rank 0 listens at the rendezvous address until all ranks have joined. The
-    /// others try to connect until rank 0 listens.
+    /// Joins as `rank`. Rank 0 listens at the rendezvous address until all have joined, and the others
+    /// try to connect.
     ///
     /// Checks `until` every few milliseconds, and every 500 ms while it connects to an address that
     /// does not answer.
@@ -87,8 +83,7 @@ impl Tcp {
         Self::host(listener, attr, until)
     }
 
-    /// Joins as rank 0 with a listener instead of the rendezvous address. The listener closes after
-    /// all ranks have joined.
+    /// Joins as rank 0 with a listener, which closes after all ranks have joined.
     ///
     /// # Errors
     ///

@@ -69,8 +69,7 @@ impl Spoke {
         let mut awaited = 0;
         let mut pause = Pause::default();
         loop {
-            // Rank 0 may have failed the round before it read these bytes: read its frame before
-            // reporting a write error.
+            // Rank 0 may have failed the round before these bytes: read its frame before reporting an error.
             let written = link.flush();
             let mut complete = link.fill(HEADER_LEN);
             if complete == Ok(true) {
@@ -105,8 +104,8 @@ impl Spoke {
 
 fn connect(attr: &TcpAttr) -> Option<Link> {
     let stream = TcpStream::connect_timeout(&attr.rendezvous, CONNECT).ok()?;
-    // While no socket listens on a local port, the system may pick it for this connection, which
-    // then reaches itself and would take the port from rank 0.
+    // If no socket listens on a local port, the system may pick it for this connection, which then
+    // reaches itself and would take the port from rank 0.
     if stream.local_addr().ok()? == stream.peer_addr().ok()? {
         return None;
     }

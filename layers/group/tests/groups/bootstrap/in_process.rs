@@ -1,5 +1,3 @@
-//! Bootstrap of threads of one process.
-
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -118,7 +116,7 @@ fn a_rank_joins_once() {
     assert_eq!(InProcess::join(&board, 2).err(), Some(BootstrapError::UnknownRank { rank: 2, size: 2 }));
 }
 
-/// Allocator that fails after `left` blocks and counts open blocks.
+/// Fails after `left` blocks and counts open blocks.
 struct Few {
     left: Cell<usize>,
     open: Cell<usize>,

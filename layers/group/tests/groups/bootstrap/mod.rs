@@ -1,5 +1,3 @@
-//! Bootstraps: one story for all implementations, and the errors of each.
-
 mod directory;
 mod in_process;
 #[cfg(all(feature = "pmi", unix))]
@@ -14,21 +12,20 @@ use std::time::{Duration, Instant};
 
 use loom_group::bootstrap::{Bootstrap, BootstrapError, Round, Slots};
 
-/// Maximum length of a gift, in bytes.
+/// In bytes.
 const LIMIT: usize = 64;
 const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
 
-/// A deadline that a working run does not reach.
+/// Not reached by a working run.
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-/// A deadline that the test reaches.
+/// Reached by the test.
 fn shortly() -> Instant {
     Instant::now() + Duration::from_secs(1)
 }
 
-/// Runs each rank on its own thread and returns the results by rank.
 fn each<R: Send>(ranks: impl IntoIterator<Item = u32>, play: impl Fn(u32) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let play = &play;
@@ -37,7 +34,7 @@ fn each<R: Send>(ranks: impl IntoIterator<Item = u32>, play: impl Fn(u32) -> R +
     })
 }
 
-/// Gift of a rank in a turn. Lengths differ by rank, from zero to the limit.
+/// Lengths differ by rank, from zero to the limit.
 fn gift(rank: u32, turn: u32) -> Vec<u8> {
     let len = (rank * 7 + turn * 13) as usize % (LIMIT + 1);
     (0..len).map(|at| at as u8 ^ rank as u8 ^ (turn << 4) as u8).collect()

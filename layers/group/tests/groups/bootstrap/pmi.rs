@@ -20,7 +20,7 @@ fn message(body: &str) -> Vec<u8> {
     format!("{:6}{body}", body.len()).into_bytes()
 }
 
-/// Returns the next request, or `None` if the rank has left.
+/// `None`: the rank has left.
 fn request(stream: &mut UnixStream) -> Option<String> {
     let mut prefix = [0; 6];
     stream.read_exact(&mut prefix).ok()?;
@@ -43,7 +43,6 @@ fn field<'b>(body: &'b str, name: &str) -> &'b str {
 #[derive(Default)]
 struct State {
     values: HashMap<String, String>,
-    /// Ranks in the fence, completed fences, and ranks that have left.
     waiting: usize,
     fences: usize,
     left: usize,
@@ -56,7 +55,7 @@ struct Launcher {
 }
 
 impl Launcher {
-    /// Waits for all ranks. Returns `false` if a rank has left.
+    /// Returns `false` if a rank has left.
     fn fence(&self, size: usize) -> bool {
         let mut state = self.state.lock().unwrap();
         let fence = state.fences;
@@ -69,7 +68,7 @@ impl Launcher {
         state.fences > fence
     }
 
-    /// Serves a rank until it leaves. `alter` may replace returned values.
+    /// `alter` may replace returned values.
     fn serve(&self, stream: &mut UnixStream, size: usize, alter: &impl Fn(&str, &str) -> Option<String>) {
         while let Some(body) = request(stream) {
             let answer = match body.split(';').next().unwrap() {
@@ -233,7 +232,6 @@ fn altered_values_name_their_rank() {
     assert_eq!(outcomes[1], Err(BootstrapError::Malformed { rank: 0 }));
 }
 
-/// Joins a launcher that has written only `bytes`, and then stays or leaves.
 fn joins(bytes: &[u8], stays: bool, until: Duration) -> Result<(), BootstrapError> {
     let (rank, mut launcher) = UnixStream::pair().unwrap();
     launcher.write_all(bytes).unwrap();

@@ -1,5 +1,3 @@
-//! Bootstrap over TCP.
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Barrier, Mutex};
@@ -9,7 +7,6 @@ use loom_group::bootstrap::{Bootstrap, BootstrapError, Mismatch, Tcp, TcpAttr};
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named, shortly, soon};
 
-/// Address where rank 0 already listens.
 pub(super) struct Meeting {
     listener: Mutex<Option<TcpListener>>,
     pub(super) attr: TcpAttr,
@@ -144,13 +141,12 @@ fn strangers_that_stay_in_large_numbers_do_not_keep_ranks_out() {
         if rank < 2 {
             return story.play(&mut meeting.join(rank, soon()).unwrap());
         }
-        // Rank 0 closes the oldest connections above its limit. The meeting may end earlier.
+        // Rank 0 closes the oldest connections above its limit.
         let strangers: Vec<_> = (0..200).map_while(|_| TcpStream::connect(meeting.attr.rendezvous).ok()).collect();
         drop(strangers);
     });
 }
 
-/// Rank 0 keeps 128 connections without an introduction.
 #[test]
 fn oldest_of_the_strangers_are_closed_when_there_are_too_many() {
     let meeting = Meeting::new(2);

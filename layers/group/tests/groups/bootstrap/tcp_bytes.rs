@@ -1,5 +1,3 @@
-//! TCP peers that break the protocol.
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Barrier;
@@ -20,7 +18,7 @@ fn hello(attr: &TcpAttr, rank: u32) -> Vec<u8> {
     [&b"lmbt"[..], &1_u32.to_le_bytes(), &attr.job.to_le_bytes(), &words.map(u32::to_le_bytes).concat()].concat()
 }
 
-/// Reads frames up to `tag`. Returns `false` if the connection ends first.
+/// Returns `false` if the connection ends first.
 fn read_to(stream: &mut TcpStream, tag: &[u8; 4]) -> bool {
     let mut frame = [0; 16];
     while stream.read_exact(&mut frame).is_ok() {
@@ -31,7 +29,6 @@ fn read_to(stream: &mut TcpStream, tag: &[u8; 4]) -> bool {
     false
 }
 
-/// Results of ranks 0 and 2 in a round where rank 1 writes `bytes`.
 fn round_with(bytes: &[u8]) -> [Result<(), BootstrapError>; 2] {
     let meeting = Meeting::new(3);
     let outcomes = each(0..3, |rank| {
@@ -105,7 +102,6 @@ fn a_rank_that_left_before_the_meeting_was_over_may_come_again() {
     });
 }
 
-/// Result of rank 1 in a round where rank 0 writes `bytes`.
 fn rank_0_writes(bytes: &[u8]) -> Result<(), BootstrapError> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let attr = TcpAttr { rendezvous: listener.local_addr().unwrap(), size: 2, limit: LIMIT, job: 0 };

@@ -6,7 +6,6 @@ use loom_group::schedule::*;
 use crate::schedules::simulator::{Broken, Sends, run};
 use crate::schedules::{group, values};
 
-/// Schedule with one changed or missing operation.
 #[derive(Debug)]
 struct Changed<S> {
     inner: S,
@@ -32,7 +31,6 @@ impl<S: Schedule> Schedule for Changed<S> {
     }
 }
 
-/// Simulates an all-reduce of 5 members with a change.
 fn broken(sends: Sends, change: fn(u32, u32, Op) -> Option<Op>) -> Option<Broken> {
     let members = group(5, |member| Changed { inner: AllReduceRing::new(member, 10).unwrap(), member, change });
     run(&members, sends, (0..5).map(|r| values(r, 10)).collect(), vec![vec![]; 5], |a, b| a.wrapping_add(*b)).err()
@@ -42,7 +40,6 @@ fn broken(sends: Sends, change: fn(u32, u32, Op) -> Option<Op>) -> Option<Broken
 fn simulator_notices_what_is_broken() {
     assert_eq!(broken(Sends::Buffered, |_, _, op| Some(op)), None);
 
-    // Missing send.
     let dropped = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, dropped), Some(Broken::Deadlock { waiting: 1 }));
     assert!(matches!(broken(Sends::Synchronous, dropped), Some(Broken::Deadlock { .. })));
@@ -50,23 +47,19 @@ fn simulator_notices_what_is_broken() {
     let early = |member, round, op| (!matches!((member, round, op), (2, 1, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, early), Some(Broken::Mismatch { member: 3, peer: 2, round: 1 }));
 
-    // Missing receive.
     let deaf = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Recv { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, deaf), Some(Broken::LeftOver(1)));
     assert!(matches!(broken(Sends::Synchronous, deaf), Some(Broken::Deadlock { .. })));
 
-    // Combination of a part that was not received.
     let unheard = |member, round, op| (!matches!((member, round, op), (3, 0, Op::Recv { .. }))).then_some(op);
     assert!(matches!(broken(Sends::Buffered, unheard), Some(Broken::Unwritten { member: 3, round: 0, .. })));
 
-    // Message that is too short.
     let short = |member, round, op| match (member, round, op) {
         (1, 3, Op::Send { peer, from }) => Some(Op::Send { peer, from: Part { len: from.len - 1, ..from } }),
         _ => Some(op),
     };
     assert_eq!(broken(Sends::Buffered, short), Some(Broken::Mismatch { member: 2, peer: 1, round: 3 }));
 
-    // Receives into the input, outside the output, and over a sent part.
     let written = |member, round, op| match (member, round, op) {
         (1, 4, Op::Recv { peer, into }) => Some(Op::Recv { peer, into: Part { buffer: Which::Input, ..into } }),
         _ => Some(op),
@@ -83,7 +76,6 @@ fn simulator_notices_what_is_broken() {
     };
     assert_eq!(broken(Sends::Buffered, over), Some(Broken::Overlap { member: 1, round: 4 }));
 
-    // Message to the sender itself.
     let itself = |member, round, op| match (member, round, op) {
         (1, 4, Op::Send { from, .. }) => Some(Op::Send { peer: 1, from }),
         _ => Some(op),

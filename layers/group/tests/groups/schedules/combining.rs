@@ -1,5 +1,3 @@
-//! Reduce, all-reduce, scan and reduce-scatter: results and order of operands.
-
 use std::fmt::Debug;
 
 use loom_group::schedule::*;
@@ -7,7 +5,7 @@ use loom_group::schedule::*;
 use crate::schedules::simulator::Outcome;
 use crate::schedules::{bounds, counts, group, levels, outcome, ranges, roots, sizes, value, values};
 
-/// Neither commutative nor associative, so the result depends on the order of operands.
+/// Neither commutative nor associative.
 fn mix(left: &u64, right: &u64) -> u64 {
     left.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(23) ^ right.wrapping_mul(3)
 }
@@ -18,7 +16,7 @@ fn sum(left: &u64, right: &u64) -> u64 {
 
 type Matrix = [u64; 4];
 
-/// Matrix product: associative, not commutative.
+/// Associative, not commutative.
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
     let cell = |row: usize, column: usize| {
         a[2 * row].wrapping_mul(b[column]).wrapping_add(a[2 * row + 1].wrapping_mul(b[2 + column]))
@@ -40,7 +38,6 @@ fn runs<S: Schedule + Debug, E: Clone>(
     outcome(members, inputs, op)
 }
 
-/// Combines the operands of `ranks` from the left.
 fn fold<E>(ranks: impl IntoIterator<Item = usize>, element: impl Fn(usize) -> E, op: impl Fn(&E, &E) -> E) -> E {
     ranks.into_iter().map(element).reduce(|a, b| op(&a, &b)).unwrap()
 }
@@ -53,7 +50,6 @@ fn halves(mut operands: Vec<u64>) -> u64 {
     operands[0]
 }
 
-/// Documented order of operands of each schedule.
 mod documented {
     use super::{halves, mix};
 
@@ -89,7 +85,6 @@ mod documented {
     }
 }
 
-/// Operands of a place, in the order of ranks.
 fn operands(n: usize, place: usize) -> Vec<u64> {
     (0..n).map(|r| value(r, place)).collect()
 }
@@ -229,11 +224,9 @@ fn reduce_scatter_keeps_the_order_of_ranks() {
         check(n, Blocks::Bounds(&bounds(n, 3, 1)));
         check(n, Blocks::Split(3 * n as usize / 2));
     }
-    // The messages are as many as the members squared.
     check(300, Blocks::Equal(1));
 }
 
-/// Floating-point sums depend on the order.
 #[test]
 fn all_reduce_gives_all_members_the_same_bits() {
     let element = |r: usize, place: usize| f64::from_bits(value(r, place) >> 12 | 0x3ff0_0000_0000_0000) * 1e3 - 1e3;

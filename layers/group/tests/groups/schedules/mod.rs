@@ -1,5 +1,4 @@
-//! Schedules of collectives, run in memory for whole groups: results, order of operands, and
-//! numbers of messages and elements.
+//! Schedules of collectives, run in memory for whole groups.
 
 mod broken;
 mod combining;
@@ -15,7 +14,7 @@ pub(crate) fn sizes() -> impl Iterator<Item = u32> {
     (1..=33).chain([64])
 }
 
-/// All roots of small groups, and a sample for larger ones.
+/// All of small groups, a sample of larger ones.
 pub(crate) fn roots(members: u32) -> Vec<u32> {
     if members <= 12 {
         return (0..members).collect();
@@ -23,7 +22,6 @@ pub(crate) fn roots(members: u32) -> Vec<u32> {
     vec![0, 1, members / 2, members - 2, members - 1]
 }
 
-/// Numbers of elements for a group.
 pub(crate) fn counts(members: u32) -> Vec<usize> {
     let members = members as usize;
     let mut counts = vec![0, 1, 2, 7, members, 2 * members + 3];
@@ -67,7 +65,7 @@ pub(crate) fn values(rank: usize, len: usize) -> Vec<u64> {
     (0..len).map(|place| value(rank, place)).collect()
 }
 
-/// Outcome of a group with a valid schedule. Sends are buffered if the number of members is even.
+/// Sends are buffered if the number of members is even.
 pub(crate) fn outcome<S: Schedule + Debug, E: Clone>(
     schedules: &[S],
     inputs: Vec<Vec<E>>,
@@ -83,7 +81,7 @@ pub(crate) fn levels(members: u32) -> u64 {
     (0..).find(|level| 1u64 << level >= u64::from(members)).unwrap()
 }
 
-/// Number of edges between a member and the root, as documented in the module.
+/// As documented in the module.
 pub(crate) fn edges(rank: u32, root: u32) -> u64 {
     if rank == root {
         return 0;

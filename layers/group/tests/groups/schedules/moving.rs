@@ -1,5 +1,3 @@
-//! Barrier, broadcast, gather, scatter, all-gather and all-to-all.
-
 use loom_group::schedule::*;
 
 use crate::schedules::simulator::{Outcome, Sends, run};
@@ -13,7 +11,6 @@ fn sent(outcome: &Outcome<u64>) -> (u64, u64) {
     (outcome.messages, outcome.elements)
 }
 
-/// Buffer with elements in these ranges.
 fn placed(len: usize, ranges: &[std::ops::Range<usize>], element: impl Fn(usize, usize) -> u64) -> Vec<Option<u64>> {
     let mut buffer = vec![None; len];
     for (block, range) in ranges.iter().enumerate() {
@@ -168,7 +165,7 @@ fn all_gather_brings_each_block_to_all() {
     assert_eq!(gathers(&ring, &at, &all), (999_000, 999_000));
 }
 
-/// All-to-all of blocks: member `r` sends `len(r, s)` elements to member `s`.
+/// Member `r` sends `len(r, s)` elements to member `s`.
 fn exchanges<S: Schedule + std::fmt::Debug>(members: &[S], len: impl Fn(usize, usize) -> usize) -> (u64, u64) {
     let n = members.len();
     let block = |r: usize, s: usize| (0..len(r, s)).map(move |place| value(r * n + s, place));

@@ -16,17 +16,17 @@ pub(crate) enum Sends {
 pub(crate) enum Broken {
     /// No member can continue.
     Deadlock { waiting: usize },
-    /// The round or length of a message differs from its receive.
+    /// A message differs from its receive.
     Mismatch { member: u32, peer: u32, round: u32 },
-    /// Number of messages without a receive.
+    /// Messages without a receive.
     LeftOver(usize),
     /// Read of an unwritten element.
     Unwritten { member: u32, round: u32, part: Part },
-    /// Part outside its buffer, or in a buffer that the operation must not write.
+    /// Outside its buffer, or in one that the operation must not write.
     Outside { member: u32, round: u32, part: Part },
-    /// Forbidden overlap of two parts of a round, or different lengths.
+    /// Overlap in a round, or different lengths.
     Overlap { member: u32, round: u32 },
-    /// Number of another violated rule.
+    /// Another violated rule.
     Rule(u8),
     /// Members with different numbers of rounds.
     Rounds,
@@ -39,13 +39,12 @@ pub(crate) struct Outcome<E> {
     pub(crate) elements: u64,
 }
 
-/// Member with its buffers. `None` is an unwritten element.
+/// `None` is unwritten.
 struct Node<E> {
     input: Vec<Option<E>>,
     output: Vec<Option<E>>,
     scratch: Vec<Option<E>>,
     round: u32,
-    /// Outstanding receives and local operations of the round.
     receives: Vec<(u32, Part)>,
     local: Vec<Op>,
     sent: Vec<u32>,
@@ -197,8 +196,7 @@ fn begin<S: Schedule, E: Clone>(member: u32, node: &mut Node<E>, schedule: &S) -
     if sent.len().max(node.receives.len()) > 1 && sent.len().min(node.receives.len()) > 0 {
         return Err(Broken::Rule(5));
     }
-    // A round of many messages has only receives or only sends: sorted receives are compared with
-    // their neighbours.
+    // Compares sorted receives with their neighbours.
     let mut into: Vec<_> = node.receives.iter().map(|(_, part)| *part).collect();
     into.sort_unstable_by_key(|part| (part.buffer as u8, part.start));
     let crossing = into.iter().any(|a| sent.iter().any(|(_, b)| overlap(*a, *b)));

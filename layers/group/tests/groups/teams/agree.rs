@@ -1,5 +1,3 @@
-//! All collectives agree with a plain computation, for groups of all sizes.
-
 use loom_group::collective::TeamAttr;
 use loom_group::schedule::{Switch, Table};
 
@@ -38,7 +36,6 @@ fn collectives_agree_with_a_plain_computation_in_groups_of_1_to_33() {
     agree(1..=33, 4, 40, |n| if n < 10 { vec![0, 1, 2, 5, 6, 13, n as usize + 3] } else { vec![0, 1, 7] });
 }
 
-/// The ring of an all-reduce needs one element for each member.
 #[test]
 fn long_algorithms_agree_with_a_plain_computation() {
     agree([4, 7, 16, 33].into_iter(), 2, 128, |n| vec![n as usize, 2 * n as usize + 1]);
@@ -49,7 +46,6 @@ fn collectives_agree_with_a_plain_computation_in_a_group_of_64() {
     agree([64].into_iter(), 8, 64, |_| vec![1]);
 }
 
-/// Messages of many packets, of more packets than are sent at once, and of one packet.
 #[test]
 fn long_messages_agree_with_a_plain_computation() {
     for (packets, capacity) in [(2, 8), (3, 200), (8, 4096)] {
@@ -89,7 +85,6 @@ fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
     );
 }
 
-/// As many messages or elements as the members squared.
 #[test]
 fn collectives_of_all_pairs_agree_with_a_plain_computation_in_a_group_of_300() {
     agree_in_a_large_group(

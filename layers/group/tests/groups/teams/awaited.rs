@@ -1,5 +1,4 @@
-//! Awaited collectives: several members on one thread, each with its own driver, and tasks polled
-//! only when woken.
+//! Several members on one thread, each with its own driver, and tasks polled only when woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,7 +26,7 @@ impl Wake for Woken {
     }
 }
 
-/// Runs tasks for at most `turns` turns. Returns `true` if all have completed.
+/// Returns `true` if all have completed.
 fn run(drivers: &[Driver], tasks: &mut Vec<(Task<'_>, Arc<Woken>)>, turns: usize) -> bool {
     for _ in 0..turns {
         tasks.retain_mut(|(task, woken)| {
@@ -60,7 +59,6 @@ async fn sums(team: &Members<'_>, driver: &Driver) {
     assert!((0..30).zip(&output).all(|(place, sum)| *sum == n * place + n * (n - 1) / 2));
 }
 
-/// Runs with nearly full queues and lanes.
 #[test]
 fn collectives_at_once_are_awaited_by_tasks_that_are_woken() {
     for seed in 0..12 {
@@ -93,7 +91,6 @@ fn collective_can_be_awaited_again_after_its_future_was_dropped() {
         let mut outputs = vec![vec![0; 50]; 3];
         let begun = teams.iter().zip(&inputs).zip(&mut outputs);
         let mut begun: Vec<_> = begun.map(|((team, input), out)| team.all_reduce(Sum, input, out).unwrap()).collect();
-        // The driver of another queue does not have the key.
         let mut wrong = vec![task(async {
             assert_eq!(begun[0].finish(&drivers[1]).await, Err(CollectiveError::Queue(CqError::UnknownKey)));
         })];
@@ -125,7 +122,6 @@ fn collective_that_is_dropped_under_a_driver_leaves_nothing_in_flight() {
         let groups = groups(Size { depth: 16, ..Size::new(2) }, |_| FINE);
         let teams = teams(&groups, &[0, 1], ATTR, 24);
         let drivers = drivers(&groups, unclaimed);
-        // Only one of two members takes part.
         let mut tasks = vec![task(sums(&teams[0], &drivers[0]))];
         assert!(!run(&drivers, &mut tasks, 20));
         assert!(groups[0].cq().in_flight() > 0);

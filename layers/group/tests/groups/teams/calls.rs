@@ -1,5 +1,4 @@
-//! [`Call`]: a collective of a team, with inputs and expected outputs of every member by a plain
-//! computation.
+//! [`Call`]: a collective, with inputs and expected outputs by a plain computation.
 
 use loom_group::CollectiveError;
 use loom_group::collective::{Associative, Combine, Sum};
@@ -41,13 +40,9 @@ pub(crate) struct Call {
     pub(crate) kind: Kind,
     pub(crate) members: u32,
     pub(crate) root: u32,
-    /// Elements of each member or block.
     pub(crate) count: usize,
-    /// `true` if all blocks have the same length.
     pub(crate) equal: bool,
-    /// `true` if the combination does not commute.
     pub(crate) ordered: bool,
-    /// Seed of the elements.
     pub(crate) seed: u64,
 }
 
@@ -55,15 +50,14 @@ fn ends(lens: impl Iterator<Item = usize>) -> Vec<usize> {
     std::iter::once(0).chain(lens.scan(0, |at, len| (*at += len, Some(*at)).1)).collect()
 }
 
-/// Combination that does not commute: composes `x -> a x + b`, with `a` and `b` in the halves of an
-/// element.
+/// Composes `x -> a x + b`, with `a` and `b` in the halves of an element: does not commute.
 fn after(first: u64, second: u64) -> u64 {
     let halves = |both: u64| ((both >> 32) as u32, both as u32);
     let ((a, b), (c, d)) = (halves(first), halves(second));
     u64::from(a.wrapping_mul(c)) << 32 | u64::from(c.wrapping_mul(b).wrapping_add(d))
 }
 
-/// Bounds of sent and received blocks, borrowed by the collectives.
+/// Bounds that collectives borrow.
 pub(crate) struct Bounds {
     blocks: Vec<usize>,
     sent: Vec<usize>,
@@ -167,7 +161,7 @@ impl Call {
         }
     }
 
-    /// Number of messages of all members by the algorithms of a table, and their bytes.
+    /// Messages of all members by a table, and their bytes.
     pub(crate) fn sends(&self, table: &Table) -> (u64, u64) {
         let sends = self.ranks().flat_map(|rank| {
             let bounds = self.bounds(rank);

@@ -1,5 +1,3 @@
-//! A team sends the messages and bytes of its algorithms, counted at each `lend` of a packet.
-
 use std::cell::Cell;
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -10,11 +8,11 @@ use crate::teams::calls::{Call, KINDS};
 use crate::teams::world::{FINE, Size, groups, teams};
 
 thread_local! {
-    /// Number of packets lent on this thread, and their bytes.
+    /// Lent packets of this thread, and their bytes.
     static LENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Packet that counts calls of `lend`.
+/// Counts calls of `lend`.
 pub(crate) struct Counted(Vec<u8>);
 
 impl Counted {
@@ -22,7 +20,7 @@ impl Counted {
         Counted(Vec::with_capacity(capacity))
     }
 
-    /// Address that identifies the packet, which keeps its memory.
+    /// Identifies the packet, which keeps its memory.
     pub(crate) fn addr(&self) -> usize {
         self.0.as_ptr().addr()
     }
@@ -50,7 +48,7 @@ impl Packet for Counted {
     }
 }
 
-/// Each message is lent by its sender and by its receiver.
+/// Sender and receiver lend each message.
 #[test]
 fn team_sends_the_messages_and_bytes_of_its_algorithms() {
     for n in [1, 2, 3, 5, 8, 13, 32, 33] {

@@ -1,5 +1,3 @@
-//! Teams over a driven queue: operations are not leaked, and every task is woken at the end.
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +16,6 @@ use loom_group::{PeerIndex, PeerRegion, Prepared};
 use crate::teams::counted::Counted;
 use crate::teams::world::{FINE, Group, Members, Size, packets};
 
-/// Two members that can expose memory.
 fn plain(depth: usize) -> Vec<Group> {
     let network = Network::new(NetworkAttr { endpoints: 2, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -54,7 +51,7 @@ fn collective_that_is_over_gives_the_queue_back() {
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(pin!(run.finish(&driver)).poll(&mut context), Poll::Ready(Ok(())));
     drop(driver);
-    // `run` still exists and has completed.
+    // `run` has completed.
     assert!(groups[0].cq().poll().is_ok_and(|none| none.is_none()));
     assert_eq!(run.turn(), Ok(true));
 }

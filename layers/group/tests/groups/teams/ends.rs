@@ -1,5 +1,3 @@
-//! Events that end a team or do not, rare in random stories.
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom_core::Spins;
@@ -16,7 +14,6 @@ fn pair<R>(attr: TeamAttr, story: impl FnOnce(&[Members<'_>]) -> R) -> R {
     story(&teams(&groups, &[0, 1], attr, 64))
 }
 
-/// A completed collective frees its room before its value is dropped.
 #[test]
 fn collective_that_is_over_makes_room_for_the_next() {
     pair(ATTR, |teams| {
@@ -28,7 +25,6 @@ fn collective_that_is_over_makes_room_for_the_next() {
             assert_eq!(team.under_way(), 0);
             kept.push(team.barrier().unwrap());
         }
-        // The completed value does not affect the new owner of its room.
         assert!(runs.iter_mut().all(|run| run.turn() == Ok(true) && run.wait(Spins(0)) == Ok(())));
         drop(runs);
         finish(kept);
@@ -71,7 +67,6 @@ fn panic_of_a_combination_ends_the_team() {
     });
 }
 
-/// Members wait before numbers are reused, even without data from the others.
 #[test]
 fn member_that_runs_ahead_waits_for_the_others() {
     pair(ATTR, |teams| {
@@ -84,7 +79,6 @@ fn member_that_runs_ahead_waits_for_the_others() {
     });
 }
 
-/// Other collectives complete while the first waits for its member.
 #[test]
 fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
     pair(ATTR.with_at_once(2), |teams| {
@@ -135,7 +129,7 @@ fn message_of_another_length_names_its_sender() {
     });
 }
 
-/// The group closes during an all-reduce while the others wait.
+/// The group closes during an all-reduce.
 #[test]
 fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     let mut groups = groups(Size::new(3), |_| FINE);
@@ -159,8 +153,7 @@ fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     }
     drop(gone);
     let ends: Vec<_> = runs.iter_mut().map(|run| run.wait(Spins(5000))).collect();
-    // A member that sends to the closed one gets an error. A member that only receives reaches its
-    // deadline.
+    // Sends to the closed member fail. A member that only receives reaches its deadline.
     for (rank, end) in (0..).zip(ends) {
         let (CollectiveError::Operation { member, .. }
         | CollectiveError::Post { member, .. }

@@ -1,8 +1,8 @@
-//! Random stories: concurrent collectives of teams that share members, turned in any order, under
-//! every kind of fault, with members that are removed, killed, or give up.
+//! Random stories: concurrent collectives of teams that share members, under every kind of fault, with
+//! members that are removed, killed, or give up.
 //!
-//! Invariants: completed collectives have correct results, an error names a member of the team and
-//! ends the team, and every packet returns. Without such faults every collective completes.
+//! Invariants: completed collectives have correct results, an error names a member and ends the team,
+//! and every packet returns. Without such faults every collective completes.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ use crate::teams::world::{FINE, Group, Members, Size, Turn, groups, harmless};
 
 #[derive(Clone, Debug)]
 struct Told {
-    /// Members of the group, in the order of ranks.
+    /// In the order of ranks.
     ranks: Vec<u32>,
     attr: TeamAttr,
     capacity: usize,
@@ -64,7 +64,7 @@ fn told(members: u32, number: u8) -> impl Strategy<Value = Told> {
     let ranks = Just((0..members).collect::<Vec<_>>()).prop_shuffle();
     let call = (0..KINDS.len(), 0..14_usize, any::<u32>());
     let table = prop_oneof![Just(Table::DEFAULT), Just(Table::of(Switch::ALWAYS)), Just(Table::of(Switch::NEVER))];
-    // Some stories pass 256 collectives, where numbers begin again.
+    // Some stories pass 256 collectives, where numbers repeat.
     let calls = prop_oneof![9 => prop::collection::vec(call.clone(), 1..20), 1 => prop::collection::vec(call, 300)];
     (ranks, 1..=members, 1..4_usize, 2..6_usize, 1..6_usize, table, calls).prop_map(
         move |(mut ranks, size, at_once, packets, elements, table, calls)| {
@@ -102,22 +102,19 @@ impl Draw {
 
 type Room<'s> = (&'s [u64], &'s Bounds, &'s mut [u64]);
 
-/// Progress of a member of a team.
 struct Acts<'s> {
     told: &'s Told,
     rank: u32,
     team: &'s Members<'s>,
-    /// Input, bounds and output of each call.
     rooms: Vec<Option<Room<'s>>>,
     next: usize,
     running: Vec<(usize, Box<dyn Turn + 's>)>,
-    /// Completed calls, and some of their values.
     over: Vec<usize>,
     kept: Vec<Box<dyn Turn + 's>>,
     error: Option<CollectiveError>,
 }
 
-/// Number of a collective, counting the barriers before it.
+/// Counts the barriers before it.
 fn number(call: usize) -> usize {
     (call + call / 63).saturating_sub(usize::from(call.is_multiple_of(63)))
 }
@@ -127,7 +124,6 @@ impl Acts<'_> {
         self.error.is_some() || (self.next == self.told.calls.len() && self.running.is_empty())
     }
 
-    /// Begins or turns a collective.
     fn act(&mut self, draw: &mut Draw) {
         if self.error.is_some() {
             return;
@@ -136,8 +132,7 @@ impl Acts<'_> {
         if self.next < told.calls.len() && draw.below(3) == 0 {
             let is_far = self.running.iter().any(|(call, _)| number(self.next) - number(*call) >= 63);
             if team.under_way() == told.attr.at_once || is_far {
-                // Checks that the call is refused. A collective far behind may have completed,
-                // which only a turn detects.
+                // A collective far behind may have completed, which only a turn detects.
                 let busy = if team.is_over() { CollectiveError::Over } else { CollectiveError::Busy };
                 assert!(team.under_way() < told.attr.at_once || team.barrier().map(drop) == Err(busy));
                 return;
@@ -173,8 +168,7 @@ impl Acts<'_> {
             CollectiveError::Operation { member, .. } | CollectiveError::Post { member, .. } => {
                 assert!(member < size && member != rank, "{error:?} at {rank} of {size}");
             }
-            // The error of the queue affects all teams of the group, and may have been reported
-            // through another team before.
+            // The error of the queue affects all teams of the group, which may have reported it.
             CollectiveError::Queue(_) => {
                 self.running.clear();
             }
@@ -222,19 +216,18 @@ fn faults(story: &Story, rank: u32) -> Plan {
     }
 }
 
-/// Maximum number of acts for each member of a team and each call.
+/// Acts of each member and call.
 const PATIENCE: usize = 4_000;
 
 fn play(story: &Story) {
     let size = Size { tx_depth: 64, eager: story.eager, ..Size::new(story.members) };
     let groups = groups(size, |rank| faults(story, rank));
-    // Addresses of the packets of each member.
     let mut packets = vec![HashSet::new(); groups.len()];
     let teams: Vec<Vec<Members<'_>>> = story.teams.iter().map(|told| open(&groups, told, &mut packets)).collect();
     let expected: Vec<Vec<_>> =
         story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
 
-    // Buffers by team, member and call.
+    // By team, member and call.
     let mut buffers: Vec<Vec<Vec<_>>> = Vec::new();
     for (told, expected) in story.teams.iter().zip(&expected) {
         let ranks = 0..told.ranks.len();
@@ -306,7 +299,6 @@ fn play(story: &Story) {
         assert!(acts.error.is_none() || is_fatal, "{:?}", acts.error);
         failed |= acts.error.is_some();
         over.push(acts.over.clone());
-        // Gives up running collectives.
         let (team, given_up) = (acts.team, !acts.running.is_empty());
         drop(acts);
         assert!(team.is_over() || !given_up);
@@ -332,7 +324,6 @@ fn play(story: &Story) {
     all_come_back(story, &groups, packets);
 }
 
-/// Opens a team and records its packets.
 fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) -> Vec<Members<'g>> {
     let open = |(rank, member): (u32, &u32)| {
         let noted = &mut packets[*member as usize];

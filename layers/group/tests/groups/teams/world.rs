@@ -1,5 +1,3 @@
-//! Members on one thread, each with its own group.
-
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::{Domain, EndpointAddr};
@@ -14,7 +12,6 @@ pub(crate) type Group = loom_group::Group<'static, Side, Counted, Global>;
 pub(crate) type Members<'g> = Team<'g, 'static, Side, Counted, Global>;
 pub(crate) type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Counted, Global, E, C>;
 
-/// Size of the network and of the queues of groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) members: u32,
@@ -59,7 +56,7 @@ pub(crate) fn packets(capacity: usize) -> impl Iterator<Item = Counted> {
     std::iter::repeat_with(move || Counted::new(capacity))
 }
 
-/// Opens a team at each member. The position in `ranks` is the rank.
+/// The position in `ranks` is the rank.
 pub(crate) fn teams<'g>(groups: &'g [Group], ranks: &[u32], attr: TeamAttr, capacity: usize) -> Vec<Members<'g>> {
     let open = |(rank, member): (u32, &u32)| {
         let peers = ranks.iter().map(|member| PeerIndex(*member));
@@ -78,7 +75,7 @@ impl<E: Element, C: Combine<E>> Turn for Run<'_, '_, E, C> {
     }
 }
 
-/// Turns the collectives of all members until they complete, and reverses the order in every round.
+/// Reverses the order in every round.
 pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
     let mut left: Vec<usize> = (0..running.len()).collect();
     for _ in 0..100_000 {
@@ -91,7 +88,6 @@ pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
     panic!("members {left:?} are not over");
 }
 
-/// Faults that every collective tolerates.
 pub(crate) fn harmless(seed: u64) -> Plan {
     let plan = Plan::new(seed);
     match seed % 4 {
