@@ -71,7 +71,7 @@ pub struct StdClock {
 
 #[cfg(feature = "std")]
 impl StdClock {
-    /// Creates a clock that starts at zero.
+    /// Creates a clock at zero.
     #[must_use]
     pub fn new() -> Self {
         StdClock { start: std::time::Instant::now() }
@@ -93,7 +93,7 @@ impl Clock for StdClock {
     }
 }
 
-/// A clock moved by hand, for tests.
+/// A clock for tests.
 ///
 /// ```
 /// use core::pin::pin;
@@ -125,7 +125,7 @@ impl ManualClock {
         ManualClock { now: Cell::new(Duration::ZERO) }
     }
 
-    /// Moves the clock on, up to [`Duration::MAX`].
+    /// Moves the clock on.
     ///
     /// ```
     /// use core::time::Duration;

@@ -2,14 +2,12 @@
 //!
 //! Any executor with tasks that stay on one thread runs the futures of [`loom_core::driver`]. This
 //! crate has an executor that requires only memory, and tools:
-//! - [`LocalExecutor`]: a fixed number of tasks in one block, woken from any thread in constant
-//!   time. [`block_on`] runs one future.
+//! - [`LocalExecutor`]: a fixed number of tasks, woken from any thread. [`block_on`] runs one future.
 //! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
 //! - [`stream`]: events of peers, and given-up operations, as streams.
-//! - [`window`]: transfers in many parts, with a fixed number in flight and one outcome.
+//! - [`window`]: transfers in many parts, with a fixed number in flight.
 //!
-//! The caller drives everything: a round of the executor polls woken tasks, then takes a turn of
-//! timers and queues.
+//! The caller drives: a round polls woken tasks, then takes a turn of timers and queues.
 //!
 //! # Example
 //! Bob's task returns a message. Alice waits for it at most 10 s:
@@ -42,12 +40,11 @@
 //! # Ok::<_, Error>(())
 //! ```
 //!
-//! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations.
+//! `docs/async.md` in loom's repository covers cancellation, errors, and composition.
 //!
 //! # Features
-//! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`. Off by default.
-//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator. Off by
-//!   default.
+//! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`.
+//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -1,6 +1,6 @@
 //! [`Stream`]s of queue events besides awaited operations.
 //!
-//! Dropping a stream loses no items. The driver keeps them for the next one.
+//! A dropped stream leaves its items to the next one.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -104,10 +104,8 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 #[must_use = "streams do nothing unless they are polled"]
 pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
-/// Stream of queue events besides completed operations: peers' writes with immediate data, pieces
-/// of multi-receives. See [`CqDriver::next_event`].
-///
-/// If the queue fails, the error is the last item.
+/// Stream of events besides completed operations: peers' writes with immediate data, pieces of
+/// multi-receives. See [`CqDriver::next_event`]. The error of a failed queue is the last item.
 ///
 /// ```
 /// use core::pin::pin;
@@ -139,10 +137,8 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
     Events(Repeated::new(driver, CqDriver::next_event))
 }
 
-/// Stream of completed operations, with buffers, of dropped futures. See
-/// [`CqDriver::next_unclaimed`].
-///
-/// If the queue fails, the error is the last item.
+/// Stream of completed operations of dropped futures. See [`CqDriver::next_unclaimed`]. The error of a
+/// failed queue is the last item.
 ///
 /// ```
 /// use core::pin::pin;
@@ -197,10 +193,8 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
 
-/// Stream of event-queue events besides awaited ones: requests of peers, and ends of connections.
-/// See [`EqDriver::next_event`].
-///
-/// If the queue fails, the error is the last item.
+/// Stream of events besides awaited ones: requests of peers, and ends of connections. See
+/// [`EqDriver::next_event`]. The error of a failed queue is the last item.
 ///
 /// ```
 /// use core::pin::pin;
@@ -247,7 +241,6 @@ impl<T: Connected> fmt::Debug for Connections<'_, T> {
     }
 }
 
-/// Implements [`Stream`] for completion queues.
 macro_rules! streams {
     ($($name:ident: $item:ty),*) => {$(
         impl<'m, T: Transport, B: Buffer> Stream for $name<'m, T, B> {

@@ -1,5 +1,3 @@
-//! Atomics of `core`, or of the model checker.
-
 #[cfg(not(loom_model))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
 #[cfg(loom_model)]

@@ -3,8 +3,8 @@
 //! [`transfer`] posts parts while fewer than `N` are in flight, and returns one [`Outcome`] for
 //! all:
 //! - A transient error (`FI_EAGAIN`, a full queue) waits for room.
-//! - After the first error, no part is posted, and all posted parts complete before the outcome. If
-//!   the queue itself fails, operations in flight are given up, except [`Failed::key`].
+//! - After the first error, no part is posted, and all posted parts complete before the outcome. A
+//!   failed queue gives up operations in flight, except [`Failed::key`].
 //! - Dropping a transfer gives up operations in flight. The driver's
 //!   [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
 //!
@@ -39,8 +39,8 @@ use loom_core::driver::{CqDriver, Finish};
 use loom_core::error::Rejected;
 use loom_core::{Done, Error, Info, OpKey, Transport};
 
-/// Ranges of `len` bytes for one operation each, of at most `most` bytes and the provider's
-/// `max_msg_size`. A limit of zero counts as one byte.
+/// Ranges of `len` bytes, of at most `most` bytes and the provider's `max_msg_size`. A limit of zero
+/// counts as one byte.
 ///
 /// ```
 /// use loom_async::block_on;
@@ -68,7 +68,7 @@ pub fn ranges<T: Transport>(
     (0..len).step_by(step).map(move |begin| begin..begin.saturating_add(step).min(len))
 }
 
-/// Maximum number of operations in flight, at least one.
+/// Maximum operations in flight, at least one.
 ///
 /// ```
 /// use loom_async::block_on;
@@ -116,7 +116,7 @@ pub struct Window<const N: usize>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "it says whether the transfer succeeded"]
 pub struct Outcome {
-    /// Number of parts transferred.
+    /// Parts transferred.
     pub parts: usize,
     /// Bytes of these parts.
     pub bytes: u64,
@@ -149,18 +149,16 @@ pub struct Outcome {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Number of the part, from 0.
+    /// Part, from 0.
     pub part: usize,
-    /// Cause: [`Error::Post`] if the part was not posted, [`Error::Operation`] if the operation
-    /// failed, [`Error::Queue`] if the queue failed.
+    /// [`Error::Post`] if the part was not posted, [`Error::Operation`] or [`Error::Queue`].
     pub error: Error,
-    /// Operation that keeps its slot, if the queue failed. [Wait](CqDriver::finish) for it by its
-    /// key.
+    /// Operation that keeps its slot if the queue failed. [Wait](CqDriver::finish) for it.
     pub key: Option<OpKey>,
 }
 
 impl Outcome {
-    /// Bytes of a transfer in which every part succeeded.
+    /// Bytes of a successful transfer.
     ///
     /// # Errors
     /// [`Error::Post`], [`Error::Operation`] or [`Error::Queue`]: the first error.
@@ -176,10 +174,10 @@ impl Outcome {
     }
 }
 
-/// Transfers parts (see the [module](self)). `post` gets a part's number and buffer, and posts it
-/// through an endpoint of the driver's queue. Buffers are dropped when their parts complete.
+/// Transfers parts (see the [module](self)). `post` posts a part's number and buffer through an
+/// endpoint of the driver's queue, again after a transient error.
 ///
-/// After a transient error, `post` gets the part again.
+/// Buffers are dropped when their parts complete.
 ///
 /// ```
 /// use loom_async::block_on;
@@ -217,11 +215,10 @@ where
     transfer_each(driver, window, parts, post, |_, done| drop(done)).await
 }
 
-/// Like [`transfer`], and passes each part's number and [`Done`], with the buffer, to `each` as
-/// operations complete.
+/// Like [`transfer`], and passes each part's number and [`Done`], with the buffer, to `each`.
 ///
 /// A buffer is taken from the iterator when the window has a free slot, and dropped if it cannot be
-/// posted, or if another part fails while it waits for room. Later parts stay in the iterator.
+/// posted, or if another part fails while it waits. Later parts stay in the iterator.
 ///
 /// ```
 /// use loom_async::block_on;

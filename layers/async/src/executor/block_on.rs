@@ -1,5 +1,3 @@
-//! [`block_on`]: one future without an executor.
-
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -10,8 +8,8 @@ use super::BUDGET;
 
 /// Runs a future to completion, and drives the queues that it waits for.
 ///
-/// The future is polled after every [turn](Drive::turn), woken or not. For many waiting futures,
-/// use a [`LocalExecutor`](super::LocalExecutor).
+/// The future is polled after every [turn](Drive::turn): for many waiting futures, use a
+/// [`LocalExecutor`](super::LocalExecutor).
 ///
 /// ```
 /// use loom_async::block_on;

@@ -1,5 +1,3 @@
-//! [`LocalExecutor`]: a fixed number of tasks on one thread.
-
 mod block_on;
 mod ready;
 #[cfg(all(doctest, feature = "std"))]
@@ -25,30 +23,26 @@ pub use self::block_on::block_on;
 pub use self::spawner::Spawner;
 use self::table::Table;
 
-/// Default number of events of each queue in a round. See [`LocalExecutor::set_budget`].
+/// Default events of each queue in a round ([`LocalExecutor::set_budget`]).
 pub const BUDGET: usize = 64;
 
-/// A fixed number of tasks, run by the calling thread.
-///
-/// Tasks lie in one block of the caller's allocator. All have one type `F`:
+/// A fixed number of tasks, run by the calling thread, in one block of the caller's allocator. All
+/// have one type `F`:
 /// - the inferred type of an async block or function, with equal tasks that cannot spawn
 /// - `Pin<&mut dyn Future<Output = ()>>`, pinned by the program
 /// - `Pin<Box<dyn Future<Output = ()>>>`, with a global allocator
 ///
 /// # Rounds
-/// A round polls each task woken before it once, in order of the wake-ups, then takes a
-/// [turn](Drive::turn). Tasks woken meanwhile wait for the next round.
-///
-/// Rounds follow each other without sleep.
+/// A round polls each woken task once, in order of the wake-ups, then takes a [turn](Drive::turn).
+/// Tasks woken meanwhile wait for the next round. Rounds follow each other without sleep.
 ///
 /// # Wakers
 /// A wake-up takes constant time, without lock or allocation, on any thread. The block is freed
 /// after the executor, its [`Spawner`]s and all wakers, which may be kept forever, so the allocator
-/// is `'static`. A waker of a completed task causes a needless poll of the task now in its slot.
+/// is `'static`. A waker of a completed task may poll the next task in its slot.
 ///
 /// # Panics in tasks
-/// A task that panics is dropped. The panic reaches the caller of the round. The executor stays
-/// usable.
+/// A task that panics is dropped. The panic reaches the caller of the round, which can go on.
 ///
 /// ```
 /// use core::cell::Cell;
@@ -117,13 +111,13 @@ pub struct TaskId {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// Number of tasks polled.
+    /// Tasks polled.
     pub polled: usize,
-    /// Number of events taken in the turn.
+    /// Events taken.
     pub events: usize,
 }
 
-/// The executor is full or was dropped. Contains the future.
+/// The executor is full or was dropped, and returns the future.
 ///
 /// ```
 /// use core::future::ready;
@@ -148,11 +142,10 @@ pub struct Round {
 pub struct Full<F>(pub F);
 
 impl<F> LocalExecutor<F> {
-    /// Opens an executor with slots for `tasks` tasks, in memory of `alloc`.
+    /// Opens an executor for `tasks` tasks, in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Size`] if the tasks exceed an address space
+    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`] beyond an address space.
     pub fn new_in<A: Allocator + Send + 'static>(tasks: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET) })
     }
@@ -160,16 +153,16 @@ impl<F> LocalExecutor<F> {
     /// [`LocalExecutor::new_in`] with the global allocator.
     ///
     /// # Errors
-    /// Errors of [`LocalExecutor::new_in`].
+    /// See [`LocalExecutor::new_in`].
     #[cfg(feature = "std")]
     pub fn new(tasks: usize) -> Result<Self, OpenError> {
         Self::new_in(tasks, allocator_api2::alloc::Global)
     }
 
-    /// Layout of an executor's block, with an allocator of type `A`.
+    /// Layout of an executor's block.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it exceeds an address space.
+    /// [`OpenError::Size`] beyond an address space.
     pub fn layout<A: Allocator>(tasks: usize) -> Result<Layout, OpenError> {
         Table::<F>::layout::<A>(tasks)
     }
@@ -206,12 +199,12 @@ impl<F> LocalExecutor<F> {
     /// Adds a task, polled in the next round.
     ///
     /// # Errors
-    /// [`Full`] with the future if the executor has no free slot.
+    /// [`Full`] without a free slot.
     pub fn spawn(&self, future: F) -> Result<TaskId, Full<F>> {
         self.table.spawn(future)
     }
 
-    /// Returns a handle that adds tasks, for use in tasks.
+    /// Returns a handle that adds tasks.
     ///
     /// ```
     /// use core::cell::Cell;
@@ -258,7 +251,7 @@ impl<F> LocalExecutor<F> {
 }
 
 impl<F: Future<Output = ()>> LocalExecutor<F> {
-    /// Runs one [round](Self#rounds), for programs with their own loop.
+    /// Runs one [round](Self#rounds).
     ///
     /// ```
     /// use core::time::Duration;
@@ -293,10 +286,9 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
 
     /// Runs rounds until `future` completes, polled as another task. Other tasks stay.
     ///
-    /// A task or `future` may call this, and is not polled until its call returns.
+    /// A task or `future` that calls this is not polled until its call returns.
     pub fn run_until<D: Drive + ?Sized, M: Future>(&self, drive: &D, future: M) -> M::Output {
-        /// Nested calls share a node, so an inner one may take the outer one's wake-up, which is
-        /// repeated here.
+        /// Nested calls share a node, so an inner one may take the outer one's wake-up: repeat it.
         struct Ended<'a, F>(&'a Table<F>);
         impl<F> Drop for Ended<'_, F> {
             fn drop(&mut self) {

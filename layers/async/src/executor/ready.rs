@@ -1,16 +1,14 @@
 //! [`Ready`]: the woken tasks, as a lock-free list of nodes.
 //!
-//! Any thread pushes by compare-and-swap. The executor swaps out the whole list and reverses it,
-//! which excludes ABA. By its state, a node is in the list at most once.
-//!
-//! A thread preempted between marking and pushing a node delays the next poll of this task only.
+//! Any thread pushes a node, at most once by its state. The executor swaps out the whole list and
+//! reverses it, which excludes ABA. A thread preempted between marking and pushing a node delays this
+//! task only.
 //!
 //! # Rules
-//! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until
-//!    then.
+//! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until then.
 //! 2. The link of a pushed node belongs to the executor once it has taken the list.
-//! 3. The executor makes a node idle before it polls the task. The poll answers earlier wake-ups.
-//!    Later ones push the node again, so wake-ups are not lost.
+//! 3. The executor makes a node idle before it polls the task, which answers earlier wake-ups. Later
+//!    ones push the node again, so wake-ups are not lost.
 
 use crate::sync::{AtomicU32, Ordering};
 

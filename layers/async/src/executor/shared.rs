@@ -25,7 +25,6 @@ pub(super) struct Shared {
     pub(super) ready: Ready,
     users: Users,
     nodes: u32,
-    /// Offset of the block's [`Owner`] in bytes.
     owner_at: usize,
     free: unsafe fn(NonNull<Shared>),
 }
@@ -64,8 +63,7 @@ impl Plan {
 }
 
 impl SharedRef {
-    /// `Send`, because any thread may drop the last waker. `'static`, because wakers may be kept
-    /// forever.
+    /// `Send`, because any thread may drop the last waker. `'static`, because wakers may stay forever.
     pub(super) fn new<A: Allocator + Send + 'static>(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         let block = alloc.allocate(plan.layout).map_err(|_| OpenError::OutOfMemory)?.cast::<u8>();
         // SAFETY: within the block, by the plan.

@@ -1,5 +1,3 @@
-//! [`Spawner`]: adds tasks from within tasks.
-
 use core::fmt;
 
 use super::table::Table;
@@ -7,8 +5,7 @@ use super::{Full, TaskId};
 
 /// Adds tasks to a [`LocalExecutor`](super::LocalExecutor) and cancels them. Tasks may keep one.
 ///
-/// This counted handle keeps the executor's memory, but not its tasks. After the executor was
-/// dropped, spawning fails.
+/// This counted handle keeps the executor's memory, but not its tasks.
 ///
 /// ```
 /// use core::cell::Cell;
@@ -43,7 +40,7 @@ impl<F> Spawner<F> {
     /// Adds a task, polled in the next round.
     ///
     /// # Errors
-    /// [`Full`] with the future if the executor has no free slot or was dropped.
+    /// [`Full`] without a free slot or executor.
     pub fn spawn(&self, future: F) -> Result<TaskId, Full<F>> {
         self.table.spawn(future)
     }

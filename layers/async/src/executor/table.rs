@@ -50,7 +50,7 @@ struct Slot<F> {
 
 struct SlotHead {
     phase: Cell<Phase>,
-    /// Task number of the slot. Wraps after 2^32.
+    /// Wraps after 2^32.
     generation: Cell<u32>,
     after: Cell<u32>,
 }
@@ -60,9 +60,8 @@ struct State {
     tasks: Cell<u32>,
     capacity: u32,
     closed: Cell<bool>,
-    /// First task left in this round.
+    /// First left in this round.
     taken: Cell<u32>,
-    /// The main future was woken.
     main_woken: Cell<bool>,
 }
 
@@ -76,7 +75,7 @@ pub(super) struct Table<F> {
 
 impl<F> Table<F> {
     fn plan<A>(tasks: usize) -> Result<(Plan, usize, usize), OpenError> {
-        // One more node, for the main future of `run_until`. The last number is `NIL`.
+        // One more node for the main future of `run_until`. The last number is `NIL`.
         let count = u32::try_from(tasks).ok().filter(|count| *count < NIL - 1).ok_or(OpenError::Size)?;
         let mut plan = Plan::of::<A>(count + 1)?;
         let state = plan.add(Layout::new::<State>())?;

@@ -1,11 +1,9 @@
-//! [`Users`]: number of handles and wakers of a block.
-
 use crate::sync::{AtomicU32, Ordering};
 
 /// Count that no longer changes.
 const STAYS: u32 = 1 << 31;
 
-/// A count of 2^31 stays and leaks the block: a count that wraps to zero would free memory in use.
+/// A count of 2^31 stays: one that wraps to zero would free memory in use.
 #[derive(Debug)]
 pub(super) struct Users(AtomicU32);
 
@@ -16,7 +14,7 @@ impl Users {
 
     #[inline]
     pub(super) fn add(&self) {
-        // Concurrent additions exceed the limit by the number of threads at most.
+        // Concurrent additions exceed the limit by at most the threads.
         if self.0.load(Ordering::Relaxed) < STAYS {
             // Relaxed: the caller is already a user.
             self.0.fetch_add(1, Ordering::Relaxed);

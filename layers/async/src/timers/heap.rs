@@ -1,7 +1,6 @@
 //! [`Heap`]: deadlines in order, as a pairing heap through pinned places.
 //!
-//! Adding a place takes constant time, removing any takes amortised logarithmic time, without
-//! allocation or recursion.
+//! Adding takes constant time, removing amortised logarithmic time, without allocation or recursion.
 //!
 //! # Rules
 //! 1. A place in the heap is pinned, and leaves the heap when dropped, so links are valid.
@@ -21,7 +20,7 @@ type Link = Option<NonNull<Place>>;
 
 pub(super) struct Heap {
     first: Cell<Link>,
-    /// Equal deadlines come out in order of addition.
+    /// Orders equal deadlines.
     number: Cell<u64>,
 }
 
@@ -40,7 +39,6 @@ pub(super) struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Never added, or removed early.
     Out,
     Waiting,
     Due,

@@ -18,12 +18,10 @@ use crate::clock::Clock;
 /// Wakes futures at times of a clock.
 ///
 /// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn wakes the due futures,
-/// earliest deadline first, and equal deadlines in order of their first polls.
+/// never early, by deadline and then by first poll.
 ///
-/// The number of timers is unlimited. A future's first poll takes constant time, its end or drop
-/// amortised logarithmic time.
-///
-/// Futures are never woken early.
+/// The number of timers is unlimited. A future's first poll takes constant time, its end amortised
+/// logarithmic time.
 ///
 /// ```
 /// use core::time::Duration;
@@ -58,7 +56,7 @@ impl<C: Clock> Timers<C> {
         Timers { clock, heap: Heap::new() }
     }
 
-    /// Clock of the timers.
+    /// Clock.
     ///
     /// ```
     /// use core::time::Duration;
@@ -77,7 +75,7 @@ impl<C: Clock> Timers<C> {
         &self.clock
     }
 
-    /// Earliest deadline, for programs that sleep.
+    /// Earliest deadline.
     ///
     /// ```
     /// use core::pin::pin;
@@ -134,7 +132,7 @@ impl<C: Clock> Timers<C> {
         Sleep::new(self, deadline)
     }
 
-    /// Waits for a duration from now. Beyond the clock's end, it waits forever.
+    /// Waits for a duration from now, forever beyond the clock's end.
     ///
     /// ```
     /// use core::time::Duration;

@@ -1,5 +1,3 @@
-//! [`Sleep`]: waits for a time.
-
 #![allow(unsafe_code, reason = "projects pins")]
 
 use core::fmt;
@@ -43,7 +41,7 @@ impl<'t, C> Sleep<'t, C> {
         Sleep { timers, deadline, place: Place::new() }
     }
 
-    /// Deadline of the sleep.
+    /// Deadline.
     #[must_use]
     pub const fn deadline(&self) -> Duration {
         self.deadline
@@ -71,10 +69,9 @@ impl<C: Clock> Future for Sleep<'_, C> {
                 this.place.store(cx.waker());
                 // SAFETY: a field of a pinned value, never moved out of it.
                 let place = unsafe { this.map_unchecked(|sleep| &sleep.place) };
-                // SAFETY: the place is used with the heap of these timers only, and removed on
-                // drop. Places in the heap do not move. The heap itself may move once no future
-                // borrows it: forgotten ones keep places, which point to each other and never to
-                // the heap.
+                // SAFETY: the place is used with the heap of these timers only, and removed on drop. Places in the
+                // heap do not move. The heap may move once no future borrows it: forgotten places point to each
+                // other and never to the heap.
                 unsafe { this.timers.heap.add(place, this.deadline) };
             }
         }

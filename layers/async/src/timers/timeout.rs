@@ -1,5 +1,3 @@
-//! [`Timeout`]: a future with a deadline.
-
 #![allow(unsafe_code, reason = "projects pins")]
 
 use core::fmt;
@@ -63,7 +61,7 @@ impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
         if future.is_some() && sleep.poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // User code: the future gives up its operations now, not when this one is dropped.
+        // User code: the future gives up its operations now.
         future.set(None);
         Poll::Ready(Err(Errno::ETIMEDOUT))
     }

@@ -1,6 +1,6 @@
 //! Drives a fabric in a tokio runtime, beside sockets and timers.
 //!
-//! [`run`] drives during a future, [`drive`] until dropped. Use a current-thread runtime or a
+//! [`run`] drives during a future, [`drive`] until dropped, on a current-thread runtime or a
 //! [`LocalSet`](::tokio::task::LocalSet). Other threads use a [`remote`].
 //!
 //! ```
@@ -33,8 +33,8 @@
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::wait`](loom_core::CqAttr::wait)), which
-//! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`](loom_core::CqError::NotOpenedFor),
-//! or the provider's error on opening).
+//! not every provider supports: otherwise it fails with
+//! [`CqError::NotOpenedFor`](loom_core::CqError::NotOpenedFor), or the provider's error on opening.
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -63,7 +63,7 @@ use crate::BUDGET;
 /// Time until a future and its fabric yield to the runtime.
 const STRETCH: Duration = Duration::from_micros(10);
 
-/// Times that a descriptor's readiness is cleared before it counts as permanent.
+/// Times that readiness is cleared before it counts as permanent.
 const LOOKS: u32 = 8;
 
 /// Behaviour of the thread without events.
@@ -94,7 +94,7 @@ pub enum Mode {
     Sleep,
     /// Spins for a time after the last event, then sleeps.
     Hybrid {
-        /// Duration of spinning.
+        /// Duration.
         spin: Duration,
     },
 }
@@ -144,8 +144,7 @@ pub struct DriveTask<D> {
 /// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
 /// ```
 ///
-/// The future fails when a queue can no longer be slept on. Await the handle beside other work,
-/// like [`run`].
+/// The future fails when a queue can no longer be slept on. Await it beside other work, like [`run`].
 ///
 /// # Errors
 /// [`Error::Queue`] if the mode sleeps without a descriptor, [`Error::System`] if the runtime rejects
@@ -169,7 +168,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<DriveTask<D>, Error> 
     Ok(DriveTask { descriptors, drive, mode, busy: None, nap: None })
 }
 
-/// Drives during a future and returns its output, as one task of the runtime.
+/// Drives during a future and returns its output.
 ///
 /// ```
 /// use std::time::Duration;
@@ -193,7 +192,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<DriveTask<D>, Error> 
 /// ```
 ///
 /// # Errors
-/// Errors of [`drive`], also if driving fails before the future completes.
+/// Errors of [`drive`].
 ///
 /// # Panics
 /// Panics like [`drive`].
@@ -227,7 +226,7 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
 impl<D> Unpin for DriveTask<D> {}
 
 impl<D: Sleepable> DriveTask<D> {
-    /// Returns `false` if the mode now sleeps, and `cx` will be woken.
+    /// `false`: the mode sleeps, and `cx` will be woken.
     fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         let events = self.drive.turn(BUDGET);
         if self.spins(events > 0) || events > 0 {

@@ -1,14 +1,11 @@
-//! [`remote`]: use of a fabric from other threads.
-
 use core::fmt;
 
 use ::tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Creates a channel of requests to the thread of a fabric, with room for `capacity` of them, from
-/// 1 to the permits of a tokio semaphore.
+/// Creates a channel of up to `capacity` requests to the thread of a fabric, from 1 to the permits of a
+/// tokio semaphore.
 ///
-/// The thread takes [`Requests`] and answers each at any time. Without room, callers wait in order
-/// of arrival.
+/// The thread takes [`Requests`] and answers at any time. Without room, callers wait in order.
 ///
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
@@ -47,8 +44,7 @@ pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
     (Remote { requests: sender }, Requests { requests: receiver })
 }
 
-/// Sends requests to the thread of a fabric. It and the futures of its calls are `Send` if requests
-/// and answers are.
+/// Sends requests to the thread of a fabric. `Send` if requests and answers are.
 ///
 /// ```
 /// use loom_async::tokio::remote;
@@ -71,11 +67,8 @@ pub struct Remote<Q, A> {
 }
 
 impl<Q, A> Remote<Q, A> {
-    /// Sends a request and waits for the answer. If the future is dropped, the request may still be
-    /// served.
-    ///
-    /// Returns `None` if the thread of the fabric takes no more requests, or has dropped this one
-    /// without an answer.
+    /// Sends a request and waits for the answer. After a drop of the future, the request may still be
+    /// served. Returns `None` if the thread takes no more requests, or has dropped this one.
     ///
     /// ```
     /// use loom_async::tokio::remote;
@@ -119,7 +112,7 @@ pub struct Requests<Q, A> {
 }
 
 impl<Q, A> Requests<Q, A> {
-    /// Next request, or `None` without a [`Remote`].
+    /// Next request, until the last [`Remote`] is gone.
     pub async fn next(&mut self) -> Option<Request<Q, A>> {
         self.requests.recv().await
     }
@@ -155,13 +148,13 @@ impl<Q, A> Request<Q, A> {
         &mut self.body
     }
 
-    /// Returns `true` if the requesting task has given up.
+    /// Returns `true` if the task has given up.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.reply.is_closed()
     }
 
-    /// Sends the answer, or drops it if the requesting task has given up.
+    /// Sends the answer, or drops it if the task has given up.
     pub fn answer(self, answer: A) {
         drop(self.reply.send(answer));
     }

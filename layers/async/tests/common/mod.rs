@@ -1,5 +1,3 @@
-//! Drivers, wakers and a pair of endpoints for tests.
-
 #![allow(dead_code, reason = "not every test uses everything")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -16,7 +14,7 @@ use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 /// Boxed tasks that may borrow values declared before the executor.
 pub(crate) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Fails the test after many turns without an event: a single thread receives no other wake-ups.
+/// Fails the test after many turns without an event, because a single thread has no other wake-ups.
 pub(crate) struct Bounded<D> {
     drive: D,
     empty: Cell<u32>,

@@ -58,7 +58,7 @@ pub fn done<B, E: Into<Error>>(ended: Result<Done<B>, E>) -> Result<(B, Transfer
     Ok(ended.map_err(Into::into)?.into_result()?)
 }
 
-/// Waits until the region begins with `expected`. A completed write may arrive later.
+/// A completed write may arrive later.
 pub async fn arrived(region: &Mr<'static, Soft<'static>, Vec<u8>>, expected: &[u8]) {
     let (mut found, mut polls) = (vec![0; expected.len()], 0);
     core::future::poll_fn(|cx| {

@@ -11,7 +11,6 @@ use loom_async::window::{Window, transfer_each};
 use loom_async::{LocalExecutor, block_on};
 use loom_core::{Access, Mr, Source, Tag};
 
-/// Counts the allocations of each thread.
 struct Gate;
 
 thread_local! {
@@ -92,7 +91,6 @@ fn tasks_that_move_messages_and_sleep_allocate_nothing() {
             }
         });
     };
-    // Warms up.
     until(10);
     assert_eq!(allocations(|| until(10 + ROUNDS)), 0);
     assert!(sent.get() >= 10 + ROUNDS);

@@ -21,14 +21,13 @@ use rustix::io::Errno;
 type S = Soft<'static>;
 
 const ROUNDS: u8 = 200;
-/// Longest sleep, which exposes a lost wake-up.
+/// Exposes a lost wake-up.
 const LIMIT: Duration = Duration::from_secs(20);
 
 type Driver = CqDriver<'static, S, Vec<u8>>;
 
 struct Side {
-    /// Driver of a queue without events, driven first. A runtime that waits only for the first
-    /// descriptor sleeps for ever.
+    /// Without events, driven first. A runtime that waits only for the first descriptor sleeps for ever.
     idle: Driver,
     driver: Driver,
     endpoint: Endpoint<'static, S, Vec<u8>>,
@@ -87,7 +86,6 @@ impl Wake for Flag {
     }
 }
 
-/// Borrowed descriptor of a driver.
 struct Lent(RawFd);
 
 impl std::os::fd::AsFd for Lent {
@@ -113,13 +111,12 @@ fn block_on_epoll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) ->
         {
             return value;
         }
-        // Level-triggered descriptors need no reset before `may_sleep`. The flag is checked last
-        // because `may_sleep` may set it.
+        // Level-triggered descriptors need no reset. The flag is checked last because `may_sleep` may
+        // set it.
         if drive.turn(16) == 0 && drive.may_sleep(&waker).unwrap() && !flag.0.load(Ordering::Acquire) {
             events.clear();
             match epoll::wait(&fds, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
                 Ok(woken) => assert!(woken > 0, "a wake-up is lost"),
-                // A signal may interrupt the wait.
                 Err(error) => assert_eq!(error, Errno::INTR),
             }
         }
@@ -131,7 +128,6 @@ fn loop_around_epoll_drives_a_fabric() {
     play(|side, peer, begins| block_on_epoll(&(&side.idle, &side.driver), plays(side, peer, begins)));
 }
 
-/// A driver that wakes a task within `may_sleep`.
 struct WakesWhenAsked<'a> {
     driver: &'a Driver,
     task: &'a Cell<Option<Waker>>,
@@ -158,7 +154,6 @@ unsafe impl Sleepable for WakesWhenAsked<'_> {
     }
 }
 
-/// Runs a task that only `may_sleep` wakes.
 fn wake_when_asked(run: impl FnOnce(WakesWhenAsked<'_>, &mut dyn FnMut(&mut Context<'_>) -> Poll<()>)) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let driver = driver(&Domain::open(&network.info()).unwrap());

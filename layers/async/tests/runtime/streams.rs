@@ -1,5 +1,3 @@
-//! Streams of events and of unclaimed operations.
-
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;

@@ -1,5 +1,3 @@
-//! Tasks of an executor, with and without the software transport.
-
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -153,7 +151,6 @@ fn task_that_always_wakes_itself_starves_neither_tasks_nor_timers_nor_the_fabric
     let greedy = executor.spawn(Box::pin(async {
         loop {
             polls.set(polls.get() + 1);
-            // Only this task advances the clock.
             clock.advance(std::time::Duration::from_millis(1));
             next_round().await;
         }

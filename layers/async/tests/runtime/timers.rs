@@ -1,5 +1,3 @@
-//! Timers of a manual clock and of the standard library's clock.
-
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -22,7 +20,6 @@ fn sleeps_end_in_the_order_of_their_deadlines_and_not_before_them() {
     let timers = Timers::new(&clock);
     let ended = RefCell::new(Vec::new());
     let executor = LocalExecutor::<Boxed<'_>>::new(100).unwrap();
-    // Each deadline occurs twice, out of order.
     for index in 0..100u32 {
         let (timers, clock, ended) = (&timers, &clock, &ended);
         let deadline = MS * ((index * 37) % 50 + 1);

@@ -1,5 +1,3 @@
-//! Wakers: kept, stale, and used by other threads.
-
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -14,7 +12,6 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use loom_async::LocalExecutor;
 use loom_core::error::OpenError;
 
-/// Counts open blocks of the global allocator.
 #[derive(Clone, Default)]
 struct Counted(Arc<AtomicUsize>);
 
@@ -204,7 +201,6 @@ fn stale_waker_wakes_the_next_task_of_the_place_and_does_no_harm() {
     executor.spawn(Box::pin(async { kept.set(Some(waker().await)) })).unwrap();
     executor.run(&Idle::default());
     let stale = kept.take().unwrap();
-    // The task has ended.
     stale.wake_by_ref();
     assert_eq!(executor.round(&Idle::default()).polled, 0);
     executor

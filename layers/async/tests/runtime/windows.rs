@@ -1,5 +1,3 @@
-//! Transfers of many parts with the faults of the software transport.
-
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -33,8 +31,7 @@ fn arrived(region: &Mr<'static, Soft<'static>, Vec<u8>>, parts: usize) -> usize 
     (0..parts).filter(|number| is_there(number)).count()
 }
 
-/// Runs a transfer under a plan. Returns the outcome and the numbers of parts posted, in flight at
-/// most, arrived, and of buffers returned.
+/// Outcome, and the parts posted, in flight at most, arrived, and buffers returned.
 fn transferred<const N: usize>(plan: Plan, depth: usize, parts: usize) -> (Outcome, usize, usize, usize, usize) {
     let pair = Pair::with(depth, Unclaimed::Drop, plan);
     let region = region(&pair, parts);

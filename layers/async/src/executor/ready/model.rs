@@ -1,7 +1,5 @@
-//! The list of woken tasks under the model checker: every wake-up leads to a poll that sees the
-//! waker's writes.
-//!
-//! Wakers write relaxed flags, which only the list orders. Controls are at the end.
+//! Wakers write relaxed flags, which only the list orders: every wake-up leads to a poll that sees
+//! them. Controls are at the end.
 
 #![allow(clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -71,7 +69,6 @@ fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     });
 }
 
-/// A thread wakes a task while the executor wakes and polls it. Only the list orders the two.
 fn told_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
@@ -126,7 +123,6 @@ fn model_two_tasks_are_woken_while_the_list_is_taken() {
     });
 }
 
-/// A stale waker wakes the next task of its slot, which is polled and loses no wake-up.
 #[test]
 fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
     loom::model(|| {

@@ -1,5 +1,3 @@
-//! Random additions and removals, compared with a sorted list.
-
 use std::boxed::Box;
 use std::vec::Vec;
 

@@ -1,5 +1,4 @@
-//! Random stories of tasks over a driven queue, compared with a model of the executor and the
-//! driver.
+//! Random stories of tasks over a driven queue, compared with a model.
 
 mod world;
 

@@ -1,5 +1,3 @@
-//! Sleeping on descriptors and wake-ups.
-
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -128,7 +126,6 @@ fn endpoint_that_closes_wakes_who_waits_for_its_operations() {
         let driving = tokio::task::spawn_local(drives);
         let received = endpoint.recv(Source::Any, vec![0; 4]).unwrap();
         let waits = tokio::task::spawn_local(driver.finish(received));
-        // The thread sleeps meanwhile.
         tokio::time::sleep(Duration::from_millis(20)).await;
         drop(endpoint);
         let done = waits.await.unwrap().unwrap();

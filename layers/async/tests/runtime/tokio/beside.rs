@@ -1,5 +1,3 @@
-//! Timeouts, choices, tasks and sockets beside a fabric.
-
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;

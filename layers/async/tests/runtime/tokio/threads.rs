@@ -1,5 +1,3 @@
-//! Requests of tasks on other threads to the thread of the fabric.
-
 use std::thread;
 
 use loom_async::tokio::{Mode, remote, run};

@@ -1,5 +1,3 @@
-//! Model of posted operations, their results and their invariants.
-
 use loom_core::completion::Done;
 use loom_core::cq::PEER_EVENTS;
 use loom_core::engine::op_table::OpKey;
@@ -14,7 +12,6 @@ const NUMBERED: usize = 31;
 pub struct Op {
     pub key: OpKey,
     pub kind: Kind,
-    /// Number of its buffer.
     buffer: Option<usize>,
     pub end: Option<End>,
     pub cancelled: bool,
@@ -29,11 +26,9 @@ pub enum Kind {
     Peek(usize),
 }
 
-/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Done,
-    /// Number of the received message.
     Got(usize),
     Failed(Errno),
 }
@@ -44,7 +39,7 @@ pub type Channel = (usize, Option<u64>);
 struct Message {
     channel: Channel,
     len: usize,
-    /// Position among all posts.
+    /// Among all posts.
     sent: Option<usize>,
 }
 
@@ -58,10 +53,9 @@ pub struct Book {
     pub ops: Vec<Op>,
     messages: Vec<Message>,
     added: Vec<(OpKey, Added)>,
-    /// Number of events of each write.
+    /// Events of each write.
     told: Vec<u32>,
     written: Vec<OpKey>,
-    /// `true` from just before endpoints close.
     pub closing: bool,
 }
 
@@ -104,7 +98,6 @@ impl Book {
         self.op_mut(key).cancelled = true;
     }
 
-    /// Ends an operation without a buffer.
     pub fn ended(&mut self, key: OpKey, end: End) {
         let op = self.op_mut(key);
         assert!(op.end.is_none(), "it ends once: {op:?}");
@@ -129,7 +122,6 @@ impl Book {
         self.ended(key, end);
     }
 
-    /// Checks that an operation may fail with `errno`.
     pub fn may_fail(&self, kind: Kind, errno: Errno, cancelled: bool) {
         let expected = match errno {
             Errno::ECANCELED => cancelled || self.closing,
@@ -137,7 +129,6 @@ impl Book {
             Errno::ECONNRESET | Errno::EHOSTUNREACH => self.setting.faults == Faults::Killing,
             _ => false,
         };
-        // After a close, errors from the peer are not compared.
         assert!(expected || self.closing, "{kind:?} ended with {errno:?}");
     }
 
@@ -166,7 +157,6 @@ impl Book {
         added.before = Some(before);
     }
 
-    /// Number carried by the next write.
     pub fn next_write(&mut self) -> usize {
         self.told.push(0);
         self.told.len() - 1
@@ -176,7 +166,6 @@ impl Book {
         self.written.push(key);
     }
 
-    /// Returns `true` if the queue may hold its maximum of events.
     pub fn may_have_too_many_events(&self) -> bool {
         self.ops.iter().filter(|op| matches!(op.kind, Kind::Write | Kind::Peek(_))).count() >= PEER_EVENTS
     }
@@ -208,7 +197,7 @@ impl Book {
         }
     }
 
-    /// Returns `true` if no cancelled operation of the channel lacks a result.
+    /// `false` while a cancelled operation of the channel lacks a result.
     fn is_exact(&self, channel: Channel) -> bool {
         !self.receives(channel).chain(self.sends(channel)).any(|op| op.cancelled && op.end.is_none())
     }
@@ -222,7 +211,6 @@ impl Book {
         self.ops.iter().filter(move |op| matches!(op.kind, Kind::Send(number, _) if of(number)))
     }
 
-    /// Checks that the buffer of an awaited operation is lent.
     pub fn is_lent(&self, key: OpKey) {
         let op = self.op(key).expect("it was posted");
         assert!(op.end.is_some() || op.buffer.is_none_or(|buffer| drops(buffer) == 0), "{op:?} is waited for");
@@ -263,7 +251,7 @@ impl Book {
 }
 
 impl Op {
-    /// Returns `true` after the end of the operation, or after its unclaimed buffer was dropped.
+    /// Also after its unclaimed buffer was dropped.
     fn has_gone(&self) -> bool {
         self.end.is_some() || self.buffer.is_some_and(|buffer| drops(buffer) > 0)
     }
@@ -272,7 +260,6 @@ impl Op {
         self.end == Some(End::Failed(Errno::ECANCELED))
     }
 
-    /// Returns `true` if completion depends on a post of the peer.
     pub fn may_take_long(&self) -> bool {
         match self.kind {
             Kind::Send(_, len) => len > super::EAGER,

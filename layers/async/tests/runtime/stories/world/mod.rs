@@ -33,16 +33,14 @@ use self::step::{Setting, Step};
 use self::tasks::{At, Card, Ground, Idle, Watched};
 use crate::memory::{Memory, assert_dropped_once, begin};
 
-/// Maximum length of an eager message, in bytes.
 pub const EAGER: usize = 64;
-/// Maximum length of messages and length of receives, in bytes.
+/// Also the length of receives.
 pub const LONGEST: usize = 200;
 
 const DEPTH: usize = 6;
 const PLACES: usize = 5;
 const MOST_STEPS: usize = 150;
-/// Number of quiet rounds after which the world is settled. Delayed messages and refused posts need
-/// several.
+/// Quiet rounds of a settled world. Delayed messages and refused posts need several.
 const QUIET: u32 = 40;
 
 const ATTR: NetworkAttr = NetworkAttr {
@@ -63,11 +61,10 @@ struct World<'g> {
     ground: &'g Ground,
     executor: LocalExecutor<Watched<'g>>,
     tasks: Vec<Task>,
-    /// Wakers of ended tasks as well.
     wakers: Vec<Waker>,
 }
 
-/// Plays a story and returns the number of its steps.
+/// Returns the number of steps.
 pub fn play(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
@@ -101,7 +98,6 @@ pub fn play(data: &[u8]) -> usize {
     }
     world.end();
 
-    // The driver returned every unclaimed operation.
     assert!(setting.forgets || cq.in_flight() == 0, "what was given up was given back");
     let Ground { driver, book, .. } = ground;
     drop(driver);
@@ -205,7 +201,6 @@ impl<'g> World<'g> {
         self.ground.driver.take_event().map(|event| self.ground.event(event)).is_some()
     }
 
-    /// Checks all tasks and removes those that have ended.
     fn look(&mut self) {
         self.tasks.retain(|Task { id, card }| {
             self.wakers.extend(card.waker.borrow().as_ref().filter(|_| card.at.get() == At::Over).cloned());
@@ -218,7 +213,7 @@ impl<'g> World<'g> {
         assert_eq!(self.executor.len(), self.tasks.len());
     }
 
-    /// Progress count without retries of posts.
+    /// Without retries of posts.
     fn steps(&self) -> u32 {
         self.tasks.iter().map(|task| task.card.steps.get()).sum()
     }
@@ -238,11 +233,9 @@ impl<'g> World<'g> {
             assert!(rounds < 10_000, "it does not end");
             let (tasks, steps) = (self.tasks.len(), self.steps());
             let events = self.executor.round(&self.ground.driver).events;
-            // Polls the tasks that the driver has woken.
             self.executor.round(&Idle);
             let quietly = (tasks, steps) == (self.tasks.len(), self.steps()) && events == 0;
             self.look();
-            // Events and operations awaited by tasks are left to them.
             let taken = !self.ground.setting.forgets
                 && ((!self.waits(At::Event) && self.take_event())
                     | (!self.waits(At::Unclaimed) && self.take_unclaimed()));
@@ -258,7 +251,6 @@ impl<'g> World<'g> {
         self.look();
     }
 
-    /// Checks that the driver retries waiting posts, unless the queue is full.
     fn check_tries(&self) {
         let cq = self.ground.driver.cq();
         let full = cq.in_flight() == cq.capacity();
@@ -272,8 +264,7 @@ impl<'g> World<'g> {
         assert!(untried.is_empty() || full && tried.is_empty(), "a post is not tried again");
     }
 
-    /// Ends the story: first completes all operations that need no close, then closes the
-    /// endpoints.
+    /// First completes all operations that need no close, then closes the endpoints.
     fn end(mut self) {
         let Ground { setting, book, .. } = self.ground;
         self.settle();
@@ -303,7 +294,6 @@ impl<'g> World<'g> {
         self.settle();
         assert!(self.tasks.is_empty());
 
-        // Every place of the executor is free.
         for _ in 0..PLACES {
             assert!(self.executor.spawn(Watched::new(Card::new(), async {})).is_ok());
         }

@@ -1,16 +1,11 @@
-//! Settings and steps of stories.
-
 use arbitrary::{Arbitrary, Unstructured};
 use loom_core::soft::{Every, Plan};
 
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     Nothing,
-    /// Posts are refused with a transient error, and messages are delayed.
     Late,
-    /// Operations fail or are lost.
     Failing,
-    /// An endpoint dies during the story.
     Killing,
 }
 
@@ -25,21 +20,17 @@ impl Faults {
         }
     }
 
-    /// Returns `true` if every operation completes eventually.
     pub fn keep_promises(self) -> bool {
         matches!(self, Faults::Nothing | Faults::Late)
     }
 }
 
-/// Properties of a whole story.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Setting {
     pub faults: Faults,
     pub seed: u8,
-    /// Operations of dropped futures are kept.
     pub keeps: bool,
-    /// Dropped tasks forget their keys, and unclaimed operations are not taken: the queue owns them
-    /// after the driver closes.
+    /// Dropped tasks forget their keys, and the queue owns unclaimed operations in the end.
     pub forgets: bool,
 }
 
@@ -49,12 +40,12 @@ pub enum Step {
         jobs: [Job; 3],
         count: u8,
     },
-    /// Drops a task, from outside or within its own poll.
+    /// From outside or within its own poll.
     Drop {
         nth: u8,
         within: bool,
     },
-    /// Polls woken tasks, and takes a turn if `drives`.
+    /// Takes a turn if `drives`.
     Round {
         drives: bool,
     },
@@ -63,7 +54,6 @@ pub enum Step {
     },
     TakeUnclaimed,
     TakeEvent,
-    /// Wakes a live or ended task.
     Wake {
         nth: u8,
     },
@@ -76,25 +66,19 @@ pub enum What {
     Write,
     Fetch,
     Peek,
-    /// Waits for the next event.
     Event,
-    /// Waits for the next unclaimed operation.
     Unclaimed,
-    /// Waits for an operation of another task.
     Join,
 }
 
-/// Way to await an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Run,
     Finish,
     /// Waits after another action.
     FinishLater,
-    /// Takes the key from the first future.
     IntoKey,
     Cancel,
-    /// Waits, then cancels.
     CancelLater,
     /// Shares the wait with other tasks.
     Shared,
@@ -104,14 +88,13 @@ pub enum Way {
 pub struct Job {
     pub what: What,
     pub way: Way,
-    /// Posting endpoint. The other endpoint is its peer.
     pub side: usize,
-    /// Tag of a message. `None` is an untagged message.
+    /// `None` is untagged.
     pub tag: Option<u64>,
     pub len: usize,
 }
 
-/// Lengths of messages, in bytes. The first two are eager, the others wait for their receives.
+/// Two eager, two that wait for their receives.
 const LENGTHS: [usize; 4] = [4, super::EAGER, super::EAGER + 1, super::LONGEST];
 
 impl<'a> Arbitrary<'a> for Job {

@@ -1,5 +1,3 @@
-//! Tasks of a story and their progress.
-
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
@@ -30,45 +28,39 @@ const WRITTEN_AT: u64 = 8;
 
 const CLOSED: PostError = PostError::Errno(Errno::ESHUTDOWN);
 
-/// State that tasks borrow.
 pub struct Ground {
     pub setting: Setting,
     pub driver: CqDriver<'static, S, Memory>,
     pub endpoints: RefCell<[Option<Endpoint<'static, S, Memory>>; 2]>,
-    /// Peer of each endpoint.
     pub peers: [Peer; 2],
     pub remote: RemoteRegion,
     pub add: Granted<FetchOp<u64>>,
     pub book: RefCell<Book>,
-    /// Last published key.
     pub published: Cell<Option<OpKey>>,
 }
 
-/// Event that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Before the first poll, or until the next round.
     Busy,
     /// A slot for a post.
     Room,
-    /// Completion of its own operation.
+    /// Its own.
     End(OpKey),
-    /// Completion of an operation of any task.
+    /// Of any task.
     Joined(OpKey),
     Event,
     Unclaimed,
     Over,
 }
 
-/// State of a task, visible to the world.
 pub struct Card {
     pub at: Cell<At>,
-    /// Number of changes of `at`, without retries of posts.
+    /// Changes of `at`, without retries of posts.
     pub steps: Cell<u32>,
-    /// Number of attempts to post.
     pub tries: Cell<u32>,
     pub waker: RefCell<Option<Waker>>,
-    /// Ends the task within its next poll.
+    /// Within its next poll.
     pub ends: Cell<bool>,
 }
 
@@ -118,7 +110,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Key without a future. Its operation becomes unclaimed if the task is dropped.
+/// Becomes unclaimed if the task is dropped.
 struct Held<'g> {
     ground: &'g Ground,
     key: OpKey,
@@ -169,7 +161,6 @@ impl Ground {
         self.endpoints.borrow()[side].clone()
     }
 
-    /// Checks the error of a refused post.
     fn is_refused(&self, error: PostError) {
         let book = self.book.borrow();
         let gone = book.closing || self.setting.faults == Faults::Killing;
@@ -177,7 +168,6 @@ impl Ground {
         assert!(expected, "{error}");
     }
 
-    /// Checks the error of a failed wait.
     fn is_not_waited_for(&self, key: OpKey, error: CqError, shared: bool) {
         match error {
             CqError::PeerEvents => assert!(self.book.borrow().may_have_too_many_events()),
@@ -300,7 +290,6 @@ impl Ground {
             return match self.driver.run(buf, post).await {
                 Ok(done) => self.book.borrow_mut().done(done),
                 Err(RunError::Rejected(rejected)) => self.is_rejected(&rejected, id),
-                // `run` does not publish the key, so other tasks cannot join.
                 Err(RunError::Queue { key, error }) => self.is_not_waited_for(key, error, false),
             };
         }
@@ -318,8 +307,7 @@ impl Ground {
             Some(endpoint) => {
                 self.book.borrow_mut().cancels(key);
                 if self.setting.faults == Faults::Killing {
-                    // Operations of a dead endpoint complete when it closes, so the task must not
-                    // keep it open.
+                    // Operations of a dead endpoint complete when it closes, so the task must drop it.
                     let _ = endpoint.cancel(key);
                     drop(endpoint);
                     finish.await
@@ -346,8 +334,7 @@ impl Ground {
         }
     }
 
-    /// Returns the last future that waits for the operation, or `None` if the operation has
-    /// completed.
+    /// `None`: the operation has completed.
     async fn finish(&self, card: &Card, job: Job, key: OpKey) -> Option<Finish<'static, S, Memory>> {
         if !matches!(job.way, Way::IntoKey | Way::CancelLater) {
             self.hold(card, job.way, key).await;
@@ -368,7 +355,6 @@ impl Ground {
         Some(self.driver.finish(key))
     }
 
-    /// Yields between the post and the wait, depending on `way`.
     async fn hold(&self, card: &Card, way: Way, key: OpKey) {
         let held = Held { ground: self, key };
         match way {
@@ -442,7 +428,7 @@ impl Ground {
         }
     }
 
-    /// Waits for an operation of another task, possibly through the call for another kind.
+    /// Possibly through the call for another kind.
     async fn join(&self, card: &Card, job: Job) {
         let Some(key) = self.published.get() else { return };
         card.is_at(At::Joined(key));
