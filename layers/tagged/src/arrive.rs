@@ -1,5 +1,4 @@
-//! Handling of packets from the queue: sent packets, and peers' packets, which are matched and
-//! copied.
+//! Handling of packets from the queue: sent ones, and peers' packets.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Buffer;
@@ -17,7 +16,6 @@ use crate::slab::Key;
 use crate::wire::{Body, HEADER_LEN, Header};
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
-    /// Handles a packet that was sent or received, or failed.
     pub(crate) fn ended(&mut self, Ended { packet, result }: Ended<C::Buf>) {
         let Owner { link: id, identity } = packet.owner;
         // Drops packets of a failed link or of another endpoint.
@@ -55,7 +53,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Handles the next packet of a peer in sequence.
     fn accept(&mut self, id: LinkId, Arrival { mut packet, header, follow }: Arrival<C::Buf>) -> Result<(), Violation> {
         match header.body {
             Body::Eager { tag, data } => {
@@ -115,7 +112,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.messages.remove(key)
     }
 
-    /// Prevents the sender from withdrawing a message that is about to stop waiting.
+    /// The sender can no longer withdraw a message that is about to stop waiting.
     pub(crate) fn keep_from_sender(&mut self, key: Key) {
         let Some(message) = self.messages.get(key).filter(|message| message.request.is_some()) else { return };
         // Announced messages of a failed link do not wait.
@@ -182,7 +179,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Handles a receiver's answer: the number of bytes that it wants.
     fn cleared(&mut self, id: LinkId, key: Key, end: u64, receiver: u64) -> Result<(), Violation> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
         let (len, listed) = match op.state {
@@ -211,9 +207,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Handles the withdrawal of a request. If it was already answered, the sender will see the
-    /// answer. Only the sender's own requests are searched: their number is limited by its credit,
-    /// and the number of withdrawals is not.
+    /// The sender will see an answer that was already given. Only the sender's own requests
+    /// are searched: its credit limits them, and not the withdrawals.
     fn withdraw(&mut self, id: LinkId, sender: u64) {
         let Some(link) = self.links.get(id.index()) else { return };
         let asked = link.requests.find(&self.messages, |message| message.request == Some(sender));
@@ -227,7 +222,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Handles a receiver's confirmation of a withdrawal.
     fn withdrawn(&mut self, id: LinkId, key: Key) -> Result<(), Violation> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
         let State::Withdrawing { told: true, .. } = op.state else { return Err(Violation::Unasked) };

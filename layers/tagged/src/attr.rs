@@ -1,13 +1,10 @@
-//! [`TaggedAttr`]: capacities of a layer.
-
 use loom_core::engine::tag_matcher::TagMatcherAttr;
 use loom_core::error::OpenError;
 
 use crate::credit::{LEAST_CONTROL, MOST};
 use crate::wire::HEADER_LEN;
 
-/// Capacities of a [`TaggedEndpoint`](crate::TaggedEndpoint). All of its memory is allocated when
-/// it is opened.
+/// Capacities of a [`TaggedEndpoint`](crate::TaggedEndpoint), which allocates on opening.
 ///
 /// ```
 /// use loom_tagged::TaggedAttr;
@@ -24,19 +21,17 @@ use crate::wire::HEADER_LEN;
 pub struct TaggedAttr {
     /// Maximum number of links.
     pub links: u16,
-    /// Maximum number of operations, including those with completions not yet taken.
+    /// Maximum number of operations until their completions are taken.
     pub operations: u32,
     /// Length of packets in bytes, including the header of [`HEADER_LEN`] bytes; at most 2^30.
-    /// Messages that fit are sent at once. If the two sides of a link differ, the smaller length
-    /// counts.
+    /// Messages that fit are sent at once. The smaller length of both sides counts.
     pub packet_size: u32,
-    /// Number of messages of a peer that can wait for a receive: packets for each link, at most
-    /// 2^15.
+    /// Messages of a peer that can wait for a receive: packets for each link, at most 2^15.
     pub messages: u32,
-    /// Number of segments and other packets that do not wait, in flight from a peer: packets for
-    /// each link, 4 to 2^15.
+    /// Segments and other packets that do not wait, in flight from a peer: packets for each link, 4 to
+    /// 2^15.
     pub control: u32,
-    /// Number of packets in flight to a peer: packets for each link, at most 2^16.
+    /// Packets in flight to a peer, for each link, at most 2^16.
     pub sends: u32,
     /// See [`TagMatcherAttr::masks`].
     pub masks: u32,
@@ -59,21 +54,19 @@ impl TaggedAttr {
         seed: 0,
     };
 
-    /// Number of packets of each link: [`add_link`](crate::TaggedEndpoint::add_link) takes this
-    /// number of buffers, and the queue needs this number of slots for each link.
+    /// Packets of each link: buffers of [`add_link`](crate::TaggedEndpoint::add_link), and slots of the
+    /// queue.
     #[must_use]
     pub const fn packets_per_link(&self) -> usize {
         self.messages as usize + self.control as usize + self.sends as usize
     }
 
-    /// Maximum length in bytes of an eager message, if the peer's packets are as long as this
-    /// side's.
+    /// Maximum bytes of an eager message, if the peer's packets are as long.
     #[must_use]
     pub const fn eager_size(&self) -> usize {
         (self.packet_size as usize).saturating_sub(HEADER_LEN)
     }
 
-    /// Number of messages that can wait, over all links.
     pub(crate) fn all_messages(&self) -> Result<u32, OpenError> {
         self.messages.checked_mul(self.links.into()).ok_or(OpenError::Size)
     }

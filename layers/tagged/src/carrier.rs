@@ -1,5 +1,3 @@
-//! [`Carrier`]: carries packets to one peer and back.
-
 use core::fmt;
 
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -16,9 +14,8 @@ use crate::Packet;
 /// Plain messages to and from one peer: a connected [`MsgEndpoint`], or an endpoint [with a
 /// peer](WithPeer).
 ///
-/// An implementation returns every accepted packet from the queue once, after success or failure.
-/// Packets may be reordered but, while the peer runs, neither lost nor duplicated. A packet that is
-/// sent before its receive is posted waits for it.
+/// An implementation returns every accepted packet from the queue once. Packets may be reordered but,
+/// while the peer runs, neither lost nor duplicated. A packet waits for its receive.
 ///
 /// ```
 /// use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint};
@@ -40,7 +37,7 @@ use crate::Packet;
 pub trait Carrier {
     /// Buffer type of the packets.
     type Buf: SourceBuffer + TargetBuffer;
-    /// Queue that returns the packets. Carriers may share a queue: equal values are the same queue.
+    /// Queue that returns the packets. Equal values are the same queue.
     type Queue: PartialEq;
 
     /// The carrier's queue.
@@ -49,23 +46,23 @@ pub trait Carrier {
     /// Sends a packet to the peer.
     ///
     /// # Errors
-    /// Returns the packet.
+    /// The packet is returned.
     fn send(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
 
     /// Receives the next packet of the peer, and of no other peer.
     ///
     /// # Errors
-    /// Returns the packet.
+    /// The packet is returned.
     fn recv(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
 
-    /// Returns the next packet from a queue. Drives progress.
+    /// Drives progress, and returns the next packet.
     ///
     /// # Errors
-    /// Those of the queue itself.
+    /// The queue's.
     fn poll(queue: &Self::Queue) -> Result<Option<Ended<Self::Buf>>, CqError>;
 }
 
-/// A packet that was sent or received, or failed.
+/// A packet that was sent, received, or failed.
 ///
 /// ```
 /// use loom_core::cq::CqError;
@@ -82,15 +79,14 @@ pub trait Carrier {
 /// ```
 #[derive(Debug)]
 pub struct Ended<P> {
-    /// The packet.
+    /// Packet.
     pub packet: Packet<P>,
     /// Number of bytes, or the error.
     pub result: Result<usize, OpError>,
 }
 
 fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<Ended<P>>, CqError> {
-    /// Maximum number of other completions skipped in one call, because peers can add them without
-    /// end.
+    /// Maximum completions skipped in a call, because peers can add them without end.
     const MOST: usize = 64;
     for _ in 0..MOST {
         match cq.poll()? {
@@ -98,8 +94,7 @@ fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<End
                 let (packet, result) = done.into_parts();
                 return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len) }));
             }
-            // Not a completion of this layer's posts: peers' writes to exposed memory do not
-            // concern it.
+            // Not a post of this layer, like peers' writes to exposed memory.
             Some(_) => {}
             None => break,
         }
@@ -131,7 +126,7 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
     }
 }
 
-/// A connectionless endpoint and one of its peers: sends to that peer, and receives from it alone
+/// A connectionless endpoint and one of its peers, with directed receives
 /// ([`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV)).
 ///
 /// ```
@@ -162,9 +157,8 @@ pub struct WithPeer<'m, T: Transport, P: Buffer> {
 
 impl<'m, T: Transport, P: Buffer> WithPeer<'m, T, P> {
     /// Combines an endpoint with one of its peers, each peer at most once, even after its link has
-    /// ended. Receives of an ended link stay posted until the endpoint is closed and would take the
-    /// packets of a new link, which then never comes up. A new link to the same peer needs its own
-    /// endpoint.
+    /// ended: its receives stay posted until the endpoint is closed and would take the packets of a new
+    /// link, which then never comes up. A new link to the same peer needs its own endpoint.
     #[must_use]
     pub fn new(endpoint: &Endpoint<'m, T, Packet<P>>, peer: Peer) -> Self {
         WithPeer { endpoint: endpoint.clone(), peer }

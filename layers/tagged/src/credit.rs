@@ -1,8 +1,8 @@
 //! Credits: the number of packets that may be in flight, counted on both sides.
 //!
 //! Packets have two classes. *Message* packets may wait until they are received. All others are
-//! handled on arrival, so their credit returns by itself. The counts are totals modulo 2^32, so
-//! that repeating one does no harm.
+//! handled on arrival, so their credit returns by itself. Counts are totals modulo 2^32, so repeating
+//! one does no harm.
 
 use crate::error::Violation;
 
@@ -14,10 +14,9 @@ pub(crate) enum Class {
     Control,
 }
 
-/// Maximum number of packets of a class in flight.
+/// Maximum packets of a class in flight.
 pub(crate) const MOST: u32 = 1 << 15;
-/// Minimum number of control packets: with fewer, packets that only return credit would use up the
-/// credit that they return.
+/// Minimum control packets: fewer would use up the credit that they return.
 pub(crate) const LEAST_CONTROL: u32 = 4;
 
 /// Credit of this side for a class.
@@ -29,12 +28,10 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Credit before the peer's first packet.
     pub(crate) const fn new(limit: u32) -> Self {
         Allowance { sent: 0, limit, window: limit }
     }
 
-    /// Applies the credit in the peer's first packet.
     pub(crate) fn open(&mut self, limit: u32, least: u32) -> Result<(), Violation> {
         if limit < least.max(self.sent) || limit > MOST {
             return Err(Violation::NotGranted);
@@ -43,7 +40,6 @@ impl Allowance {
         Ok(())
     }
 
-    /// Number of packets that can be sent now.
     #[inline]
     pub(crate) const fn left(&self) -> u32 {
         self.limit.wrapping_sub(self.sent)
@@ -53,7 +49,6 @@ impl Allowance {
         self.sent = self.sent.wrapping_add(1);
     }
 
-    /// Applies a later credit of the peer.
     pub(crate) fn raise(&mut self, limit: u32) -> Result<(), Violation> {
         let (more, left) = (limit.wrapping_sub(self.limit), limit.wrapping_sub(self.sent));
         if more > self.window || left > self.window {
@@ -69,13 +64,11 @@ impl Allowance {
 pub(crate) struct Grant {
     window: u32,
     received: u32,
-    /// Number of received packets that are no longer needed.
     freed: u32,
     told: u32,
 }
 
 impl Grant {
-    /// Receives for `window` packets, with a credit of `told` announced to the peer.
     pub(crate) const fn new(window: u32, told: u32) -> Self {
         Grant { window, received: 0, freed: 0, told }
     }
@@ -88,12 +81,10 @@ impl Grant {
         Ok(())
     }
 
-    /// Counts a received packet that is no longer needed.
     pub(crate) const fn free(&mut self) {
         self.freed = self.freed.wrapping_add(1);
     }
 
-    /// Credit to announce to the peer.
     #[inline]
     pub(crate) const fn limit(&self) -> u32 {
         self.freed.wrapping_add(self.window)
@@ -107,7 +98,6 @@ impl Grant {
         self.window
     }
 
-    /// Returns `true` if at least half of the window is free and unannounced.
     #[inline]
     pub(crate) const fn is_half_untold(&self) -> bool {
         self.untold() >= self.window.div_ceil(2)
@@ -140,13 +130,11 @@ mod tests {
 
     use super::*;
 
-    /// One side, and the class and credit of each of its packets in flight.
     #[derive(Clone)]
     struct Side {
         allowed: Allowance,
         granted: Grant,
         under_way: Vec<(Class, u32)>,
-        /// `true` if it has message credit to return.
         owes: bool,
     }
 
@@ -183,7 +171,7 @@ mod tests {
             }
         }
 
-        /// Identifies a state: unbounded counts are relative to the packets received.
+        /// Unbounded counts are relative to the packets received.
         fn key(&self, peer: &Side) -> Vec<u32> {
             let (own, peers) = (self.granted.received, peer.granted.received);
             let mut key = std::vec![
@@ -197,8 +185,8 @@ mod tests {
         }
     }
 
-    /// Explores all states of two sides. Returns their number, and `true` if in one of them no
-    /// packet is in flight, one side can send no packet, and neither returns credit.
+    /// Explores all states of two sides. Returns their number, and `true` if one of them has no packet in
+    /// flight, one side without a packet to send, and no credit returning.
     fn can_get_stuck(window: u32, rule: Rule) -> (bool, usize) {
         let mut seen = BTreeSet::new();
         let mut open = std::vec![[Side::new(window), Side::new(window)]];
@@ -265,7 +253,6 @@ mod tests {
         }
         assert_eq!(allowed.open(8, LEAST_CONTROL), Ok(()));
         assert_eq!(allowed.left(), 7);
-        // After one sent packet, at most one can be free again.
         assert_eq!(allowed.raise(10), Err(Violation::NotGranted));
         assert_eq!(allowed.raise(7), Err(Violation::NotGranted));
         assert_eq!(allowed.raise(9), Ok(()));

@@ -1,5 +1,3 @@
-//! [`TaggedEndpoint`]: opening it, adding links, waiting, and closing.
-
 use core::alloc::Layout;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +21,7 @@ use crate::packet::{Owner, Packet, copy_out};
 use crate::slab::{Key, List, Ring, Slab, array};
 use crate::wire::Body;
 
-/// Maximum number of packets taken out of the queue in one pass.
+/// Maximum packets of a pass.
 const BATCH: usize = 64;
 
 /// Tagged messages over links that carry plain messages. See the [crate documentation](crate).
@@ -73,23 +71,22 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     pub(crate) links: Array<Link<C, A>, A>,
     added: u16,
     pub(crate) matcher: TagMatcher<A>,
-    /// Operation of each receive, by the receive's number in the matcher.
+    /// Keys by number in the matcher.
     pub(crate) receives: Array<Key, A>,
     /// Messages that wait or are claimed.
     pub(crate) messages: Slab<Message<C::Buf>, A>,
-    /// Key of each waiting message, by its number in the matcher.
+    /// Keys by number in the matcher.
     pub(crate) waiting: Array<Key, A>,
     pub(crate) ops: Slab<Op<B>, A>,
     done: List,
-    /// Links that have something to send or to post.
+    /// Links with something to send or to post.
     pending: Ring<LinkId, A>,
-    /// Failed links that were not reported yet.
+    /// Not reported yet.
     failed: Ring<LinkId, A>,
 }
 
 impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
-    /// Number of bytes that an endpoint allocates, in several blocks. Alignment gaps between
-    /// blocks, as in an arena, are not included.
+    /// Bytes that an endpoint allocates, in several blocks, without alignment gaps between them.
     ///
     /// # Errors
     /// [`OpenError::Size`], as [`open_in`](Self::open_in).
@@ -112,12 +109,10 @@ impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
         sum(&blocks).zip(of_links).and_then(|(own, links)| own.checked_add(links)).ok_or(OpenError::Size)
     }
 
-    /// Opens an endpoint without links, with memory of `alloc`. All packets complete on `queue`,
-    /// and no other operations are posted there.
+    /// Opens an endpoint without links, with memory of `alloc`. Only its packets complete on `queue`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number is out of range
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// [`OpenError::Size`] if a number is out of range, [`OpenError::OutOfMemory`].
     pub fn open_in(queue: C::Queue, attr: TaggedAttr, alloc: A) -> Result<Self, OpenError> {
         attr.check()?;
         let (receives, messages) = (attr.operations, attr.all_messages()?);
@@ -144,14 +139,14 @@ impl<C: Carrier, B: Buffer> TaggedEndpoint<C, B, allocator_api2::alloc::Global> 
     /// [`open_in`](TaggedEndpoint::open_in) with the global allocator.
     ///
     /// # Errors
-    /// Those of [`open_in`](TaggedEndpoint::open_in).
+    /// See [`open_in`](TaggedEndpoint::open_in).
     pub fn open(queue: C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
         Self::open_in(queue, attr, allocator_api2::alloc::Global)
     }
 }
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
-    /// Adds a link to a peer that does the same, with
+    /// Adds a link to a peer that does so, too, with
     /// [`packets_per_link`](TaggedAttr::packets_per_link) buffers of at least
     /// [`packet_size`](TaggedAttr::packet_size) bytes. Sends are accepted once the peer [has
     /// answered](Self::is_up). Later failures are [events](TaggedEvent::LinkFailed).
@@ -160,8 +155,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// [`LinkError::TooMany`], [`LinkError::OtherQueue`], [`LinkError::TooFewPackets`],
     /// [`LinkError::Packet`]. The carrier, its connection and the packets are dropped.
     pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, LinkError> {
-        /// Identity of the next link: a queue also returns packets of ended links and of other
-        /// endpoints on the same queue.
+        /// Next link: a queue also returns packets of ended links and of other endpoints.
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         if *carrier.queue() != self.queue {
@@ -172,8 +166,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
-        // Drops packets left by an iterator that panicked. They carry the identity of a link that
-        // was never added, so their completions would be ignored.
+        // Drops packets left by an iterator that panicked. Their completions are ignored, because their
+        // link was never added.
         link.clear();
         let mut packets = packets.into_iter();
         for _ in 0..needed {
@@ -196,13 +190,13 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(id)
     }
 
-    /// Attributes that the endpoint was opened with.
+    /// Attributes of the endpoint.
     #[must_use]
     pub fn attr(&self) -> &TaggedAttr {
         &self.attr
     }
 
-    /// Returns `true` if both sides have greeted each other and the link has not failed since.
+    /// Returns `true` if both sides have greeted each other and the link has not failed.
     #[must_use]
     pub fn is_up(&self, link: LinkId) -> bool {
         self.links.get(link.index()).is_some_and(Link::is_up)
@@ -214,14 +208,13 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.links.get(link.index())?.error
     }
 
-    /// Maximum length of an eager message to this peer, in bytes; zero before the peer has
-    /// answered.
+    /// Maximum bytes of an eager message to this peer, or zero before its answer.
     #[must_use]
     pub fn eager_size(&self, link: LinkId) -> usize {
         self.links.get(link.index()).map_or(0, |link| link.payload)
     }
 
-    /// Number of operations, including those with completions not yet taken.
+    /// Number of operations, until their completions are taken.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.len()
@@ -233,10 +226,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.matcher.waiting()
     }
 
-    /// Returns the next event, or `None` if no event is ready. Drives progress.
+    /// Drives progress, and returns the next event.
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::Queue`].
     #[doc(alias = "fi_cq_read")]
     pub fn poll(&mut self) -> Result<Option<TaggedEvent<B>>, CqError> {
         if self.done.is_empty() && self.failed.len() == 0 {
@@ -245,14 +238,13 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(self.next_event())
     }
 
-    /// Waits for one operation and keeps other events for [`poll`](Self::poll). Returns `Ok(None)`
-    /// if the deadline has passed; the operation stays in flight.
+    /// Waits for one operation, and keeps other events for [`poll`](Self::poll). At the deadline, returns
+    /// `Ok(None)` and leaves the operation in flight.
     ///
     /// # Errors
-    /// - [`CqError::UnknownKey`] if the completion was taken before
-    /// - [`CqError::Queue`] if the provider's queue failed
+    /// [`CqError::UnknownKey`] if the completion was taken, [`CqError::Queue`].
     pub fn wait(&mut self, key: TaggedKey, mut until: impl Deadline) -> Result<Option<TaggedDone<B>>, CqError> {
-        /// Number of batches of packets between two checks of the clock while the queue is busy.
+        /// Batches of packets between two checks of the clock.
         const BUSY: u32 = 8;
         let mut busy = 0;
         loop {
@@ -269,10 +261,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Drives progress and keeps completions. Returns `true` if a packet came out of the queue.
+    /// Drives progress and keeps completions. Returns `true` if the queue had a packet.
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::Queue`].
     pub fn progress(&mut self) -> Result<bool, CqError> {
         let mut busy = false;
         for _ in 0..BATCH {
@@ -284,11 +276,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(busy)
     }
 
-    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call
-    /// it when the event queue reports the end of a connection, because not every provider
-    /// completes the receives of an ended connection, or when the link is no longer needed. Other
-    /// failures are [events](TaggedEvent::LinkFailed). Messages that have arrived whole can still
-    /// be received.
+    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call it at
+    /// the end of a connection, because not every provider completes the receives, or when the link is no
+    /// longer needed. Other failures are [events](TaggedEvent::LinkFailed). Messages that have arrived
+    /// whole can still be received.
     #[doc(alias = "fi_shutdown")]
     pub fn close_link(&mut self, link: LinkId) {
         if link.0 < self.added {
@@ -333,7 +324,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Some(TaggedDone { key: TaggedKey(key), buf, link, result })
     }
 
-    /// Completes an operation that is in no list.
+    /// The operation is in no list.
     pub(crate) fn finish(&mut self, key: Key, result: Result<Transfer, OpError>) {
         if let Some(op) = self.ops.get_mut(key) {
             op.state = State::Done(result);
@@ -341,11 +332,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Queues a link that has something to send or to post.
     pub(crate) fn look_after(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id.index()).filter(|link| !link.pending) {
             link.pending = true;
-            // Always succeeds: the ring has room for each link once.
+            // The ring has room for each link once.
             let _ = self.pending.push(id);
         }
     }
@@ -365,7 +355,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Returns `true` if the link has more to send or to post.
+    /// Returns `true` if more remains.
     fn flush_link(&mut self, id: LinkId) -> Result<bool, LinkError> {
         let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) else { return Ok(false) };
         link.flush()?;
@@ -395,7 +385,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 other => (other, false),
             };
             op.state = next;
-            // Round robin: the next stream goes first.
+            // Round robin.
             link.streams.remove(&mut self.ops, key);
             if more {
                 link.streams.append(&mut self.ops, key);

@@ -1,5 +1,3 @@
-//! [`LinkError`] and [`Violation`].
-
 use core::fmt;
 
 use loom_core::Error;
@@ -24,7 +22,7 @@ use loom_core::vocabulary::Errno;
 /// assert_eq!(error.errno(), Errno::EPROTO);
 /// ```
 ///
-/// A link that was not added:
+/// A refused link:
 ///
 /// ```
 /// use loom_tagged::{LinkError, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
@@ -50,23 +48,23 @@ use loom_core::vocabulary::Errno;
 pub enum LinkError {
     /// Closed by this side.
     Closed,
-    /// A packet was not sent or received: the peer has gone or never existed.
+    /// A packet failed: the peer has gone or never existed.
     Carrier(OpError),
-    /// A packet could not be posted. [`PostError::Full`] means that the queue has fewer slots than
-    /// all links have [packets](crate::TaggedAttr::packets_per_link).
+    /// A post of a packet failed. [`PostError::Full`]: the queue has fewer slots than all links have
+    /// [packets](crate::TaggedAttr::packets_per_link).
     Post(PostError),
     /// The peer violated the protocol.
     Protocol(Violation),
-    /// The endpoint already has [`TaggedAttr::links`](crate::TaggedAttr::links) links.
+    /// The endpoint has its [maximum](crate::TaggedAttr::links) of links.
     TooMany,
-    /// The carrier uses another queue than the endpoint.
+    /// The carrier has another queue.
     OtherQueue,
-    /// Too few buffers were given.
+    /// Too few buffers.
     TooFewPackets {
-        /// Required number of buffers.
+        /// Required number.
         needed: usize,
     },
-    /// A buffer is shorter than a packet, or not both readable and writable.
+    /// A buffer is too short, or not both readable and writable.
     Packet,
 }
 
@@ -88,7 +86,7 @@ pub enum LinkError {
 pub enum Violation {
     /// Bytes shorter than a header.
     Short {
-        /// Number of bytes.
+        /// Bytes.
         len: usize,
     },
     /// The magic of a packet is wrong.
@@ -97,8 +95,7 @@ pub enum Violation {
     Version(u8),
     /// An unknown kind of packet.
     Kind(u8),
-    /// The length differs from the header's, the kind has no bytes but some follow, or the kind
-    /// needs bytes and has zero.
+    /// The length differs from the header's, or the kind forbids or requires bytes.
     Length,
     /// A field that the kind does not use is not zero.
     Unused,
@@ -108,18 +105,17 @@ pub enum Violation {
     Beyond,
     /// More packets than the peer was allowed to send.
     Overdrawn,
-    /// A credit that is smaller than the last one, or larger than its number of packets.
+    /// A credit smaller than the last one, or larger than the packets.
     NotGranted,
     /// The peer's packets are too short, or its greeting is not its first packet.
     Hello,
-    /// The peer answered a request that was not made, or sent more than was requested.
+    /// An answer without a request, or more bytes than requested.
     Unasked,
 }
 
 impl LinkError {
     /// Errno of the link's operations: `ECANCELED` if this side closed the link, `EPROTO` if the
-    /// peer violated the protocol, `EINVAL` if the link was not added, otherwise the carrier's
-    /// error.
+    /// peer violated the protocol, `EINVAL` if the link was not added, otherwise the carrier's.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {

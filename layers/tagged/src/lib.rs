@@ -1,9 +1,9 @@
 //! Tagged messages (`FI_TAGGED`) over links that carry plain messages, for endpoints without tags.
 //!
-//! A [`TaggedEndpoint`] has links to peers that use this layer, too. A [`Carrier`] carries each
-//! link: a connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
-//! reliable connections), or one peer of a connectionless endpoint with directed receives
-//! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data over every carrier. The
+//! A [`TaggedEndpoint`] has links to peers with this layer. A [`Carrier`] carries each link: a connected
+//! [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with reliable
+//! connections), or one peer of a connectionless endpoint with directed receives ([`WithPeer`]).
+//! Messages have 64-bit tags and 8 bytes of immediate data. The
 //! [tag matcher](loom_core::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of
 //! the number of messages.
 //!
@@ -48,46 +48,40 @@
 //! # How it works
 //!
 //! All data is copied into and out of *packets*: buffers of one size that the endpoint receives
-//! with a link and keeps. Packets can be [`Registered`](loom_core::registered::Registered) or have
-//! room for a [prefix](loom_core::buffer::Prefixed) if the provider requires it.
+//! with a link. They can be [`Registered`](loom_core::registered::Registered) or have room for a
+//! [prefix](loom_core::buffer::Prefixed) if the provider requires it.
 //!
 //! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and
-//!   waits in the packet until a receive matches.
-//! - A longer message is announced by a request, which is matched like the message. The matching
-//!   receive answers with its capacity, and the sender sends that many bytes in segments, and no
-//!   more.
+//!   waits there until a receive matches.
+//! - A longer message is announced by a request. The matching receive answers with its capacity, and
+//!   the sender sends at most that many bytes in segments.
 //! - A peer has *credit* for the posted receives of a link. Without credit, a send fails with the
 //!   transient error [`PostError::Again`](loom_core::error::PostError::Again), so memory use is
 //!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
 //!   returns by itself, so waiting messages do not block transfers in flight.
 //! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
-//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). Early packets are kept, never more than the
-//!   credit allows.
-//! - A failed carrier, a peer that violates the protocol, or bytes that are no [packet](wire) end
-//!   the link, and no other: its operations complete with an error, and [an
-//!   event](TaggedEvent::LinkFailed) reports the cause.
+//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). The credit limits early packets.
+//! - A failed carrier, a violation of the protocol, or bytes that are no [packet](wire) end this link
+//!   only: its operations complete with an error, and [an event](TaggedEvent::LinkFailed) reports the
+//!   cause.
 //!
 //! # Cost
 //!
-//! - Two copies of each message, one on either side, and [64 bytes](wire::HEADER_LEN) before each
-//!   packet.
-//! - One round trip before a long message begins. Then at most [`TaggedAttr::control`] packets are
-//!   in flight.
+//! - Two copies of each message, and [64 bytes](wire::HEADER_LEN) before each packet.
+//! - One round trip before a long message, then at most [`TaggedAttr::control`] packets in flight.
 //! - [Packets](TaggedAttr::packets_per_link) for all waiting messages and packets in flight of each
-//!   link. All memory is allocated at opening.
+//!   link, allocated at opening.
 //! - Progress is the caller's: long messages and credits move when either side
 //!   [polls](TaggedEndpoint::poll) or waits.
 //!
 //! # Limits
 //!
-//! - A tagged endpoint and its links stay on the thread of its queue. The queue needs a slot for
-//!   each packet.
+//! - A tagged endpoint stays on the thread of its queue, which needs a slot for each packet.
 //! - The carrier must deliver every packet once, and keep it until a receive is posted, as
-//!   providers with `FI_RM_ENABLED` do. Without acknowledgements, datagrams do not suffice.
+//!   providers with `FI_RM_ENABLED` do. Unacknowledged datagrams do not suffice.
 //! - A message has one buffer, in host memory.
-//! - A new connection to the same peer is a new link, and an endpoint has [a fixed
-//!   number](TaggedAttr::links) of links in its life. Without connections, a new link to the same
-//!   peer needs [a new endpoint](WithPeer::new) below.
+//! - A new connection to the same peer is a new link, of [a fixed number](TaggedAttr::links) in an
+//!   endpoint's life. Without connections, it needs [a new endpoint](WithPeer::new) below.
 //! - A peer can leave its packets' worth of messages waiting and delay announced messages, but
 //!   cannot make this side use more memory.
 //!

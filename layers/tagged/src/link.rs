@@ -14,8 +14,8 @@ use crate::sequence::Sequence;
 use crate::slab::{Key, List, Ring};
 use crate::wire::{Body, HEADER_LEN, Header};
 
-/// Identifies a link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below
-/// [`TaggedAttr::links`], in the order of addition.
+/// Link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below [`TaggedAttr::links`], in the
+/// order of addition.
 ///
 /// ```
 /// use loom_tagged::TaggedDone;
@@ -29,49 +29,45 @@ use crate::wire::{Body, HEADER_LEN, Header};
 pub struct LinkId(pub(crate) u16);
 
 impl LinkId {
-    /// The number.
+    /// Number.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A packet that has arrived, perhaps early.
+/// Perhaps early.
 #[derive(Debug)]
 pub(crate) struct Arrival<P> {
     pub(crate) packet: Packet<P>,
     pub(crate) header: Header,
-    /// Number of bytes behind the header.
+    /// Bytes behind the header.
     pub(crate) follow: usize,
 }
 
 pub(crate) struct Link<C: Carrier, A: Allocator> {
-    /// `None` before the link is added and after it has failed.
+    /// Absent before addition and after failure.
     pub(crate) carrier: Option<C>,
-    /// Identity that its packets carry.
     pub(crate) identity: u64,
     pub(crate) error: Option<LinkError>,
-    /// Maximum number of bytes behind a header, zero before the peer's hello.
+    /// Maximum bytes behind a header, zero before the peer's hello.
     pub(crate) payload: usize,
     packet_size: usize,
     greeted: bool,
-    /// Credits of this side and of the peer, by class.
+    /// Credit by class.
     allowed: [Allowance; 2],
     granted: [Grant; 2],
-    /// Sequence number of the next packet to send.
     next: u32,
     pub(crate) sequence: Sequence<Arrival<C::Buf>, A>,
-    /// Packets to receive into.
     idle: Ring<Packet<C::Buf>, A>,
-    /// Packets to send from.
     spare: Ring<Packet<C::Buf>, A>,
-    /// Answers to requests, at most one for each request that the peer has credit for.
+    /// At most one for each request that the peer has credit for.
     answers: Ring<Body, A>,
-    /// Operations that have something to send.
+    /// Operations with something to send.
     pub(crate) streams: List,
     /// Waiting messages that the peer can withdraw.
     pub(crate) requests: List,
-    /// `true` while the link is in the endpoint's queue of pending links.
+    /// `true` in the endpoint's queue of pending links.
     pub(crate) pending: bool,
 }
 
@@ -111,14 +107,13 @@ impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
 }
 
 impl<C: Carrier, A: Allocator> Link<C, A> {
-    /// Adds a packet to send from or, once there are enough of these, to receive into.
+    /// Adds a packet to send from or, once enough, to receive into.
     pub(crate) fn store(&mut self, packet: Packet<C::Buf>) {
         if let Err(packet) = self.spare.push(packet) {
             self.recycle(packet, None);
         }
     }
 
-    /// Drops the carrier and every packet held here.
     pub(crate) fn clear(&mut self) {
         self.carrier = None;
         self.sequence.clear();
@@ -131,10 +126,9 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         self.payload > 0 && self.greeted && self.error.is_none()
     }
 
-    /// Takes back a received packet that is no longer needed.
     pub(crate) fn recycle(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
         packet.prepare_receive(self.packet_size, frees);
-        // Always succeeds: the ring has room for all receive packets.
+        // The ring has room for all receive packets.
         let _ = self.idle.push(packet);
     }
 
@@ -143,11 +137,10 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 
     pub(crate) fn answer(&mut self, body: Body) {
-        // Always succeeds: the credit of a request returns only after its answer is sent.
+        // The credit of a request returns only after its answer.
         let _ = self.answers.push(body);
     }
 
-    /// Applies the header of the next packet in sequence.
     pub(crate) fn accept(&mut self, header: &Header) -> Result<(), Violation> {
         let [messages, control] = header.credits;
         if let Body::Hello { packet_size } = header.body {
@@ -167,20 +160,17 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         self.granted[class(&header.body) as usize].receive()
     }
 
-    /// Returns `true` if this side's credit allows the packet.
     fn may_send(&self, body: &Body) -> bool {
         let ([messages, control], [_, granted]) = (&self.allowed, &self.granted);
         match body {
             Body::Hello { .. } => control.left() > 0,
-            // This side's first packet is its greeting, even if the peer's has already arrived.
+            // The greeting is this side's first packet.
             _ if !self.greeted => false,
             Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
             _ => may_control(control, granted, matches!(body, Body::Credit)),
         }
     }
 
-    /// Sends a packet with `follow` bytes behind the header, for an operation.
-    ///
     /// # Errors
     /// [`PostError::Again`], or any other error, after which the link is unusable.
     pub(crate) fn send(
@@ -215,20 +205,18 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         }
     }
 
-    /// Sends a control packet. Returns `false` if it cannot be sent now.
+    /// Returns `false` if it cannot be sent now.
     pub(crate) fn send_control(&mut self, body: Body) -> Result<bool, LinkError> {
         taken(self.send(Key::NONE, body, 0, |_| {}))
     }
 
-    /// Posts receives, sends the greeting and answers, as far as possible.
     pub(crate) fn flush(&mut self) -> Result<(), LinkError> {
         while let Some(packet) = self.idle.pop() {
             let Some(carrier) = &self.carrier else { return Ok(()) };
             let crate::packet::Purpose::Receive(frees) = packet.purpose else { continue };
             if let Err(rejected) = carrier.recv(packet) {
                 let _ = self.idle.push(rejected.value);
-                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few
-                // slots, and the peer would wait forever.
+                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few slots.
                 let full = matches!(rejected.error, PostError::Full | PostError::Kept);
                 let later = rejected.error.is_transient() && (self.greeted || !full);
                 if later {
@@ -241,7 +229,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             }
         }
         if !self.greeted {
-            // Waits until all receives are posted, so that the peer's answer finds one.
+            // After all receives are posted, so that the peer's answer finds one.
             let hello = Body::Hello { packet_size: self.packet_size as u64 };
             if self.idle.len() > 0 || !self.send_control(hello)? {
                 return Ok(());
@@ -258,7 +246,6 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         Ok(())
     }
 
-    /// Sends the credits to the peer if it needs them.
     pub(crate) fn flush_credit(&mut self) -> Result<(), LinkError> {
         if self.has_credit_to_tell() {
             self.send_control(Body::Credit)?;
@@ -273,7 +260,6 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             && (messages.is_half_untold() || messages.is_starving() || control.is_half_untold())
     }
 
-    /// Returns `true` if the link has something to send or to post.
     pub(crate) fn is_busy(&self) -> bool {
         self.error.is_none()
             && (self.idle.len() > 0
@@ -291,7 +277,7 @@ const fn class(body: &Body) -> Class {
     }
 }
 
-/// Maps [`PostError::Again`] to `false`: the packet may be sent later.
+/// [`PostError::Again`] is `false`.
 pub(crate) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError> {
     match sent {
         Ok(()) => Ok(true),

@@ -11,8 +11,8 @@ use crate::link::LinkId;
 use crate::packet::Packet;
 use crate::slab::Key;
 
-/// Identifies an operation of a [`TaggedEndpoint`](crate::TaggedEndpoint) until its completion is
-/// taken. A key is plain data and may be lost.
+/// Operation of a [`TaggedEndpoint`](crate::TaggedEndpoint) until its completion is taken. A key is
+/// plain data and may be lost.
 ///
 /// ```
 /// use loom_core::deadline::Spins;
@@ -99,9 +99,9 @@ impl fmt::Debug for TaggedKey {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Messages of every link.
+    /// Every link.
     Any,
-    /// Messages that arrive over one link.
+    /// One link.
     #[doc(alias = "FI_DIRECTED_RECV")]
     Link(LinkId),
 }
@@ -161,12 +161,12 @@ impl Source {
 pub enum TaggedEvent<B> {
     /// An operation has completed.
     Op(TaggedDone<B>),
-    /// A link has failed or was closed. Its operations complete with the errno of `error`. Earlier
-    /// completions are unaffected.
+    /// A link has failed or was closed. Its operations complete with the errno of `error`,
+    /// earlier completions are unaffected.
     LinkFailed {
-        /// The link.
+        /// Link.
         link: LinkId,
-        /// The cause.
+        /// Cause.
         error: LinkError,
     },
 }
@@ -218,12 +218,12 @@ pub struct TaggedDone<B> {
 }
 
 impl<B> TaggedDone<B> {
-    /// Key that the post returned.
+    /// Key of the post.
     pub const fn key(&self) -> TaggedKey {
         self.key
     }
 
-    /// Link of the message. `None` for a receive from any peer that received no message.
+    /// Link of the message, if any.
     pub const fn link(&self) -> Option<LinkId> {
         self.link
     }
@@ -231,18 +231,17 @@ impl<B> TaggedDone<B> {
     /// Result of the operation.
     ///
     /// # Errors
-    /// The operation's error: `ETRUNC` with the number of bytes that did not fit, `ECANCELED`, or
-    /// the error of the link.
+    /// `ETRUNC` with the number of bytes that did not fit, `ECANCELED`, or the error of the link.
     pub const fn result(&self) -> Result<Transfer, OpError> {
         self.result
     }
 
-    /// The buffer.
+    /// Buffer.
     pub const fn buf(&self) -> &B {
         &self.buf
     }
 
-    /// Returns the buffer, for example to post it again.
+    /// Returns the buffer.
     pub fn into_buf(self) -> B {
         self.buf
     }
@@ -263,7 +262,7 @@ impl<B> fmt::Debug for TaggedDone<B> {
     }
 }
 
-/// A message that waits, or waited until it was discarded.
+/// A message that waits, or was discarded.
 ///
 /// ```
 /// use loom_core::deadline::Spins;
@@ -304,18 +303,17 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaggedFound {
-    /// Link that the message came over.
+    /// Link.
     pub link: LinkId,
     /// Tag.
     pub tag: Tag,
     /// Immediate data.
     pub data: Option<ImmediateData>,
-    /// Length of the whole message in bytes.
+    /// Bytes of the whole message.
     pub len: u64,
 }
 
-/// A claimed message: plain data, good for one fetch or discard. If it is lost, the message stays
-/// claimed and its packet in use.
+/// A claimed message: plain data, for one fetch or discard. If it is lost, the message keeps its packet.
 ///
 /// ```
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
@@ -365,42 +363,40 @@ impl fmt::Debug for TaggedClaim {
     }
 }
 
-/// A message that has not been received yet.
+/// Not received yet.
 #[derive(Debug)]
 pub(crate) struct Message<P> {
     pub(crate) found: TaggedFound,
     pub(crate) packet: Packet<P>,
-    /// The sender's operation, if the message does not fit into the packet.
+    /// The sender's operation, if the message does not fit.
     pub(crate) request: Option<u64>,
-    /// Number in the matcher, `None` if the message is claimed.
+    /// Absent if claimed.
     pub(crate) id: Option<MessageId>,
 }
 
 pub(crate) struct Op<B> {
     pub(crate) buf: B,
-    /// `None` for a receive from any peer until it has a message.
     pub(crate) link: Option<LinkId>,
-    /// Number of its packets being sent.
+    /// Packets being sent.
     pub(crate) packets: u32,
     pub(crate) state: State,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum State {
-    /// A receive waits for a message.
+    /// Waits for a message.
     Posted(ReceiveId),
-    /// A receive waits for the bytes of its message from `got` to `wanted`.
+    /// Waits for the bytes from `got` to `wanted`.
     Arriving { message: TaggedFound, got: usize, wanted: usize },
-    /// All packets of a send of `len` bytes are posted.
+    /// All packets of a send are posted.
     Leaving { len: usize },
-    /// A send waits for the receiver's answer.
+    /// Waits for the receiver's answer.
     Requested { len: usize },
-    /// A cancelled send waits for the receiver's answer; `told` is `true` once the withdrawal was
-    /// sent.
+    /// A cancelled send waits for the receiver's answer. `told` follows the withdrawal.
     Withdrawing { len: usize, told: bool },
-    /// A send has its bytes from `at` to `end` still to post.
+    /// Has its bytes from `at` to `end` still to post.
     Streaming { receiver: u64, at: usize, end: usize, len: usize },
-    /// Completed, and not taken yet.
+    /// Not taken yet.
     Done(Result<Transfer, OpError>),
 }
 
@@ -418,7 +414,7 @@ pub(crate) fn sent(len: usize) -> Transfer {
     Transfer { flags: CompletionFlags::TAGGED | CompletionFlags::SEND, len, tag: None, data: None, source: None }
 }
 
-/// Result of a receive that has got `len` bytes, which is all that fits.
+/// All that fits has been received.
 pub(crate) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, OpError> {
     let data = if message.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
     let flags = CompletionFlags::TAGGED | CompletionFlags::RECV | data;

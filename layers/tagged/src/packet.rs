@@ -1,5 +1,3 @@
-//! [`Packet`]: a buffer in transit, and copies between packets and message buffers.
-
 #![allow(unsafe_code, reason = "lends parts of buffers, and copies what they lend")]
 
 use core::fmt;
@@ -13,7 +11,7 @@ use crate::link::LinkId;
 use crate::slab::Key;
 use crate::wire::{HEADER_LEN, Header};
 
-/// A buffer that the layer sends a packet from or receives one into: the buffer type of its queue.
+/// Buffer type of the layer's queue: packets to send or to receive into.
 ///
 /// ```
 /// use loom_tagged::{Packet, TaggedAttr};
@@ -29,7 +27,7 @@ use crate::wire::{HEADER_LEN, Header};
 /// ```
 pub struct Packet<P> {
     buf: P,
-    /// Number of bytes that are lent.
+    /// Bytes lent.
     used: usize,
     pub(crate) owner: Owner,
     pub(crate) purpose: Purpose,
@@ -38,15 +36,14 @@ pub struct Packet<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) link: LinkId,
-    /// Identity of the link among all links of the process.
+    /// Unique in the process.
     pub(crate) identity: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
-    /// Receives a packet. Posting it frees a credit of this class.
+    /// Frees a credit of this class.
     Receive(Option<Class>),
-    /// Sends a packet of this operation.
     Send(Key),
 }
 
@@ -57,10 +54,7 @@ fn range(lent: &Lent) -> Option<usize> {
 }
 
 impl<P: Buffer> Packet<P> {
-    /// Wraps a buffer as a packet of `size` bytes.
-    ///
-    /// # Errors
-    /// Returns the buffer if it is shorter, or not both readable and writable.
+    /// Returns the buffer if it is shorter than `size`, or not both readable and writable.
     pub(crate) fn new(mut buf: P, size: usize, owner: Owner) -> Result<Self, P> {
         match range(&buf.lend()) {
             Some(len) if len >= size => Ok(Packet { buf, used: size, owner, purpose: Purpose::Receive(None) }),
@@ -80,7 +74,7 @@ impl<P: Buffer> Packet<P> {
         (self.used, self.purpose) = (size, Purpose::Receive(frees));
     }
 
-    /// Prepares the packet for a send: a header, then `follow` bytes that `write` fills in.
+    /// Writes a header, then `follow` bytes by `write`.
     pub(crate) fn prepare_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
         (self.used, self.purpose) = (HEADER_LEN + follow, Purpose::Send(op));
         // `TaggedAttr` limits packets to 2^30 bytes.
@@ -109,14 +103,14 @@ impl<P> fmt::Debug for Packet<P> {
     }
 }
 
-/// Length in bytes of the message in a send buffer.
+/// Bytes of the message.
 pub(crate) fn source_len(buf: &mut impl SourceBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
     if lent.readable { Ok(lent.len) } else { Err(PostError::Access) }
 }
 
-/// Number of bytes that fit into a receive buffer.
+/// Bytes that fit.
 pub(crate) fn target_len(buf: &mut impl TargetBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
@@ -127,8 +121,7 @@ fn host(lent: &Lent) -> Result<(), PostError> {
     if lent.kind == HmemIface::SYSTEM { Ok(()) } else { Err(PostError::DeviceMemory) }
 }
 
-/// Copies message bytes out of their buffer, beginning at `from`. Bytes of `out` beyond the
-/// buffer's end stay unchanged.
+/// Bytes of `out` beyond the buffer's end stay unchanged.
 pub(crate) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
     let lent = buf.lend();
     let len = lent.len.saturating_sub(from).min(out.len());
@@ -141,8 +134,7 @@ pub(crate) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
     }
 }
 
-/// Copies message bytes into their buffer, beginning at `to`. Bytes beyond the buffer's end are
-/// dropped.
+/// Bytes beyond the buffer's end are dropped.
 pub(crate) fn copy_in<B: Buffer>(buf: &mut B, to: usize, bytes: &[u8]) {
     let lent = buf.lend();
     let len = lent.len.saturating_sub(to).min(bytes.len());

@@ -1,5 +1,3 @@
-//! Posting, as `man fi_tagged` describes it.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::engine::tag_matcher::{MessageId, Want};
@@ -17,18 +15,16 @@ use crate::wire::Body;
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Sends a tagged message. The operation completes when its packets are sent: for an
-    /// [eager](Self::eager_size) message at once, for a longer one after the receiver's answer.
+    /// [eager](Self::eager_size) message at once, for others after the receiver's answer.
     ///
     /// # Errors
-    /// Returns the buffer.
-    /// - [`PostError::Full`] if the endpoint has its maximum number of operations
-    /// - [`PostError::Again`] if the peer has no room for messages now or has not answered yet, or
-    ///   all packets are in flight
-    /// - [`PostError::UnknownPeer`] if the link does not exist
+    /// The buffer is returned.
+    /// - [`PostError::Full`] at the maximum number of operations
+    /// - [`PostError::Again`] if the peer has no room or has not answered, or all packets are in flight
+    /// - [`PostError::UnknownPeer`] without the link
     /// - [`PostError::Errno`] if the link has failed
-    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be read
-    /// - Any other error of the carrier, with which the link
-    ///   [fails](crate::TaggedEvent::LinkFailed)
+    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer cannot be read
+    /// - Any other error of the carrier, which [ends](crate::TaggedEvent::LinkFailed) the link
     #[doc(alias = "fi_tsend")]
     pub fn tagged_send(&mut self, to: LinkId, tag: Tag, buf: B) -> Result<TaggedKey, Rejected<B>>
     where
@@ -37,11 +33,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.send(to, tag, None, buf)
     }
 
-    /// Sends a tagged message with 8 bytes of immediate data, which the receiver's completion
-    /// reports.
+    /// Sends a tagged message with 8 bytes of immediate data.
     ///
     /// # Errors
-    /// Those of [`tagged_send`](Self::tagged_send).
+    /// See [`tagged_send`](Self::tagged_send).
     #[doc(alias = "fi_tsenddata")]
     pub fn tagged_send_data(
         &mut self,
@@ -56,11 +51,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.send(to, tag, Some(data), buf)
     }
 
-    /// Sends a copy of `bytes`, which can be reused at once. Success is not reported; a failure
-    /// ends the link.
+    /// Sends a copy of `bytes`. Success is not reported, failure ends the link.
     ///
     /// # Errors
-    /// Those of [`tagged_send`](Self::tagged_send), and [`PostError::TooLong`] beyond
+    /// See [`tagged_send`](Self::tagged_send), and [`PostError::TooLong`] beyond
     /// [`eager_size`](Self::eager_size).
     #[doc(alias = "fi_tinject")]
     pub fn tagged_inject(&mut self, to: LinkId, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
@@ -70,7 +64,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Sends a copy of `bytes` with immediate data.
     ///
     /// # Errors
-    /// Those of [`tagged_inject`](Self::tagged_inject).
+    /// See [`tagged_inject`](Self::tagged_inject).
     #[doc(alias = "fi_tinjectdata")]
     pub fn tagged_inject_data(
         &mut self,
@@ -84,16 +78,15 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
 
     /// Receives the oldest message that `tag` accepts, from any peer or over one link.
     ///
-    /// If the message is longer than the buffer, the receive completes with `ETRUNC`: the buffer
-    /// holds the part that fits, and the error the number of bytes that do not.
+    /// If the message is longer than the buffer, the receive completes with the part that fits, and
+    /// `ETRUNC` with the number of bytes that do not.
     ///
     /// # Errors
-    /// Returns the buffer.
-    /// - [`PostError::Full`] if the endpoint has its maximum number of operations
-    /// - [`PostError::UnknownPeer`] if the link does not exist
-    /// - [`PostError::Errno`] if the link has failed and no matching message of it waits
-    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be
-    ///   written
+    /// The buffer is returned.
+    /// - [`PostError::Full`] at the maximum number of operations
+    /// - [`PostError::UnknownPeer`] without the link
+    /// - [`PostError::Errno`] if the link has failed without a waiting match
+    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer cannot be written
     #[doc(alias = "fi_trecv")]
     pub fn tagged_recv(
         &mut self,
@@ -125,7 +118,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         match message.and_then(|message| self.take_message(message)) {
             Some(message) => self.deliver(key, message),
             None => {
-                // The matcher has as many slots for receives as the endpoint has for operations.
+                // The matcher has as many slots as the endpoint.
                 if let (Some(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
                     op.state = State::Posted(receive);
                     if let Some(of_receive) = self.receives.get_mut(receive.index()) {
@@ -138,8 +131,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(TaggedKey(key))
     }
 
-    /// Returns the oldest waiting message that a receive would get, and leaves it waiting. Sees
-    /// only messages that were [polled](Self::poll) from the queue.
+    /// Returns the oldest waiting message that a receive would get, among those
+    /// [polled](Self::poll) from the queue.
     #[doc(alias = "FI_PEEK")]
     #[must_use]
     pub fn tagged_peek(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
@@ -147,8 +140,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Some(self.messages.get(*key)?.found)
     }
 
-    /// Claims a waiting message, so that no other receive takes it.
-    /// [`tagged_claim`](Self::tagged_claim) fetches it.
+    /// Claims a waiting message for [`tagged_claim`](Self::tagged_claim).
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(
         &mut self,
@@ -178,10 +170,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Receives a claimed message.
     ///
     /// # Errors
-    /// Returns the buffer; the claim stays valid.
-    /// - [`PostError::UnknownClaim`] if the message was fetched or discarded already
-    /// - [`PostError::Full`], [`PostError::Access`], [`PostError::DeviceMemory`] as for
-    ///   [`tagged_recv`](Self::tagged_recv)
+    /// The buffer is returned, and the claim stays valid.
+    /// - [`PostError::UnknownClaim`] after a fetch or discard
+    /// - [`PostError::Full`], [`PostError::Access`], [`PostError::DeviceMemory`]
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_claim(&mut self, claim: TaggedClaim, mut buf: B) -> Result<TaggedKey, Rejected<B>>
     where
@@ -205,7 +196,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Discards a claimed message.
     ///
     /// # Errors
-    /// [`PostError::UnknownClaim`] if it was fetched or discarded already.
+    /// [`PostError::UnknownClaim`] after a fetch or discard.
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_discard(&mut self, claim: TaggedClaim) -> Result<(), PostError> {
         self.claimed(claim).ok_or(PostError::UnknownClaim)?;
@@ -216,12 +207,12 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Requests an early end of an operation. It still completes: with `ECANCELED`, or normally if
-    /// it was too late. A receive without a message completes at once, a send that waits for its
-    /// receiver when the receiver agrees. Transfers in progress cannot be cancelled.
+    /// Requests an early end of an operation, which still completes: with `ECANCELED`, or normally if
+    /// too late. A receive without a message completes at once, a send that waits for its receiver when
+    /// the receiver agrees. Transfers in progress cannot be cancelled.
     ///
     /// # Errors
-    /// `ENOENT` if the completion was taken already.
+    /// `ENOENT` if the completion was taken.
     #[doc(alias = "fi_cancel")]
     pub fn cancel(&mut self, key: TaggedKey) -> Result<(), Errno> {
         let key = key.0;
@@ -299,7 +290,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             .inspect_err(|error| self.refused(to, *error))
     }
 
-    /// Maximum number of bytes in a packet to this peer, if the link is up.
+    /// Bytes of a packet to this peer.
     fn payload(&self, to: LinkId) -> Result<usize, PostError> {
         let link = self.links.get(to.index()).filter(|link| link.identity > 0).ok_or(PostError::UnknownPeer)?;
         match (link.error, link.payload) {
@@ -309,7 +300,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Inserts a receive. The caller sets its state.
+    /// The caller sets the receive's state.
     fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
         let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
         self.ops.insert(op).map_err(|op| Rejected { value: op.buf, error: PostError::Full })

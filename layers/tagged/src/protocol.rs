@@ -1,5 +1,3 @@
-//! Protocol traits over [`TaggedEndpoint`].
-
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::cq::CqError;

@@ -1,5 +1,3 @@
-//! [`Sequence`]: restores the order of packets by their numbers.
-
 use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;
@@ -9,13 +7,11 @@ use loom_core::storage::Array;
 use crate::error::Violation;
 use crate::slab::array;
 
-/// Returns values in the order of their numbers, which start at zero and wrap at 2^32. Keeps early
-/// values.
+/// Values in the order of their numbers, which start at zero and wrap at 2^32.
 #[derive(Debug)]
 pub(crate) struct Sequence<V, A: Allocator> {
-    /// Number of the next value to return.
     next: u32,
-    /// Slot of that value in `early`, a ring.
+    /// Slot of the next value, in a ring.
     head: usize,
     early: Array<Option<V>, A>,
 }
@@ -25,7 +21,7 @@ impl<V, A: Allocator> Sequence<V, A> {
         array::<Option<V>>(window)
     }
 
-    /// Creates a sequence that accepts `window` numbers from the next one on.
+    /// Accepts `window` numbers from the next one on.
     pub(crate) fn new_in(window: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(Sequence { next: 0, head: 0, early: Array::new_in(window, alloc, |_| None)? })
     }
@@ -45,7 +41,6 @@ impl<V, A: Allocator> Sequence<V, A> {
         }
     }
 
-    /// Takes the next value, if it has arrived.
     pub(crate) fn take(&mut self) -> Option<V> {
         let what = self.early.get_mut(self.head)?.take()?;
         self.head = (self.head + 1) % self.early.len();
@@ -71,8 +66,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// In each step, one of the numbers in flight arrives. Returned numbers make room for
-        /// others.
+        /// Returned numbers make room for others.
         #[test]
         fn everything_is_given_on_once_and_in_order(
             window in 1usize..20,
@@ -100,7 +94,6 @@ mod tests {
                     given += 1;
                 }
                 prop_assert!(is_early || given > 0);
-                // A repeated number, and one beyond the window.
                 let now = first.wrapping_add(given);
                 prop_assert_eq!(sequence.arrive(now.wrapping_sub(1), 0), Err(Violation::Repeated));
                 let beyond = now.wrapping_add(u32::try_from(window).unwrap());

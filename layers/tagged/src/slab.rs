@@ -13,7 +13,6 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
     Layout::array::<V>(count).map_err(|_| OpenError::Size)
 }
 
-/// Identifies a value: its slot, and the generation of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     index: u32,
@@ -31,7 +30,7 @@ impl Key {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// Accepts any word. The key may name no value.
+    /// The key may have no value.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
     pub(crate) const fn from_word(word: u64) -> Self {
         Key { index: word as u32, generation: (word >> 32) as u32 }
@@ -46,7 +45,7 @@ impl Key {
 struct SlabSlot<V> {
     /// Generation of the current or last value.
     generation: u32,
-    /// Neighbours in a list. In a free slot, `next` is the next free slot.
+    /// In a free slot, `next` is the next free one.
     next: u32,
     prev: u32,
     value: Option<V>,
@@ -81,7 +80,6 @@ impl<V, A: Allocator> Slab<V, A> {
         self.taken
     }
 
-    /// Inserts a value, or returns it if no slot is free.
     pub(crate) fn insert(&mut self, value: V) -> Result<Key, V> {
         let index = self.free;
         let Some(place) = self.places.get_mut(index as usize) else { return Err(value) };
@@ -105,7 +103,7 @@ impl<V, A: Allocator> Slab<V, A> {
         self.place(key)?.value.as_mut()
     }
 
-    /// Removes a value that is in no list.
+    /// The value is in no list.
     pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
         let free = self.free;
         let place = self.place(key)?;
@@ -127,7 +125,7 @@ impl<V, A: Allocator> Slab<V, A> {
     }
 }
 
-/// Values of a slab in an order. A value is in at most one list.
+/// A value is in at most one list.
 #[derive(Debug)]
 pub(crate) struct List {
     first: u32,
@@ -170,7 +168,7 @@ impl List {
         }
     }
 
-    /// Removes a value that is in this list.
+    /// The value is in this list.
     pub(crate) fn remove<V, A: Allocator>(&mut self, slab: &mut Slab<V, A>, key: Key) {
         let Some(place) = slab.place(key) else { return };
         let (next, prev) = (place.next, place.prev);
@@ -186,7 +184,6 @@ impl List {
     }
 }
 
-/// A queue of a fixed number of values.
 #[derive(Debug)]
 pub(crate) struct Ring<V, A: Allocator> {
     places: Array<Option<V>, A>,
@@ -207,7 +204,6 @@ impl<V, A: Allocator> Ring<V, A> {
         self.len
     }
 
-    /// Appends a value, or returns it if the ring is full.
     pub(crate) fn push(&mut self, value: V) -> Result<(), V> {
         let room = self.places.len();
         match self.places.get_mut((self.head + self.len) % room.max(1)) {

@@ -8,14 +8,14 @@
 //! | 2 | 1 | version: 1 | all |
 //! | 3 | 1 | kind | all |
 //! | 4 | 4 | sequence number of the packet, from 0, modulo 2^32 | all |
-//! | 8 | 4 | message credit: total of message packets that the receiver of this packet may send, modulo 2^32 | all |
+//! | 8 | 4 | message credit: total of message packets that the receiver may send, modulo 2^32 | all |
 //! | 12 | 4 | control credit: total of all other packets, modulo 2^32 | all |
 //! | 16 | 4 | bytes that follow the header | all |
 //! | 20 | 1 | flags (bit 0: has immediate data) | eager, request |
 //! | 21 | 3 | zero | |
 //! | 24 | 8 | tag | eager, request |
 //! | 32 | 8 | immediate data | eager, request |
-//! | 40 | 8 | length in bytes of a packet (hello), of the message (request), or of the wanted part (clear) | hello, request, clear |
+//! | 40 | 8 | bytes of a packet (hello), of the message (request), or of the wanted part (clear) | hello, request, clear |
 //! | 48 | 8 | the sender's operation, or the receiver's (segment) | request, clear, segment, withdraw, withdrawn |
 //! | 56 | 8 | the receiver's operation | clear |
 //!
@@ -34,7 +34,7 @@ use loom_core::vocabulary::{ImmediateData, Tag};
 
 use crate::error::Violation;
 
-/// Length of a header in bytes.
+/// Bytes of a header.
 pub const HEADER_LEN: usize = 64;
 
 const MAGIC: [u8; 2] = *b"LT";
@@ -57,15 +57,15 @@ const HAS_DATA: u8 = 1;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Sequence number of the packet.
+    /// Sequence number.
     pub seq: u32,
-    /// Total number of message packets and of other packets that the peer may send.
+    /// Totals of message packets and of other packets that the peer may send.
     pub credits: [u32; 2],
-    /// Kind of the packet and its fields.
+    /// Kind, with its fields.
     pub body: Body,
 }
 
-/// Kind of a packet, with the fields of that kind.
+/// Kind of a packet, with its fields.
 ///
 /// ```
 /// use loom_core::Tag;
@@ -86,7 +86,7 @@ pub struct Header {
 pub enum Body {
     /// First packet of either side.
     Hello {
-        /// Length of the sender's packets in bytes.
+        /// Bytes of the sender's packets.
         packet_size: u64,
     },
     /// A whole message.
@@ -96,7 +96,7 @@ pub enum Body {
         /// Immediate data.
         data: Option<ImmediateData>,
     },
-    /// A message that does not fit into a packet.
+    /// A message that does not fit.
     Request {
         /// Tag.
         tag: Tag,
@@ -109,14 +109,14 @@ pub enum Body {
     },
     /// The answer to a request.
     Clear {
-        /// Number of bytes wanted, from the beginning of the message.
+        /// Bytes wanted, from the beginning.
         len: u64,
         /// The sender's operation.
         sender: u64,
         /// The receiver's operation.
         receiver: u64,
     },
-    /// The next bytes of a message that was cleared.
+    /// The next bytes of a cleared message.
     Segment {
         /// The receiver's operation.
         receiver: u64,
@@ -136,7 +136,7 @@ pub enum Body {
 }
 
 impl Header {
-    /// Encodes the header of a packet with `follow` bytes behind it.
+    /// Encodes the header of a packet with `follow` more bytes.
     #[must_use]
     pub fn encode(&self, follow: u32) -> [u8; HEADER_LEN] {
         let fields = self.body.fields();
@@ -161,10 +161,8 @@ impl Header {
         bytes
     }
 
-    /// Decodes a packet into its header and the bytes that follow.
-    ///
-    /// Accepts exactly the output of [`encode`](Self::encode), followed by the encoded number of
-    /// bytes.
+    /// Decodes a packet into its header and the bytes that follow, exactly as
+    /// [encoded](Self::encode).
     ///
     /// # Errors
     /// [`Violation::Short`], [`Violation::Magic`], [`Violation::Version`], [`Violation::Kind`],
@@ -202,7 +200,7 @@ impl Header {
     }
 }
 
-/// Fields behind the credits, zero where a body does not use them.
+/// Zero where a body does not use them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Fields {
     flags: u8,
@@ -246,7 +244,7 @@ impl Body {
         }
     }
 
-    /// Body of a kind. Ignores fields that the kind does not use.
+    /// Ignores fields that the kind does not use.
     fn of(kind: u8, fields: Fields) -> Result<Self, Violation> {
         let Fields { flags, tag, data, len, first, second } = fields;
         let tag = Tag(tag);
@@ -325,7 +323,6 @@ mod tests {
             prop_assert_eq!(Header::decode(&packet), Ok((header, &*follow)));
         }
 
-        /// A good packet with one byte changed is refused, or decodes to its own encoding.
         #[test]
         fn what_is_decoded_is_what_would_be_encoded(body in body(), at in 0..HEADER_LEN, byte: u8) {
             let header = Header { seq: 1, credits: [2, 3], body };
