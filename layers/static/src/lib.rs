@@ -1,12 +1,10 @@
 //! Checks by the compiler: what a program requires of endpoints and providers, as types and
 //! constants.
 //!
-//! - [`query`]: requirements of an endpoint as a type. It determines the hints, and the operations
-//!   of the endpoint ([`Only`]).
-//! - [`profiles`]: guarantees of providers as constants. An endpoint is compared with them once
-//!   ([`Profiled`]).
-//! - [`protocol`]: traits for code that is generic over the kind of endpoint, or over a protocol of
-//!   the program's own.
+//! - [`query`]: requirements of an endpoint as a type, which determine the hints and the operations of
+//!   the endpoint ([`Only`]).
+//! - [`profiles`]: guarantees of providers as constants, compared with an endpoint once ([`Profiled`]).
+//! - [`protocol`]: traits for code that is generic over endpoints and other protocols.
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -42,7 +40,6 @@ pub mod query;
 pub use self::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
 pub use self::profiled::{Profiled, Unmet};
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

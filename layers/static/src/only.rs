@@ -1,5 +1,3 @@
-//! [`Only`]: an endpoint with the operations of a query alone.
-
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -24,9 +22,9 @@ use crate::query::{
 /// The endpoint `E` with the operations of the [query](crate::query) `Q`, from [`Query::endpoint`]
 /// or [`Query::only`].
 ///
-/// It has the size of the endpoint, and the [protocol traits](crate::protocol) of the query's
-/// groups. All else is done by the [whole](Self::whole) endpoint: its address, options, peeks,
-/// multi-receives, and operations with several buffers or options.
+/// It has the [protocol traits](crate::protocol) of the query's groups. The [whole](Self::whole)
+/// endpoint does all else: its address, options, peeks, multi-receives, and operations with several
+/// buffers or options.
 ///
 /// ```
 /// use loom_core::soft::Soft;
@@ -59,8 +57,8 @@ impl<E, Q> Only<E, Q> {
         Only { endpoint, query: PhantomData }
     }
 
-    /// The endpoint with every operation of its kind. Posts that the provider does not grant are
-    /// refused ([`PostError::NotGranted`](loom_core::PostError::NotGranted)).
+    /// The whole endpoint. Operations that the provider does not grant are refused
+    /// ([`PostError::NotGranted`](loom_core::PostError::NotGranted)).
     #[must_use]
     #[inline]
     pub const fn whole(&self) -> &E {

@@ -1,6 +1,3 @@
-//! [`Profiled`], an endpoint with a profile's guarantees in its type, and [`Unmet`], an endpoint
-//! that does not meet one.
-
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -17,7 +14,7 @@ use crate::profiles::{Profile, ProfileError, Promise};
 
 /// An endpoint that meets the [profile](crate::profiles) `P` ([`Profile::endpoint`]).
 ///
-/// It has the size and methods of the [`Endpoint`], and checks lengths at compile time.
+/// It has the methods of the [`Endpoint`], and checks lengths at compile time.
 ///
 /// ```
 /// use loom_static::profiles::{Profile, Software};
@@ -45,7 +42,7 @@ pub struct Profiled<'m, T: Transport, B: Buffer, P, K = Connectionless<'m, T>> {
 }
 
 impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
-    /// Guarantees of the profile, as a value.
+    /// Guarantees of the profile.
     pub const PROMISE: Promise = Promise::of::<P>();
 
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
@@ -110,7 +107,7 @@ impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P,
     /// [`INJECT_SIZE`](Profile::INJECT_SIZE) does not compile.
     ///
     /// # Errors
-    /// Those of [`inject`](Endpoint::inject), except [`PostError::TooLong`].
+    /// See [`inject`](Endpoint::inject), except [`PostError::TooLong`].
     #[inline]
     pub fn inject_array<const N: usize>(&self, to: impl Into<K::To>, bytes: &[u8; N]) -> Result<(), PostError> {
         const { assert!(N <= P::INJECT_SIZE, "the array is longer than what the profile's provider injects") };
@@ -120,7 +117,7 @@ impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P,
     /// [`inject_array`](Self::inject_array) for [`tagged_inject`](Endpoint::tagged_inject).
     ///
     /// # Errors
-    /// Those of [`tagged_inject`](Endpoint::tagged_inject), except [`PostError::TooLong`].
+    /// See [`tagged_inject`](Endpoint::tagged_inject), except [`PostError::TooLong`].
     #[inline]
     pub fn tagged_inject_array<const N: usize>(
         &self,
@@ -154,7 +151,7 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
     }
 }
 
-/// An unchanged endpoint that does not meet a profile, with the reason.
+/// An unchanged endpoint that does not meet a profile.
 ///
 /// ```
 /// use loom_static::Unmet;
@@ -174,9 +171,9 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Unmet<E> {
-    /// The endpoint.
+    /// Endpoint.
     pub endpoint: E,
-    /// The first difference.
+    /// First difference.
     pub error: ProfileError,
 }
 
@@ -193,7 +190,7 @@ impl<E> From<Unmet<E>> for Error {
     }
 }
 
-/// The difference alone, for `?`. The endpoint closes unless it has other handles.
+/// The endpoint closes unless it has other handles.
 impl<E> From<Unmet<E>> for ProfileError {
     fn from(unmet: Unmet<E>) -> Self {
         unmet.error

@@ -1,9 +1,7 @@
-//! [`AtomicSet`]: atomic operations that a profile promises.
-
 use loom_core::atomic::{Atomic, Form};
 use loom_core::vocabulary::{AtomicOp, Datatype};
 
-/// A set of atomic operations: each listed operation, in its form, on each of the datatypes.
+/// Atomic operations: each listed operation, in its form, on each of the datatypes.
 ///
 /// ```
 /// use loom_static::profiles::AtomicSet;
@@ -45,7 +43,7 @@ const INTEGERS: &[Datatype] = &[
     Datatype::UINT64,
 ];
 
-/// Operations on integers of 8 to 64 bits except the product.
+/// All except the product.
 const BASE: &[AtomicOp] = &[
     AtomicOp::MIN,
     AtomicOp::MAX,
@@ -84,10 +82,10 @@ const COMPARE: &[AtomicOp] = &[
 ];
 
 impl AtomicSet {
-    /// The empty set.
+    /// Empty set.
     pub const NONE: Self = AtomicSet { datatypes: &[], base: &[], fetch: &[], compare: &[] };
 
-    /// Every operation except the product, in every form that it has, on integers of 8 to 64 bits.
+    /// Every operation except the product, in all its forms, on integers of 8 to 64 bits.
     pub const INTEGERS: Self = AtomicSet { datatypes: INTEGERS, base: BASE, fetch: FETCH, compare: COMPARE };
 
     /// [`INTEGERS`](Self::INTEGERS) without the read.
@@ -100,7 +98,7 @@ impl AtomicSet {
         self.datatypes.is_empty() || self.base.is_empty() && self.fetch.is_empty() && self.compare.is_empty()
     }
 
-    /// Iterates over the operations.
+    /// Operations.
     pub fn iter(&self) -> impl Iterator<Item = Atomic> + use<> {
         let AtomicSet { datatypes, base, fetch, compare } = *self;
         [(Form::Base, base), (Form::Fetch, fetch), (Form::Compare, compare)].into_iter().flat_map(move |(form, ops)| {

@@ -1,5 +1,3 @@
-//! [`ProfileError`]: the difference between an info and a profile.
-
 use core::fmt;
 
 use loom_core::Error;
@@ -27,67 +25,67 @@ use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress
 pub enum ProfileError {
     /// Another provider.
     Provider {
-        /// Name in the profile.
+        /// The profile's name.
         asked: &'static str,
     },
     /// Another endpoint type.
     EndpointType {
-        /// Type in the profile.
+        /// The profile's.
         asked: EndpointType,
-        /// Type of the endpoint.
+        /// The endpoint's.
         granted: EndpointType,
     },
-    /// Capabilities of the profile are not granted.
+    /// Capabilities are not granted.
     Caps {
-        /// Missing capabilities.
+        /// Capabilities.
         missing: Caps,
     },
-    /// The provider requires modes that the profile does not have.
+    /// The provider requires more modes.
     Mode {
         /// Additional modes.
         excess: Mode,
     },
-    /// The provider requires registration modes that the profile does not have.
+    /// The provider requires more registration modes.
     MrMode {
         /// Additional modes.
         excess: MrMode,
     },
-    /// Orders of the profile are not granted, on the transmit or the receive side.
+    /// Orders are not granted, on the transmit or the receive side.
     MsgOrder {
-        /// Missing orders.
+        /// Orders.
         missing: MsgOrder,
     },
     /// The inject size is smaller.
     InjectSize {
-        /// Size in the profile, in bytes.
+        /// The profile's, in bytes.
         asked: usize,
-        /// Granted size, in bytes.
+        /// The endpoint's, in bytes.
         granted: usize,
     },
     /// Immediate data is narrower.
     CqDataSize {
-        /// Width in the profile, in bytes.
+        /// The profile's, in bytes.
         asked: usize,
-        /// Granted width, in bytes.
+        /// The endpoint's, in bytes.
         granted: usize,
     },
-    /// The caller has to drive control operations such as connections.
+    /// The caller has to drive control operations.
     ControlProgress {
-        /// Progress in the profile.
+        /// The profile's.
         asked: Progress,
-        /// Granted progress.
+        /// The endpoint's.
         granted: Progress,
     },
     /// The caller has to drive transfers.
     DataProgress {
-        /// Progress in the profile.
+        /// The profile's.
         asked: Progress,
-        /// Granted progress.
+        /// The endpoint's.
         granted: Progress,
     },
-    /// The domain lacks an atomic operation of the profile.
+    /// The domain lacks an atomic operation.
     Atomic {
-        /// First missing operation.
+        /// First one.
         missing: Atomic,
     },
 }

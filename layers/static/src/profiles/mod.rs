@@ -1,9 +1,8 @@
-//! Provider profiles: facts about a provider that a program can use at compile time.
+//! Provider profiles: facts about a provider at compile time.
 //!
 //! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
 //! of its [`Info`]. Capabilities, orders, sizes and progress are lower bounds, modes
-//! and registration modes upper bounds. Generic code can check lengths and choose algorithms at
-//! compile time:
+//! and registration modes upper bounds. Generic code can check lengths and choose algorithms by them:
 //!
 //! ```
 //! use loom_core::{Forever, Tag};
@@ -38,20 +37,20 @@
 //! # Checks at run time
 //!
 //! The `Info` of an endpoint decides. [`Profile::check`] and [`Profile::endpoint`] compare it with
-//! the profile, and return a [`ProfileError`] that names the difference.
+//! the profile, and return a [`ProfileError`].
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
 //! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares
-//! every profile with every provider of the machine, for both libraries (`tests/libfabric/profiles.rs` of
-//! `loom-fabric`). Providers that need hardware are not tested.
+//! every profile with every provider of the machine (`tests/libfabric/profiles.rs` of
+//! `loom-fabric`), without those that need hardware.
 //!
-//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits. Profiles do
-//! not account for them, but the check reports the difference.
+//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits: the check
+//! reports the difference.
 //!
 //! # Profiles of one's own
 //!
-//! The profiles of this module hold for every user of a provider. A program for one cluster may
-//! promise more, for example `verbs` on cards with room for 60 bytes in a work request:
+//! A program for one cluster may promise more than these profiles, for example `verbs` on cards with
+//! room for 60 bytes in a work request:
 //!
 //! ```
 //! use loom_static::profiles::{InjectCapable, Profile, Verbs};
@@ -94,7 +93,7 @@ pub use self::providers::{
 };
 pub use self::traits::{AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile};
 
-/// Constants of a [`Profile`] as a value: for tables, and for loops over profiles ([`ALL`]).
+/// Constants of a [`Profile`] as a value.
 ///
 /// ```
 /// use loom_static::profiles::{ALL, Profile, Promise, Shm};
@@ -148,12 +147,11 @@ impl Promise {
         }
     }
 
-    /// Hints for the provider by name, and all of the guarantees. The caller must support the
-    /// profile's modes and registration modes.
+    /// Hints for the provider by name, and all guarantees. The caller must support the modes and
+    /// registration modes.
     #[must_use]
     pub fn hints(&self) -> Hints<'static> {
-        // A provider with automatic progress also works with manual progress, so manual is not
-        // required.
+        // Automatic progress also works as manual progress, so manual is not required.
         let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
         let hints = Hints {
             caps: self.caps,
@@ -174,7 +172,7 @@ impl Promise {
         hints.with_msg_order(self.msg_order)
     }
 
-    /// Checks that an info meets the promise, except for atomic operations, which the domain checks
+    /// Checks that an info meets the promise, except for atomic operations
     /// ([`Profile::endpoint`]).
     ///
     /// ```
@@ -195,7 +193,7 @@ impl Promise {
         self.check_attributes(info.provider(), info.attributes())
     }
 
-    /// [`check`](Self::check) of attributes that `provider` has granted.
+    /// [`check`](Self::check) of the attributes granted by `provider`.
     ///
     /// # Errors
     /// The first difference.
@@ -231,7 +229,7 @@ impl Promise {
         if granted < asked {
             return Err(ProfileError::CqDataSize { asked, granted });
         }
-        // Driving a provider that makes progress by itself does no harm.
+        // Driving a provider with automatic progress does no harm.
         let short = |asked, granted| asked == Progress::AUTO && granted != Progress::AUTO;
         if short(self.control_progress, domain.control_progress) {
             return Err(ProfileError::ControlProgress {

@@ -2,9 +2,8 @@
 //!
 //! Comments name the source of the values: a file of libfabric 2.1.0 (`prov/...`), a manual page of
 //! 2.1.0 or 1.17 (`fi_shm(7)`), or `fi_getinfo` of 1.17.0 and 2.5.1, which the tests query. No
-//! profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not report
-//! for every provider. `mrail`, hooks and `coll` have the limits of the provider below, and no
-//! profile.
+//! profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not always
+//! report. `mrail`, hooks and `coll` have the limits of the provider below, and no profile.
 
 use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
@@ -61,8 +60,7 @@ const ATOMICS_IN_ORDER: MsgOrder =
 const AFTER_MESSAGES: MsgOrder = MsgOrder::RAS.union(MsgOrder::WAS).union(MsgOrder::SAW).union(MsgOrder::SAS);
 
 /// Software transport ([`soft`](loom_core::soft)), strict or not, with an
-/// [`eager_size`](loom_core::soft::NetworkAttr::eager_size) of at least 64 bytes, as in the
-/// default.
+/// [`eager_size`](loom_core::soft::NetworkAttr::eager_size) of at least 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Software;
 
@@ -502,7 +500,7 @@ impl Profile for Lnx {
     const MR_MODE: MrMode = BASIC.union(MrMode::ENDPOINT);
 }
 
-/// Implements a trait for profiles with constants that allow it.
+/// Implements a trait for profiles.
 macro_rules! profiles_with {
     ($($Trait:ident: $($Profile:ty),+;)+) => {$($(
         impl $Trait for $Profile {}

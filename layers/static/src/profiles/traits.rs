@@ -1,5 +1,3 @@
-//! [`Profile`], and traits that bound it at compile time.
-
 use loom_core::buffer::Buffer;
 use loom_core::endpoint::Endpoint;
 use loom_core::info::{Hints, Info};
@@ -11,8 +9,8 @@ use crate::profiled::{Profiled, Unmet};
 
 /// Promises of a provider about one kind of its endpoints.
 ///
-/// The constants hold the promises. A default makes no promise. The [module](super) describes
-/// the sources of loom's profiles and how to write others.
+/// The constants hold the promises, their defaults none. The [module](super) describes the sources of
+/// loom's profiles and how to write others.
 ///
 /// ```
 /// use loom_static::profiles::{Opx, Profile, Shm};
@@ -36,11 +34,11 @@ pub trait Profile: Sized {
     const NAME: &'static str;
     /// Endpoint type.
     const ENDPOINT: EndpointType;
-    /// Capabilities that are granted on request, all together.
+    /// Capabilities granted on request, all together.
     const CAPS: Caps;
-    /// Maximum set of modes that the provider requires.
+    /// Maximum modes that the provider requires.
     const MODE: Mode = Mode::empty();
-    /// Maximum set of registration modes that the provider requires.
+    /// Maximum registration modes that the provider requires.
     const MR_MODE: MrMode = MrMode::empty();
     /// Orders that both sides grant on request, together with [`CAPS`](Self::CAPS).
     const MSG_ORDER: MsgOrder = MsgOrder::NONE;
@@ -48,16 +46,15 @@ pub trait Profile: Sized {
     const INJECT_SIZE: usize = 0;
     /// Minimum width of immediate data in bytes.
     const CQ_DATA_SIZE: usize = 0;
-    /// [`AUTO`](Progress::AUTO) if connections and address vectors need no calls of the caller.
+    /// [`AUTO`](Progress::AUTO) if connections and address vectors need no calls.
     const CONTROL_PROGRESS: Progress = Progress::MANUAL;
-    /// [`AUTO`](Progress::AUTO) if transfers need no calls of the caller.
+    /// [`AUTO`](Progress::AUTO) if transfers need no calls.
     const DATA_PROGRESS: Progress = Progress::MANUAL;
-    /// Atomic operations of domains on at least one element, if [`ATOMIC`](Caps::ATOMIC) is
-    /// requested.
+    /// Atomic operations on at least one element, if [`ATOMIC`](Caps::ATOMIC) is requested.
     const ATOMICS: AtomicSet = AtomicSet::NONE;
 
-    /// Hints for the profile: its provider by name, and all of its guarantees. The caller must
-    /// support the profile's modes and registration modes.
+    /// Hints for the provider by name, and all guarantees. The caller must support the modes and
+    /// registration modes.
     ///
     /// ```
     /// use loom_core::{Caps, Hints};
@@ -72,7 +69,7 @@ pub trait Profile: Sized {
         Promise::of::<Self>().hints()
     }
 
-    /// Checks that an info meets the profile, except for atomic operations, which the domain checks
+    /// Checks that an info meets the profile, except for atomic operations
     /// ([`endpoint`](Self::endpoint)).
     ///
     /// ```
@@ -106,7 +103,7 @@ pub trait Profile: Sized {
 
 /// Profiles of providers with atomic operations of their own, in hardware or software.
 ///
-/// Over other providers, a program has to read, compute and write by itself, which is not atomic.
+/// Over others, a program has to read, compute and write by itself, which is not atomic.
 ///
 /// ```
 /// use loom_core::atomic::{FetchOp, Operation};
@@ -125,7 +122,7 @@ pub trait Profile: Sized {
     note = "ask the domain for those that it has (`Domain::query_atomic`), or use a profile that promises them in `ATOMICS`"
 )]
 pub trait NativeAtomics: Profile {
-    /// Compile-time check of the profile: `const _: () = <MyProfile as NativeAtomics>::HOLDS;`
+    /// Compile-time check: `const _: () = <MyProfile as NativeAtomics>::HOLDS;`
     const HOLDS: () = assert!(
         !Self::ATOMICS.is_empty() && Self::CAPS.contains(Caps::ATOMIC),
         "a profile with `NativeAtomics` has operations in `ATOMICS`, and `ATOMIC` in `CAPS`"
@@ -153,7 +150,7 @@ pub trait NativeAtomics: Profile {
     note = "the endpoint says what it injects (`Endpoint::inject_size`), or use a profile with an `INJECT_SIZE`"
 )]
 pub trait InjectCapable: Profile {
-    /// Compile-time check of the profile: `const _: () = <MyProfile as InjectCapable>::HOLDS;`
+    /// Compile-time check: `const _: () = <MyProfile as InjectCapable>::HOLDS;`
     const HOLDS: () =
         assert!(Self::INJECT_SIZE > 0, "a profile with `InjectCapable` has an `INJECT_SIZE` that is not zero");
 }
@@ -181,21 +178,20 @@ pub trait InjectCapable: Profile {
     note = "poll the queue (`Cq::poll`, `Cq::wait`), which drives every provider"
 )]
 pub trait AutoProgress: Profile {
-    /// Compile-time check of the profile: `const _: () = <MyProfile as AutoProgress>::HOLDS;`
+    /// Compile-time check: `const _: () = <MyProfile as AutoProgress>::HOLDS;`
     const HOLDS: () = assert!(
         is_auto(Self::CONTROL_PROGRESS) && is_auto(Self::DATA_PROGRESS),
         "a profile with `AutoProgress` has `AUTO` for control and data"
     );
 }
 
-/// Profiles of providers with transfers that the caller may have to drive, by polling queues or
-/// reading counters.
+/// Profiles of providers with transfers that the caller may have to drive.
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` makes progress by itself",
     note = "code that drives a provider needs no such bound: polling is harmless everywhere"
 )]
 pub trait ManualProgress: Profile {
-    /// Compile-time check of the profile: `const _: () = <MyProfile as ManualProgress>::HOLDS;`
+    /// Compile-time check: `const _: () = <MyProfile as ManualProgress>::HOLDS;`
     const HOLDS: () = assert!(!is_auto(Self::DATA_PROGRESS), "a profile with `ManualProgress` has no `AUTO` for data");
 }
 

@@ -1,5 +1,3 @@
-//! Reads, writes and atomic operations on a peer's memory.
-
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
@@ -35,10 +33,10 @@ use super::{Posted, Transmitter};
 /// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaRead: Transmitter {
-    /// Fills the buffer from a peer's region, beginning `offset` bytes into it.
+    /// Fills the buffer from a peer's region, from `offset` bytes on.
     ///
     /// # Errors
-    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
+    /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_read")]
     fn read(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
 }
@@ -56,17 +54,17 @@ pub trait RmaRead: Transmitter {
 /// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaWrite: Transmitter {
-    /// Writes the buffer into a peer's region, beginning `offset` bytes into it.
+    /// Writes the buffer into a peer's region, from `offset` bytes on.
     ///
     /// # Errors
-    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
+    /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_write")]
     fn write(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
 
     /// Writes the buffer; the peer's queue reports `data`.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// See [`write`](Self::write).
     #[doc(alias = "fi_writedata")]
     fn write_data(
         &mut self,
@@ -78,8 +76,8 @@ pub trait RmaWrite: Transmitter {
     ) -> Posted<Self>;
 }
 
-/// Atomic operations on a peer's memory. Buffers hold lists of elements, one behind the other, as
-/// those of [`Endpoint`](loom_core::Endpoint) do.
+/// Atomic operations on a peer's memory. Buffers hold lists of elements, one behind the other, like
+/// those of [`Endpoint`](loom_core::Endpoint).
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
@@ -100,11 +98,10 @@ pub trait RmaWrite: Transmitter {
 /// ```
 #[doc(alias = "FI_ATOMIC")]
 pub trait Atomics: Transmitter {
-    /// Applies the operands of the buffer to elements of a peer's region, beginning `offset` bytes
-    /// into it.
+    /// Applies the operands of the buffer to elements of a peer's region, from `offset` bytes on.
     ///
     /// # Errors
-    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
+    /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_atomic")]
     fn atomic<E: Element>(
         &mut self,
@@ -119,7 +116,7 @@ pub trait Atomics: Transmitter {
     /// holds the operands, then room for as many results.
     ///
     /// # Errors
-    /// Those of [`atomic`](Self::atomic).
+    /// See [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
     fn fetch_atomic<E: Element>(
         &mut self,
@@ -133,7 +130,7 @@ pub trait Atomics: Transmitter {
     /// Reads elements of a peer's region, each in one step.
     ///
     /// # Errors
-    /// Those of [`atomic`](Self::atomic).
+    /// See [`atomic`](Self::atomic).
     #[doc(alias = "FI_ATOMIC_READ")]
     fn atomic_read<E: Element>(
         &mut self,
@@ -144,11 +141,11 @@ pub trait Atomics: Transmitter {
         buf: Self::Buf,
     ) -> Posted<Self>;
 
-    /// Changes the elements for which the comparison of the operation holds. The buffer holds the
-    /// operands, then the comparands, then room for the results.
+    /// Changes the elements for which the comparison holds. The buffer holds the operands, then the
+    /// comparands, then room for the results.
     ///
     /// # Errors
-    /// Those of [`atomic`](Self::atomic).
+    /// See [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
     fn compare_atomic<E: Element>(
         &mut self,
@@ -192,6 +189,6 @@ pub trait Atomics: Transmitter {
     /// Waits for an operation on one element.
     ///
     /// # Errors
-    /// Those of [`wait`](super::Completes::wait).
+    /// See [`wait`](super::Completes::wait).
     fn wait_value(&mut self, key: Self::Key, until: impl Deadline) -> Result<Option<Fetched>, CqError>;
 }

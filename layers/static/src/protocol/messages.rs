@@ -1,5 +1,3 @@
-//! Messages, tagged messages and injected messages.
-
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
 use super::{Posted, Receiver, Transmitter};
@@ -32,8 +30,7 @@ pub trait MsgSend: Transmitter {
     #[doc(alias = "fi_send")]
     fn send(&mut self, to: Self::To, buf: Self::Buf) -> Posted<Self>;
 
-    /// Sends a message with immediate data, which the receiver's [`Transfer`](loom_core::Transfer)
-    /// reports.
+    /// Sends a message with immediate data.
     ///
     /// # Errors
     /// Returns the buffer.
@@ -110,7 +107,7 @@ pub trait TaggedRecv: Receiver {
     fn tagged_recv(&mut self, from: Self::From, tag: TagMatch, buf: Self::Buf) -> Posted<Self>;
 }
 
-/// Sends messages as copies, without completions on success.
+/// Sends copies of messages, without completions on success.
 ///
 /// ```
 /// use loom_static::protocol::Inject;
@@ -126,17 +123,17 @@ pub trait TaggedRecv: Receiver {
 /// ```
 #[doc(alias = "fi_inject")]
 pub trait Inject: MsgSend {
-    /// Maximum length of an inject to this peer, in bytes.
+    /// Maximum bytes of an inject to this peer.
     fn inject_size(&self, to: Self::To) -> usize;
 
-    /// Sends a copy of `bytes`, which can be reused at once.
+    /// Sends a copy of `bytes`.
     ///
     /// # Errors
-    /// The refusal, for example more than [`inject_size`](Self::inject_size) bytes.
+    /// The refusal, also beyond [`inject_size`](Self::inject_size) bytes.
     fn inject(&mut self, to: Self::To, bytes: &[u8]) -> Result<(), Self::PostError>;
 }
 
-/// Sends tagged messages as copies, without completions on success.
+/// Sends copies of tagged messages, without completions on success.
 ///
 /// ```
 /// use loom_core::Tag;
@@ -162,12 +159,12 @@ pub trait Inject: MsgSend {
 /// ```
 #[doc(alias = "fi_tinject")]
 pub trait TaggedInject: TaggedSend {
-    /// Maximum length of an inject to this peer, in bytes.
+    /// Maximum bytes of an inject to this peer.
     fn tagged_inject_size(&self, to: Self::To) -> usize;
 
-    /// Sends a tagged copy of `bytes`, which can be reused at once.
+    /// Sends a tagged copy of `bytes`.
     ///
     /// # Errors
-    /// The refusal, for example more than [`tagged_inject_size`](Self::tagged_inject_size) bytes.
+    /// The refusal, also beyond [`tagged_inject_size`](Self::tagged_inject_size) bytes.
     fn tagged_inject(&mut self, to: Self::To, tag: Tag, bytes: &[u8]) -> Result<(), Self::PostError>;
 }

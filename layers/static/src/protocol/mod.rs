@@ -1,8 +1,7 @@
 //! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
-//! A function bounded by these traits runs over each endpoint that has the operations, over each
-//! transport, and over protocols of a program's own, which may wrap other protocols. All calls are
-//! static: over an endpoint they are the endpoint's own methods.
+//! A function bounded by these traits runs over each endpoint that has the operations, and over
+//! protocols of a program's own, which may wrap others. All calls are static.
 //!
 //! | trait | operations | capability |
 //! |---|---|---|
@@ -24,8 +23,8 @@
 //! | [`MulticastGroup`](loom_core::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
 //! | `TaggedEndpoint` of the package `loom-fabric-tagged` | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
 //!
-//! A trait does not imply that the provider grants its operations. A post that is not granted is
-//! refused with [`PostError::NotGranted`].
+//! A trait does not imply that the provider grants its operations: other posts are refused with
+//! [`PostError::NotGranted`].
 //!
 //! ```
 //! use loom_core::Forever;
@@ -53,13 +52,13 @@
 //!
 //! # Protocols of one's own
 //!
-//! A type implements [`Completes`] and the traits of its operations. It chooses the types of its
-//! buffers, keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in
-//! an [`Outcome`]. `examples/framed` wraps any protocol that has messages: each message travels
-//! in a frame with its length and a checksum.
+//! A type implements [`Completes`] and the traits of its operations, with its own types of buffers,
+//! keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in an
+//! [`Outcome`]. `examples/framed` sends the messages of any protocol in frames with a length and a
+//! checksum.
 //!
-//! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles, and
-//! a clone posts as the original does.
+//! Methods take `&mut self`, so that a protocol may keep state. Clone endpoints, which are counted
+//! handles.
 
 mod memory;
 mod messages;
@@ -76,10 +75,10 @@ use loom_core::engine::op_table::Transfer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
-/// Result of posting a buffer: the key of the operation, or the buffer and the error.
+/// Result of a post: the key, or the buffer and the error.
 pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Buf, <P as Completes>::PostError>>;
 
-/// Result of waiting for an operation: its outcome, or `Ok(None)` if the deadline has passed.
+/// Result of a wait: an outcome, or `Ok(None)` after the deadline.
 pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
 
 /// Outcome of an operation: its buffer, and the transfer or the error.
@@ -100,9 +99,9 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 /// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
 pub struct Outcome<B, E> {
-    /// The buffer.
+    /// Buffer.
     pub buf: B,
-    /// The transfer, or the error of the operation.
+    /// Transfer, or error of the operation.
     pub result: Result<Transfer, E>,
 }
 
@@ -134,12 +133,12 @@ pub trait PostFailure: Error {
 impl PostFailure for PostError {
     #[inline]
     fn is_transient(&self) -> bool {
-        // Progress keeps completions and frees no slot.
+        // Progress frees no slot.
         PostError::is_transient(*self) && *self != PostError::Kept
     }
 }
 
-/// Base of all protocols: operations take a buffer and return it on completion.
+/// Base of all protocols: operations return their buffers on completion.
 ///
 /// ```
 /// use loom_core::cq::CqError;
@@ -165,17 +164,17 @@ impl PostFailure for PostError {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Completes {
-    /// Buffer type of the operations.
+    /// Buffer type.
     type Buf;
-    /// Identifies an operation from its post to its completion.
+    /// Identifies an operation until its completion.
     type Key: Copy + fmt::Debug;
     /// Error of a refused post.
     type PostError: PostFailure;
     /// Error of a failed operation.
     type OpError: Error;
 
-    /// Waits for one operation and keeps other completions. Returns `Ok(None)` if the deadline has
-    /// passed; the operation stays in flight.
+    /// Waits for one operation and keeps other completions. At the deadline, returns `Ok(None)` and
+    /// leaves the operation in flight.
     ///
     /// ```
     /// use loom_static::protocol::Completes;
@@ -192,18 +191,17 @@ pub trait Completes {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::UnknownKey`] if the outcome was taken before, or any other [`CqError`] if the
-    /// queue below has failed.
+    /// [`CqError::UnknownKey`] if the outcome was taken, or any other [`CqError`] of a failed queue.
     fn wait(&mut self, key: Self::Key, until: impl Deadline) -> Waited<Self>;
 
     /// Drives progress and keeps completions. Returns `true` if anything happened.
     ///
     /// # Errors
-    /// [`CqError`] if the queue below has failed.
+    /// [`CqError`] of a failed queue.
     fn progress(&mut self) -> Result<bool, CqError>;
 
-    /// Posts a buffer as [`Cq::post`](loom_core::Cq::post) does: while the refusal is
-    /// [transient](PostFailure::is_transient), drives progress and posts again.
+    /// Posts a buffer as [`Cq::post`](loom_core::Cq::post) does: drives progress and posts again while
+    /// the refusal is [transient](PostFailure::is_transient).
     ///
     /// ```
     /// use loom_static::protocol::{Completes, MsgSend};
@@ -220,8 +218,8 @@ pub trait Completes {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: the refusal was permanent, the deadline has passed, or
-    /// the queue has failed ([`progress`](Self::progress) returns its error).
+    /// The last refusal, with the buffer: it was permanent, the deadline has passed, or the queue has
+    /// failed ([`progress`](Self::progress) returns its error).
     #[inline]
     fn post(
         &mut self,
@@ -294,14 +292,14 @@ pub trait Transmitter: Completes {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receiver: Completes {
-    /// Selects the peers that a receive accepts messages from.
+    /// Selects senders.
     type From: Copy;
 
-    /// Accepts messages of every peer.
+    /// Every peer.
     const ANY: Self::From;
 }
 
-/// A protocol with one peer, to which it is connected.
+/// A protocol connected to one peer.
 ///
 /// ```
 /// use loom_static::protocol::{Connection, MsgSend, Posted};
@@ -313,20 +311,20 @@ pub trait Receiver: Completes {
 /// ```
 #[doc(alias = "FI_EP_MSG")]
 pub trait Connection: Transmitter {
-    /// The connected peer.
+    /// Connected peer.
     const PEER: Self::To;
 
     /// Address of the peer.
     ///
     /// # Errors
-    /// The provider's error, for example `ENOTCONN` if the connection has ended.
+    /// The provider's, for example `ENOTCONN` if the connection has ended.
     #[doc(alias = "fi_getpeer")]
     fn peer_address(&self) -> Result<EndpointAddr, Errno>;
 
     /// Ends the connection.
     ///
     /// # Errors
-    /// The provider's error, `EOPNOTSUPP` if only dropping the endpoint ends the connection.
+    /// The provider's, `EOPNOTSUPP` if only dropping the endpoint ends the connection.
     #[doc(alias = "fi_shutdown")]
     fn shutdown(&mut self) -> Result<(), Errno>;
 }

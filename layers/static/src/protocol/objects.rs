@@ -1,5 +1,3 @@
-//! Protocol traits over the methods of loom's endpoints.
-
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::cq::CqError;

@@ -7,8 +7,8 @@
 //!
 //! - the hints: [`Query::HINTS`] and [`Query::CAPS`], also in a `const`
 //! - one endpoint type: a query for two does not compile
-//! - the operations of an endpoint opened through the query ([`Only`]). Others do not
-//!   compile. This costs neither run time nor space.
+//! - the operations of an endpoint opened through the query ([`Only`]), without run time or space.
+//!   Others do not compile
 //!
 //! ```
 //! use loom_static::query::{Query, Rdm, Tagged, Writes};
@@ -54,14 +54,14 @@
 //! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
 //! ```
 //!
-//! Operations are those of the [protocol traits](crate::protocol), which an endpoint has according
-//! to its groups. Other kinds of endpoints (connections, contexts of scalable endpoints) are opened
-//! without a query and narrowed by [`Query::only`].
+//! Operations are those of the [protocol traits](crate::protocol) of the query's groups. Other kinds
+//! of endpoints (connections, contexts of scalable endpoints) are opened without a query and narrowed
+//! by [`Query::only`].
 //!
-//! Requirements that depend on values are checked at run time: directed receives
-//! (`FI_DIRECTED_RECV`), fences (`FI_FENCE`), the width of immediate data, receives of a
-//! [`SharedRx`](loom_core::endpoint::SharedRx). So are granted but defective features:
-//! multi-receives that are [not safe](loom_core::error::PostError::NotSafe), missing peeks.
+//! Requirements by value are checked at run time: directed receives (`FI_DIRECTED_RECV`), fences
+//! (`FI_FENCE`), the width of immediate data, receives of a
+//! [`SharedRx`](loom_core::endpoint::SharedRx). So are defects: multi-receives that are [not
+//! safe](loom_core::error::PostError::NotSafe), missing peeks.
 //!
 //! # References
 //! - `man fi_getinfo`
@@ -115,23 +115,22 @@ use crate::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
     note = "a query is one of the requirements in `loom_static::query`, or a tuple of up to eight queries"
 )]
 pub trait Query: Sealed + Sized {
-    /// Required type of endpoint.
+    /// Type of endpoint.
     type Kind: EndpointKind;
 
-    /// Required groups of operations.
+    /// Groups of operations.
     type Groups: GroupSet;
 
-    /// Required capabilities, with modifiers (`FI_SEND`, `FI_REMOTE_WRITE`).
+    /// Capabilities, with modifiers (`FI_SEND`, `FI_REMOTE_WRITE`).
     const CAPS: Caps;
 
     /// Minimum inject size in bytes.
     const INJECT_SIZE: usize = 0;
 
-    /// Required type of endpoint, [`EndpointType::UNSPEC`] for any.
+    /// Type of endpoint, [`EndpointType::UNSPEC`] for any.
     const ENDPOINT_TYPE: EndpointType = Self::Kind::TYPE;
 
-    /// Hints for a transport. Other fields can be filled in:
-    /// `Hints { provider: Some("shm"), ..Wanted::HINTS }`.
+    /// Hints, with other fields to fill in: `Hints { provider: Some("shm"), ..Wanted::HINTS }`.
     const HINTS: Hints<'static> = Hints {
         caps: Self::CAPS,
         endpoint_attr: EndpointAttributes::of(Self::ENDPOINT_TYPE),
@@ -155,14 +154,13 @@ pub trait Query: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] with the missing capabilities, or
-    /// [`OpenError::InjectSize`]
+    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`], [`OpenError::InjectSize`].
     fn check<T: Transport>(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
         meets::<Self>(attributes.endpoint.kind, attributes.caps.with_modifiers(), attributes.tx.inject_size)
     }
 
-    /// Opens an endpoint that has the operations of the query alone.
+    /// Opens an endpoint with the query's operations.
     ///
     /// ```
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -184,7 +182,7 @@ pub trait Query: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Cq::endpoint`], and, with the endpoint closed, those of [`only`](Self::only).
+    /// See [`Cq::endpoint`] and, with the endpoint closed, [`only`](Self::only).
     #[doc(alias = "fi_endpoint")]
     fn endpoint<'m: 'b, 'b, T: Transport + 'b, B: Buffer>(
         cq: &Cq<'m, T, B>,
@@ -199,7 +197,7 @@ pub trait Query: Sealed + Sized {
         Self::only(&cq.endpoint(bind)?)
     }
 
-    /// Another handle of an endpoint, with the operations of the query alone.
+    /// Another handle of an endpoint, with the query's operations.
     ///
     /// ```
     /// use loom_core::error::OpenError;
@@ -220,8 +218,7 @@ pub trait Query: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the
-    /// endpoint does not meet the query.
+    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`], [`OpenError::InjectSize`].
     fn only<'m, T: Transport, B: Buffer, K: Clone + Narrows<Self::Kind>>(
         endpoint: &Endpoint<'m, T, B, K>,
     ) -> Result<Only<Endpoint<'m, T, B, K>, Self>, OpenError> {
@@ -230,11 +227,9 @@ pub trait Query: Sealed + Sized {
         Ok(Only::new(endpoint.clone()))
     }
 
-    /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, best first.
-    ///
-    /// The order is the transport's. libfabric puts the presumably fastest first
-    /// (`man fi_getinfo`), constant for one host, providers and environment. A software network has
-    /// one info.
+    /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, in the transport's order.
+    /// libfabric puts the presumably fastest first (`man fi_getinfo`), constant for one host, providers
+    /// and environment. A software network has one info.
     fn ranked<T: Transport, I: IntoIterator<Item = Info<T>>>(infos: I) -> Ranked<I::IntoIter, Self> {
         Ranked { infos: infos.into_iter(), query: PhantomData }
     }
@@ -305,8 +300,7 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
         self.find(|info| wanted(info))
     }
 
-    /// Returns the info with the greatest key, the best one among equals, to rank by inject size,
-    /// for example.
+    /// Returns the info with the greatest key, for example the inject size, the best one among equals.
     pub fn greatest<K: Ord>(self, mut key: impl FnMut(&Info<T>) -> K) -> Option<Info<T>> {
         self.map(|info| (key(&info), info))
             .reduce(|best, next| if next.0 > best.0 { next } else { best })

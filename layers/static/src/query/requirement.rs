@@ -1,5 +1,3 @@
-//! Requirements: endpoint types and groups of operations.
-
 use loom_core::vocabulary::{Caps, EndpointType};
 
 use super::Query;
@@ -35,7 +33,7 @@ pub trait Joins<Other: EndpointKind>: EndpointKind {
     type Is: EndpointKind;
 }
 
-/// Any endpoint type: the type of a query without one.
+/// Any endpoint type.
 ///
 /// ```
 /// use loom_static::query::{AnyType, Messages, Query, Rdm};
@@ -301,8 +299,8 @@ impl Query for AtomicOps {
         Caps::ATOMIC.union(Caps::READ).union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
 }
 
-/// Requirement: receives of many messages into one buffer, with [`Messages`]. The
-/// [whole](crate::Only::whole) endpoint posts them.
+/// Requirement: receives of many messages into one buffer, posted by the
+/// [whole](crate::Only::whole) endpoint, with [`Messages`].
 ///
 /// ```
 /// use loom_static::query::{Messages, MultiRecvs, Query};
@@ -339,8 +337,8 @@ impl Query for MultiRecvs {
     const CAPS: Caps = Caps::MULTI_RECV;
 }
 
-/// Requirement: receives of many tagged messages into one buffer, with [`Tagged`]. The
-/// [whole](crate::Only::whole) endpoint posts them.
+/// Requirement: receives of many tagged messages into one buffer, posted by the
+/// [whole](crate::Only::whole) endpoint, with [`Tagged`].
 ///
 /// ```
 /// use loom_core::Caps;
@@ -364,7 +362,7 @@ impl Query for TaggedMultiRecvs {
 }
 
 /// Requirement: injection of at least `SIZE` bytes, as messages, writes and atomic operations
-/// according to the query's other groups.
+/// of the query's other groups.
 ///
 /// ```
 /// use loom_core::error::OpenError;
@@ -401,8 +399,7 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
     const INJECT_SIZE: usize = SIZE;
 }
 
-/// Requirement: collective groups and operations. The [whole](crate::Only::whole) endpoint joins
-/// groups.
+/// Requirement: collective operations. The [whole](crate::Only::whole) endpoint joins groups.
 ///
 /// ```
 /// use loom_static::query::{CollectiveOps, Messages, Query};
@@ -437,9 +434,8 @@ impl Query for CollectiveOps {
 /// Requirement: capabilities without operations of their own, as bits of [`Caps`]:
 /// `Capable<{ Caps::FENCE.bits() }>`.
 ///
-/// Values determine whether an operation needs them: options with a fence, receives from one peer,
-/// buffers in device memory. Such operations are refused at run time if the capability is not
-/// granted.
+/// Values determine whether an operation needs them (options with a fence, receives from one peer,
+/// device memory): it is refused at run time if the capability is not granted.
 ///
 /// ```
 /// use loom_static::protocol::{MsgRecv, MsgSend};

@@ -1,5 +1,3 @@
-//! Sets of groups of operations, as types.
-
 use core::marker::PhantomData;
 
 use super::Query;
@@ -11,15 +9,15 @@ pub trait Sealed {}
 
 /// Membership of a group in a set: [`Yes`] or [`No`].
 pub trait Flag: Sealed {
-    /// Membership in the union with another set.
+    /// Membership in a union.
     type Or<O: Flag>: Flag;
 }
 
-/// In the set.
+/// Member.
 #[derive(Clone, Copy, Debug)]
 pub enum Yes {}
 
-/// Not in the set.
+/// No member.
 #[derive(Clone, Copy, Debug)]
 pub enum No {}
 
@@ -48,11 +46,11 @@ pub trait GroupSet: Sealed {
     type AtomicOps: Flag;
     /// [`Injects`]
     type Injects: Flag;
-    /// Union with another set.
+    /// Union.
     type Union<S: GroupSet>: GroupSet;
 }
 
-/// A set of groups, in the order of [`GroupSet`], empty by default.
+/// A set of groups, in the order of [`GroupSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct Set<M = No, T = No, R = No, W = No, A = No, I = No>(PhantomData<(M, T, R, W, A, I)>);
 
@@ -90,7 +88,7 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, I: Flag> GroupSet for Set<M, T
 /// has_tags::<(Rdm, Messages, Tagged)>();
 /// ```
 pub trait Group: Sealed {
-    /// Membership of the group in a query.
+    /// Membership in a query.
     type In<Q: Query>: Flag;
 }
 

@@ -1,5 +1,3 @@
-//! Tuples of queries, which unite their requirements.
-
 use loom_core::vocabulary::Caps;
 
 use super::Query;

@@ -1,5 +1,3 @@
-//! Profiles over the software transport: what is kept, what is short, and what endpoints do with one.
-
 use std::collections::BTreeSet;
 
 use loom_core::atomic::{Atomic, Form};
@@ -81,14 +79,12 @@ fn what_is_short_is_named() {
         change(&mut promise);
         assert_eq!(promise.check(&info), Err(short));
     }
-    // A network asks for no mode.
     let mut asks = *info.attributes();
     for ask in [|all: &mut _| set_tx(all), |all: &mut _| set_rx(all)] {
         ask(&mut asks);
         assert_eq!(SOFT.check_attributes("soft", &asks), Err(ProfileError::Mode { excess: Mode::CONTEXT }));
         (asks.tx.mode, asks.rx.mode) = (Mode::empty(), Mode::empty());
     }
-    // An order counts where both sides have it.
     asks.rx.msg_order.remove(MsgOrder::SAS);
     assert_eq!(SOFT.check_attributes("SOFT", &asks), Err(ProfileError::MsgOrder { missing: MsgOrder::SAS }));
 }
@@ -116,7 +112,6 @@ fn endpoints_with_a_profile_inject_and_encode() {
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
         let alice = Software::endpoint(cq.endpoint(&av).unwrap()).unwrap();
         let bob = Software::endpoint(cq.endpoint(&av).unwrap()).unwrap();
-        // Whatever an endpoint does works with one that has a profile.
         let to_bob = av.insert(&bob.address().unwrap()).unwrap();
         let longest: [u8; Software::INJECT_SIZE] = core::array::from_fn(|index| index.to_le_bytes()[0]);
 
@@ -139,7 +134,6 @@ fn endpoints_with_a_profile_inject_and_encode() {
     }
 }
 
-/// Values too large for their fields stay errors of the run.
 #[test]
 fn values_beyond_their_fields_are_not_encoded() {
     data_layout! {
@@ -182,7 +176,6 @@ fn an_endpoint_that_falls_short_comes_back() {
     Software::endpoint(refused.endpoint).unwrap();
 }
 
-/// What counts is the info of the endpoint, not that of its domain.
 #[test]
 fn the_info_of_the_endpoint_is_what_is_checked() {
     let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
@@ -233,7 +226,7 @@ fn there_is_one_profile_for_a_provider_and_a_kind_of_endpoint() {
     }
 }
 
-/// A promise of operations without the capability, or of sizes without messages, would be of no use.
+/// Useless: operations without the capability, or sizes without messages.
 #[test]
 fn profiles_agree_with_themselves() {
     for promise in ALL {

@@ -27,7 +27,6 @@ fn info<Q: Query>() -> Info<Soft<'static>> {
 
 type Ends<Q> = [OnlyEndpoint<'static, Soft<'static>, Vec<u8>, Q>; 2];
 
-/// Two endpoints of a query, on one queue, and the second one's peer.
 fn ends<Q: Query<Kind = Rdm>>() -> (Domain<'static, Soft<'static>>, Ends<Q>, Peer) {
     let domain = Domain::open(&info::<Q>()).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 16).unwrap());
@@ -37,7 +36,6 @@ fn ends<Q: Query<Kind = Rdm>>() -> (Domain<'static, Soft<'static>>, Ends<Q>, Pee
     (domain, ends, to_b)
 }
 
-// Everything that a query asks for is known in constants.
 const MESSAGES: Caps = Caps::MSG.union(Caps::SEND).union(Caps::RECV);
 const _: () = {
     const fn same(a: Caps, b: Caps) -> bool {
@@ -59,7 +57,6 @@ const _: () = {
     assert!(<(Msg, Messages)>::HINTS.endpoint_attr.kind.as_raw() == EndpointType::MSG.as_raw());
 };
 
-// An endpoint of a query is as large as one without.
 const _: () = {
     type Plain = Endpoint<'static, Soft<'static>, Vec<u8>>;
     assert!(size_of::<OnlyEndpoint<'static, Soft<'static>, Vec<u8>, All>>() == size_of::<Plain>());
@@ -87,7 +84,6 @@ fn hints_ask_for_what_the_query_says_and_nothing_else() {
 fn infos_are_ranked_as_they_come_or_by_a_key_and_those_that_lack_something_are_left_out() {
     type Wanted = (Rdm, Tagged, Injects<64>);
 
-    // Their eager sizes are what can be injected.
     let infos = || {
         [256, 16, 1024, 1024, 128].into_iter().enumerate().map(|(number, eager_size)| {
             let endpoints = 2 + u16::try_from(number).unwrap();
@@ -123,7 +119,6 @@ fn a_check_says_what_is_missing() {
     assert_eq!(Fenced::check(&info), Err(OpenError::NotGranted(Caps::FENCE)));
     assert!(OpenError::InjectSize { limit: 64 }.to_string().contains("64 bytes"));
 
-    // A strict network grants what it was asked for.
     let strict = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
     let info = strict.query(&<(Rdm, Messages, Writes)>::HINTS).unwrap();
     assert_eq!(<(Writes, Rdm)>::check(&info), Ok(()));
@@ -151,12 +146,10 @@ fn an_endpoint_is_opened_only_if_everything_is_granted() {
     let more = <Injects<{ usize::MAX }>>::only(&endpoint).map(drop);
     assert_eq!(more, Err(OpenError::InjectSize { limit }));
     let messages = Messages::only(&endpoint).unwrap();
-    // The way out, where the provider refuses.
     let itself = av.insert(&messages.whole().address().unwrap()).unwrap();
     let refused = messages.whole().tagged_send(itself, Tag(1), vec![0; 8]).unwrap_err();
     assert_eq!((refused.error, refused.value), (PostError::NotGranted(Caps::TAGGED), vec![0; 8]));
 
-    // An endpoint that takes no messages has not everything that the query asks for.
     let writes = Messages::endpoint(&cq, Binding::to(&av).remote_writes(1));
     assert_eq!(writes.map(drop), Err(OpenError::NotGranted(Caps::RECV)));
 }
@@ -168,7 +161,7 @@ fn refused_query_opens_no_endpoint() {
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let _only_endpoint = Messages::endpoint(&cq, &av).unwrap();
     assert_eq!(Tagged::endpoint(&cq, &av).map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));
-    // Control: the network has no room for another endpoint.
+    // Control: no room for another endpoint.
     assert!(!matches!(Messages::endpoint(&cq, &av).map(drop), Ok(()) | Err(OpenError::NotGranted(_))));
 }
 
@@ -243,7 +236,6 @@ fn generic_code_runs_over_what_the_query_asks_for() {
     let (_domain, [mut a, mut b], to_b) = ends::<(Rdm, Messages)>();
     assert_eq!(greet(&mut a, to_b, &mut b), b"hi");
 
-    // Of any query that has messages.
     fn sends<P: MsgSend>() {}
     sends::<OnlyEndpoint<'_, Soft<'_>, Vec<u8>, All>>();
     let source = <OnlyEndpoint<'_, Soft<'_>, Vec<u8>, All> as Receiver>::ANY;

@@ -1,8 +1,7 @@
-//! What queries and profiles refuse, and next to each case a twin that differs in nothing else and is accepted.
+//! Refusals of queries and profiles, each beside an accepted twin without other differences.
 //!
-//! The cases are in `compile_fail/`; their messages are those of Rust 1.95. Another compiler words them differently, so
-//! there only the twins run. To renew the messages: `TRYBUILD=overwrite cargo test --features std --test checks refusals`,
-//! then read every one of them.
+//! The cases are in `compile_fail/`, with the messages of Rust 1.95. Under other compilers only the twins run. To renew the
+//! messages: `TRYBUILD=overwrite cargo test --features std --test checks refusals`, then read every one of them.
 
 /// Declares the twins, and counts them.
 macro_rules! twins {
@@ -41,8 +40,8 @@ fn cases_are_refused() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*/*.rs");
 }
 
-/// What depends on constants of type parameters is refused only where code is generated; building a program that is accepted makes the
-/// others be built, too. The twins lie in a folder of their own.
+/// Constants of type parameters are refused only on generating code. An accepted program among the cases would make the
+/// others be built, too, so twins have their own folder.
 #[test]
 fn cases_are_refused_when_code_is_generated() {
     let names = |folder: &str| {

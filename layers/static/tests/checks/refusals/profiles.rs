@@ -1,5 +1,3 @@
-//! What a profile does not promise.
-
 use loom_static::profiles::{NativeAtomics, Profile, Shm, Software};
 
 twins! {

@@ -1,5 +1,3 @@
-//! What a query does not ask for.
-
 use loom_core::MsgEndpoint;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::atomic::FetchOp;
@@ -160,7 +158,7 @@ twins! {
     }
 }
 
-/// The twin of a case that needs a transport with connections: it is compiled, over any such transport.
+/// The twin needs a transport with connections: it is compiled only.
 #[allow(dead_code, reason = "what matters is that it compiles")]
 fn connection_for_a_query_without_one<T: Connected>(endpoint: &MsgEndpoint<'_, T, &'static [u8]>) {
     type Wanted = (Messages, Msg);
