@@ -1,5 +1,3 @@
-//! [`Deferred`]: opening, adding work, cancelling and polling.
-
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -56,9 +54,9 @@ where
 {
     /// Not borrowed while user code runs.
     pub(crate) table: RefCell<WorkTable<Places<'m, T, B, A, K>>>,
-    /// For each slot of the queue, the index of the work that last had it.
+    /// Last work of each slot of the queue.
     pub(crate) by_op: Array<Cell<u32>, A>,
-    /// Index of the work to examine next.
+    /// Next work to examine.
     pub(crate) next: Cell<u32>,
     /// Waker of the executor that drives the work.
     executor: Cell<Option<Waker>>,
@@ -99,14 +97,14 @@ pub(crate) enum State {
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
 pub enum DeferredEvent<'m, B> {
-    /// Work was posted, and its operation completed.
+    /// Posted work has completed.
     Done(WorkKey, Done<B>),
-    /// Work was not posted: refused, [cancelled](Deferred::cancel) or [flushed](Deferred::flush)
+    /// Work was refused, [cancelled](Deferred::cancel) or [flushed](Deferred::flush)
     /// (`PostError::Errno(ECANCELED)`).
     Returned(WorkKey, Rejected<B>),
     /// A counter was not changed: refused, or cancelled or flushed (`ECANCELED`).
     NotCounted(WorkKey, Errno),
-    /// A completion of the queue that was not deferred.
+    /// A completion without deferred work.
     Other(Completion<'m, B>),
 }
 
@@ -117,12 +115,11 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T>,
 {
-    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work,
-    /// waiting or in flight. Allocates two blocks ([`layouts`](Self::layouts)).
+    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work until their
+    /// ends. Allocates two blocks ([`layouts`](Self::layouts)).
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Size`] if the capacity is zero, or does not fit into memory
+    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`] for zero or beyond memory.
     pub fn open_in(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,
@@ -138,11 +135,10 @@ where
         })
     }
 
-    /// Layouts of the blocks that a `Deferred` allocates, for a queue of this depth
-    /// ([`Cq::capacity`]).
+    /// Layouts of the blocks for a queue of this depth ([`Cq::capacity`]).
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the capacity is zero, or does not fit into memory.
+    /// [`OpenError::Size`] for zero or beyond memory.
     pub fn layouts(capacity: usize, depth: usize) -> Result<[Layout; 2], OpenError> {
         if capacity == 0 || !u32::try_from(capacity).is_ok_and(|capacity| capacity < u32::MAX) {
             return Err(OpenError::Size);
@@ -152,7 +148,7 @@ where
         Ok([places.map_err(|_| OpenError::Size)?, by_op.map_err(|_| OpenError::Size)?])
     }
 
-    /// Number of pieces of work that wait, are in flight, or are not yet reported as returned.
+    /// Pieces of work that wait, are in flight, or are not yet returned.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.borrow().len()
@@ -170,7 +166,7 @@ where
         self.table.borrow().capacity()
     }
 
-    /// Returns the queue that the work completes into.
+    /// Returns the queue.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.cq
@@ -187,7 +183,7 @@ where
     /// [`Deferred::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// Those of [`Deferred::open_in`].
+    /// See [`Deferred::open_in`].
     pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
         Self::open_in(cq, capacity, allocator_api2::alloc::Global)
     }
@@ -200,8 +196,7 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Posts an operation when a counter reaches a threshold: `(&counter, threshold)`. If it
-    /// already has, the next poll posts.
+    /// Posts an operation when a counter reaches a threshold, `(&counter, threshold)`, or has reached it.
     ///
     /// ```
     /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -222,11 +217,10 @@ where
     ///
     /// # Errors
     /// With the buffer:
-    /// - [`PostError::Full`] if the maximum number of pieces of work is reached
-    /// - [`PostError::ForeignObject`] if the endpoint belongs to another queue, or a counter to
-    ///   another domain
+    /// - [`PostError::Full`] at the maximum pieces of work
+    /// - [`PostError::ForeignObject`] for an endpoint of another queue, or a counter of another domain
     ///
-    /// Other errors occur when the operation is posted, and [return](DeferredEvent::Returned) it.
+    /// Other errors occur on posting, and [return](DeferredEvent::Returned) the work.
     pub fn post(
         &self,
         when: (&Counter<'m, T>, u64),
@@ -237,8 +231,8 @@ where
         self.defer(when, (endpoint, work, None), buf)
     }
 
-    /// [`post`](Self::post), and counts the completed operation in another counter: as a success,
-    /// or as a failure if it failed or was refused. Cancelled work is not counted while it waits.
+    /// [`post`](Self::post), and counts the operation in another counter: as a success, or as a failure if
+    /// it failed or was refused. Cancelled waiting work is not counted.
     ///
     /// ```
     /// use loom_deferred::{Deferred, Work};
@@ -261,7 +255,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// Those of [`post`](Self::post).
+    /// See [`post`](Self::post).
     #[doc(alias = "completion_cntr")]
     pub fn post_then(
         &self,
@@ -322,7 +316,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// Those of [`post`](Self::post).
+    /// See [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_ADD")]
     pub fn add(&self, when: (&Counter<'m, T>, u64), to: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
         self.count(when, to, |counter| Job::Add { counter, value })
@@ -350,7 +344,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// Those of [`post`](Self::post).
+    /// See [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_SET")]
     pub fn set(&self, when: (&Counter<'m, T>, u64), of: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
         self.count(when, of, |counter| Job::Set { counter, value })
@@ -393,8 +387,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// `ENOENT` if the work has ended or was already returned, `EBUSY` if it is being posted, or
-    /// the provider's error.
+    /// `ENOENT` if the work has ended or was returned, `EBUSY` if it is being posted, or the provider's.
     #[doc(alias = "FI_CANCEL_WORK")]
     pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
         let mut table = self.table.borrow_mut();
@@ -402,7 +395,7 @@ where
             Ok(counter) => {
                 drop(table);
                 self.wake_future(key);
-                // Runs user code, if it drops the counter's last handle.
+                // Runs user code with the counter's last handle.
                 drop(counter);
                 Ok(())
             }
@@ -420,7 +413,7 @@ where
     }
 
     /// Cancels all waiting work, or that of one counter, for polls to return. Returns the number of
-    /// pieces. Started work continues.
+    /// pieces.
     ///
     /// ```
     /// use loom_core::error::PostError;
@@ -454,14 +447,14 @@ where
         }
     }
 
-    /// Starts due work, and returns the next event: work that was not started, or the next
-    /// completion of the [queue](Cq::poll). Drives progress.
+    /// Starts due work, drives progress, and returns the next event: work that was not started, or the next
+    /// completion of the [queue](Cq::poll).
     ///
-    /// Poll here instead of the queue. Otherwise no work starts, and a completion that was taken
-    /// from the queue itself ends its work, as a success, only some polls later.
+    /// Poll here instead of the queue. Otherwise no work starts, and a completion taken from the queue
+    /// itself ends its work, as a success, only some polls later.
     ///
     /// # Errors
-    /// Those of [`Cq::poll`]: with a driver, [`CqError::Driven`] unless work is returned.
+    /// See [`Cq::poll`]: with a driver, [`CqError::Driven`] unless work is returned.
     pub fn poll(&self) -> Result<Option<DeferredEvent<'m, B>>, CqError> {
         self.run();
         if let Some(returned) = self.take_returned() {
@@ -477,17 +470,16 @@ where
         }))
     }
 
-    /// Starts due work, drives progress, and keeps completions for [`poll`](Self::poll), like
-    /// [`Cq::progress`]. Returns `true` if work started or an event was processed.
+    /// Starts due work, drives progress, and keeps completions, like [`Cq::progress`]. Returns `true` if
+    /// work started or an event was processed.
     ///
     /// # Errors
-    /// Those of [`Cq::progress`].
+    /// See [`Cq::progress`].
     pub fn progress(&self) -> Result<bool, CqError> {
         Ok(self.run() | self.cq().progress()?)
     }
 }
 
-/// Interface to the driver and its futures.
 impl<T, B, A, K> Deferred<'_, T, B, A, K>
 where
     T: Transport,
@@ -526,8 +518,8 @@ where
         }
     }
 
-    /// Stores the waker of the future of waiting work. Runs user code, which may start or end the
-    /// work, and then wakes this waker: check the state before this.
+    /// Runs user code, which may start or end the work, and then wakes this waker: check the state
+    /// before.
     pub(crate) fn store_waker(&self, work: WorkKey, waker: &Waker) {
         let waker = waker.clone();
         let former = self.table.borrow_mut().replace_waker(work, Some(waker));
@@ -545,8 +537,8 @@ where
         }
     }
 
-    /// Stores the waker of an executor that is about to sleep. Runs user code, which may add work:
-    /// check for work after this.
+    /// Stores the waker of an executor before it sleeps. Runs user code, which may add work: check for
+    /// work after this.
     pub(crate) fn store_executor(&self, waker: &Waker) {
         let waker = waker.clone();
         drop(self.executor.replace(Some(waker)));

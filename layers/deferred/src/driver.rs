@@ -1,5 +1,3 @@
-//! [`DeferredDriver`]: starts deferred work and gives it up with its futures.
-
 #![allow(unsafe_code, reason = "promises that descriptors are open")]
 
 use core::fmt;
@@ -21,14 +19,14 @@ use loom_core::vocabulary::Errno;
 use crate::deferred::{Deferred, DeferredEvent, State};
 use crate::work_table::{Interest, WorkKey};
 
-/// Number of pieces of work that a turn examines.
+/// Pieces of work examined in a turn.
 const EXAMINED: usize = 16;
 
-/// Starts deferred work when its counter reaches the threshold. Its futures wait for the work.
+/// Starts deferred work, for which its futures wait.
 ///
 /// The operations complete where their queue is driven: drive `(queue, deferred)` as one. The
-/// executor cannot sleep while work waits, because no descriptor signals counters. A pair of
-/// references without state: several drivers of one [`Deferred`] are alike.
+/// executor cannot sleep while work waits, because no descriptor signals counters. Several drivers of
+/// one [`Deferred`] are alike, without state.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -80,7 +78,7 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Creates the driver of deferred work. `driver` is the driver of its queue.
+    /// Creates the driver of deferred work with that of its queue.
     ///
     /// # Errors
     /// [`OpenError::Errno`] with `EINVAL` if `driver` belongs to another queue.
@@ -91,8 +89,8 @@ where
         Ok(DeferredDriver { deferred, driver })
     }
 
-    /// Waits for deferred work. Returns the completion of an operation, or `None` for a change of a
-    /// counter or a completion that was already taken.
+    /// Waits for deferred work. Returns the completion, or `None` for a change of a counter or a taken
+    /// completion.
     ///
     /// ```
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -131,8 +129,7 @@ where
     /// # Errors
     /// - [`Error::Post`], with the buffer, if the work was not posted
     /// - [`Error::Provider`] if a counter was not changed
-    /// - [`Error::Queue`] if the queue failed with the work in flight, or another future waits for
-    ///   the work ([`CqError::Awaited`])
+    /// - [`Error::Queue`] if the queue failed, or another future waits ([`CqError::Awaited`])
     #[doc(alias = "fi_trigger")]
     pub fn finish(&self, work: WorkKey) -> FinishWork<'d, 'm, T, B, A, K> {
         FinishWork { driver: *self, work, claims: false, finish: None, over: false }
@@ -193,8 +190,7 @@ where
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.deferred.store_executor(waker);
-        // A turn examines only some of the work. Waiters of a counter that this raises run before
-        // the executor sleeps.
+        // A turn examines only some work. Waiters of a counter raised here run before the executor sleeps.
         let counted = self.examine(usize::MAX);
         Ok(!counted && !self.deferred.has_waiting())
     }
@@ -209,8 +205,8 @@ const fn without_buf<B>(error: Error) -> Rejected<Option<B>, Error> {
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
 /// Dropping it cancels work that has not started, and otherwise gives the operation up
-/// ([`Unclaimed`]). A kept buffer of cancelled work is returned by [`Deferred::poll`]. A forgotten
-/// future keeps its claim to the work, whose buffer returns when the drivers are dropped.
+/// ([`Unclaimed`]). [`Deferred::poll`] returns a kept buffer of cancelled work. A forgotten
+/// future keeps its claim until the drivers are dropped.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Unclaimed};
@@ -238,9 +234,8 @@ where
 {
     driver: DeferredDriver<'d, 'm, T, B, A, K>,
     work: WorkKey,
-    /// It is the future that waits for the work.
+    /// This future waits for the work.
     claims: bool,
-    /// Future of the operation of started work.
     finish: Option<Finish<'m, T, B>>,
     over: bool,
 }
@@ -321,7 +316,7 @@ where
 {
     fn drop(&mut self) {
         let (deferred, work) = (self.driver.deferred, self.work);
-        // The operation goes on. `examine_next` counts it before it is given up.
+        // `examine_next` counts the operation before it is given up.
         let _: Option<_> = self.finish.take().map(Finish::into_key);
         if self.claims {
             deferred.set_interest(work, Interest::None);

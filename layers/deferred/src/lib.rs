@@ -1,9 +1,9 @@
 //! Deferred work: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
 //!
 //! A [`Deferred`] holds work with its buffer until a counter reaches a threshold.
-//! [`poll`](Deferred::poll) then posts it like any operation, over every transport.
+//! [`poll`](Deferred::poll) then posts it, over every transport.
 //!
-//! A receive completes, and the answer is sent automatically:
+//! A receive is answered automatically:
 //!
 //! ```
 //! use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -42,17 +42,16 @@
 //!
 //! # What it promises
 //! - **Order.** Work of one counter starts in the order of thresholds, then of posting. After a
-//!   transient error ([`PostError::is_transient`](loom_core::error::PostError::is_transient)) the next poll retries it before other work of
-//!   the counter.
+//!   transient error ([`PostError::is_transient`](loom_core::error::PostError::is_transient)) the next poll retries it before the counter's
+//!   other work.
 //! - **Thresholds include failures.** Work starts when the sum of successful and failed operations
 //!   reaches the threshold, as in `fi_trigger`, so that a chain does not hang. To end a chain,
 //!   [flush](Deferred::flush).
 //! - **Each buffer is returned once.** The [`Deferred`] drops buffers of waiting work with itself.
 //!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned). Started work is a
-//!   normal operation of the queue ([`engine::op_table`](loom_core::engine::op_table)), which returns
-//!   its buffer.
+//!   normal operation of the queue ([`engine::op_table`](loom_core::engine::op_table)).
 //! - **Chains.** Counters of endpoints ([`Binding::counter`](loom_core::endpoint::Binding::counter))
-//!   count deferred work too. [`Deferred::post_then`] adds a counter for one piece of work.
+//!   count deferred work too. [`Deferred::post_then`] adds another counter.
 //! - **Bounded.** A poll starts at most the work that exists when it begins, and does not allocate.
 //!
 //! # References
@@ -75,7 +74,6 @@ pub use self::driver::{DeferredDriver, FinishWork};
 pub use self::work::Work;
 pub use self::work_table::WorkKey;
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,5 +1,3 @@
-//! Starting due work and recording its completion.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::counter::Counter;
@@ -15,7 +13,7 @@ use crate::work_table::{Interest, WorkKey};
 
 pub(crate) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     pub(crate) job: Job<'m, T, B, K>,
-    /// Buffer of an operation, until it is posted.
+    /// Present until posted.
     pub(crate) buf: Option<B>,
     /// Reason for which the work is returned.
     pub(crate) refused: Option<PostError>,
@@ -57,7 +55,7 @@ fn count<T: Transport>(then: &Counter<'_, T>, succeeded: bool) {
 }
 
 enum Tried {
-    /// Try again, before other work of the counter.
+    /// Again, before other work of the counter.
     Again,
     Gone,
 }
@@ -75,7 +73,7 @@ where
         if left == 0 {
             return false;
         }
-        // Without a driver, operations without a future complete in the poll that follows.
+        // Without a driver, the poll that follows completes operations without a future.
         if !self.cq().is_driven() {
             let _: (bool, Option<OpKey>) = self.examine_next();
         }
@@ -110,7 +108,7 @@ where
         } else {
             let last = self.table.borrow_mut().end(key);
             self.wake_future(key);
-            // Runs user code, if it drops the last handle of a counter.
+            // Runs user code with a counter's last handle.
             drop((last, task));
         }
         Tried::Gone
@@ -119,7 +117,7 @@ where
     fn try_post(&self, key: WorkKey, mut task: Task<'m, T, B, K>) -> Tried {
         let (Job::Post { endpoint, work, .. }, Some(buf)) = (&task.job, task.buf.take()) else { return Tried::Gone };
         let unwound = Unwound { deferred: self, key };
-        // Runs user code, which may add work, cancel and poll, so the table is not borrowed.
+        // Runs user code, which may add work, cancel and poll: the table is not borrowed.
         let posted = work.post(endpoint, buf);
         core::mem::forget(unwound);
         match posted {
@@ -157,7 +155,6 @@ where
         }
     }
 
-    /// Ends the work of a completed operation.
     pub(crate) fn ended(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
         let index = self.by_op.get(op.index() as usize)?.get();
         let mut table = self.table.borrow_mut();
@@ -174,9 +171,9 @@ where
         Some(key)
     }
 
-    /// Examines one piece of work. Counts a completed operation, and ends its work if the completion
-    /// was taken from the queue itself or the work is abandoned. Returns `true` if it ended or
-    /// counted, and the operation of abandoned work.
+    /// Examines one piece of work. Counts a completed operation, and ends its work if the completion was
+    /// taken from the queue itself or the work is abandoned. Returns `true` if so, and the operation of
+    /// abandoned work.
     pub(crate) fn examine_next(&self) -> (bool, Option<OpKey>) {
         let index = self.next.get();
         self.next.set(if (index as usize) + 1 < self.capacity() { index + 1 } else { 0 });

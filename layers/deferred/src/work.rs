@@ -1,5 +1,3 @@
-//! [`Work`]: operations that can be deferred.
-
 use loom_core::buffer::{SourceBuffer, TargetBuffer};
 use loom_core::endpoint::{AnyAtomic, Endpoint, Receives, RecvOptions, SendOptions, Transmits};
 use loom_core::engine::op_table::OpKey;
@@ -8,8 +6,7 @@ use loom_core::mr::RemoteRegion;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
-/// An operation that is posted later: the arguments of the endpoint's method of the same name,
-/// except the buffer.
+/// An operation that is posted later: the arguments of the method of the same name, except the buffer.
 ///
 /// ```
 /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -43,33 +40,33 @@ pub enum Work<To, From> {
     /// [`Endpoint::send_with`].
     #[doc(alias = "FI_OP_SEND")]
     Send {
-        /// The receiver.
+        /// Receiver.
         to: To,
-        /// Options of the send.
+        /// Options.
         options: SendOptions,
     },
     /// [`Endpoint::tagged_send_with`].
     #[doc(alias = "FI_OP_TSEND")]
     TaggedSend {
-        /// The receiver.
+        /// Receiver.
         to: To,
         /// Tag of the message.
         tag: Tag,
-        /// Options of the send.
+        /// Options.
         options: SendOptions,
     },
     /// [`Endpoint::recv_with`].
     #[doc(alias = "FI_OP_RECV")]
     Recv {
-        /// Source of the messages.
+        /// Sources.
         from: From,
     },
     /// [`Endpoint::tagged_recv_with`].
     #[doc(alias = "FI_OP_TRECV")]
     TaggedRecv {
-        /// Source of the messages.
+        /// Sources.
         from: From,
-        /// Tags to match.
+        /// Tags.
         tag: TagMatch,
     },
     /// [`Endpoint::read`].
@@ -77,7 +74,7 @@ pub enum Work<To, From> {
     Read {
         /// Owner of the memory.
         peer: To,
-        /// Memory to read.
+        /// Memory.
         region: RemoteRegion,
         /// Offset in the region, in bytes.
         offset: u64,
@@ -87,7 +84,7 @@ pub enum Work<To, From> {
     Write {
         /// Owner of the memory.
         peer: To,
-        /// Memory to write.
+        /// Memory.
         region: RemoteRegion,
         /// Offset in the region, in bytes.
         offset: u64,
@@ -101,22 +98,22 @@ pub enum Work<To, From> {
     Atomic {
         /// Owner of the memory.
         peer: To,
-        /// Memory to change.
+        /// Memory.
         region: RemoteRegion,
         /// Offset in the region, in bytes.
         offset: u64,
-        /// Operation that the domain has granted.
+        /// Granted operation.
         op: AnyAtomic,
     },
 }
 
 impl<To, From> Work<To, From> {
-    /// A send with the endpoint's default options.
+    /// A send with default options.
     pub fn send(to: impl Into<To>) -> Self {
         Work::Send { to: to.into(), options: SendOptions::default() }
     }
 
-    /// A tagged send with the endpoint's default options.
+    /// A tagged send with default options.
     pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
         Work::TaggedSend { to: to.into(), tag, options: SendOptions::default() }
     }

@@ -1,7 +1,6 @@
 //! Table of work deferred until counters reach thresholds.
 //!
-//! Work waits in one of a fixed number of slots, in the list of its counter, ordered by threshold
-//! and then by [addition](Vacant::add).
+//! Work waits in the list of its counter, ordered by threshold and then by [addition](Vacant::add).
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -9,7 +8,7 @@ use core::task::Waker;
 
 const NONE: u32 = u32::MAX;
 
-/// Name of a piece of deferred work. Plain data, recognised as unknown after the work has ended.
+/// Plain name of a piece of work, unknown after its end.
 ///
 /// ```
 /// use loom_deferred::work_table::{Phase, Place, WorkTable};
@@ -32,7 +31,7 @@ pub struct WorkKey {
 }
 
 impl WorkKey {
-    /// Returns the index of the work's slot.
+    /// Index of the slot.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
@@ -45,7 +44,7 @@ impl fmt::Debug for WorkKey {
     }
 }
 
-/// State of a piece of work.
+/// State of work.
 ///
 /// ```
 /// use loom_deferred::work_table::{Phase, Place, WorkTable};
@@ -63,17 +62,17 @@ impl fmt::Debug for WorkKey {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// In the list of a counter.
+    /// In a counter's list.
     Waiting,
-    /// First in the list of a counter, and being tried.
+    /// First in a counter's list, and being tried.
     TakenOut,
     /// In progress.
     Started,
-    /// Ended without having been started.
+    /// Ended before it started.
     Returned,
 }
 
-/// State of the futures of a piece of work.
+/// State of the work's futures.
 ///
 /// ```
 /// use loom_deferred::work_table::{Interest, Place, WorkTable};
@@ -96,7 +95,7 @@ pub enum Interest {
     Abandoned,
 }
 
-/// Slot of a [`WorkTable`], for a piece of work and for a counter.
+/// Slot of a [`WorkTable`], for work and for a counter.
 ///
 /// ```
 /// use loom_deferred::work_table::{Place, WorkTable};
@@ -114,7 +113,7 @@ pub struct Place<C, V> {
     list: u32,
     interest: Interest,
     waker: Option<Waker>,
-    /// Next slot in the list that the phase implies.
+    /// Next slot in the phase's list.
     next: u32,
     value: Option<V>,
     waiting: Waiting<C>,
@@ -128,7 +127,7 @@ struct Waiting<C> {
 }
 
 impl<C, V> Place<C, V> {
-    /// Returns a free slot with this index, of `count` slots.
+    /// Free slot at an index of `count` slots.
     #[must_use]
     pub fn free(number: usize, count: usize) -> Self {
         let next = if number + 1 < count { u32::try_from(number + 1).unwrap_or(NONE) } else { NONE };
@@ -147,8 +146,7 @@ impl<C, V> Place<C, V> {
     }
 }
 
-/// Work to start when counters reach thresholds. `S` stores as many slots as [`Place::free`] was
-/// given.
+/// Work to start when counters reach thresholds. `S` stores the slots of [`Place::free`].
 ///
 /// ```
 /// use loom_deferred::work_table::{Place, WorkTable};
@@ -202,8 +200,7 @@ pub struct WorkTable<S> {
 pub struct Vacant<'t, S>(&'t mut WorkTable<S>);
 
 impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
-    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter
-    /// among those with waiting work.
+    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter.
     pub fn add(self, (counter, threshold): (C, u64), is_same: impl Fn(&C, &C) -> bool, value: V) -> WorkKey {
         let Vacant(table) = self;
         let index = table.free;
@@ -232,14 +229,14 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
 }
 
 impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
-    /// Creates a table of free slots, at most `u32::MAX - 1`.
+    /// Creates a table of at most `u32::MAX - 1` free slots.
     #[must_use]
     pub fn new(places: S) -> Self {
         let free = if places.is_empty() { NONE } else { 0 };
         WorkTable { places, free, lists: 0, returned: (NONE, NONE), len: 0 }
     }
 
-    /// Returns the number of pieces of work, in any state.
+    /// Number of pieces of work, in any state.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
@@ -251,7 +248,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.len == 0
     }
 
-    /// Returns the number of slots.
+    /// Number of slots.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.places.len()
@@ -272,12 +269,12 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (place.generation == key.generation && place.phase.is_some()).then_some(place)
     }
 
-    /// Returns the state of a piece of work, or `None` if it has ended.
+    /// State of work, or `None` if it has ended.
     pub fn phase(&self, key: WorkKey) -> Option<Phase> {
         self.place(key)?.phase
     }
 
-    /// Returns the work, unless it is taken out.
+    /// Returns the work, unless taken out.
     pub fn value<'a>(&'a self, key: WorkKey) -> Option<&'a V>
     where
         C: 'a,
@@ -285,7 +282,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.place(key)?.value.as_ref()
     }
 
-    /// Returns the work for modification, unless it is taken out.
+    /// Returns the work for modification, unless taken out.
     pub fn value_mut<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
     where
         C: 'a,
@@ -293,19 +290,19 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.named(key)?.value.as_mut()
     }
 
-    /// Sets the state of the futures of work in any phase.
+    /// Sets the state of the futures, in any phase.
     pub fn set_interest(&mut self, key: WorkKey, interest: Interest) {
         if let Some(place) = self.named(key) {
             place.interest = interest;
         }
     }
 
-    /// Returns the state of the futures of work in any phase.
+    /// State of the futures, in any phase.
     pub fn interest(&self, key: WorkKey) -> Interest {
         self.place(key).map_or(Interest::None, |place| place.interest)
     }
 
-    /// Stores or takes the waker of a future, also of ended work until other work has its slot.
+    /// Stores or takes the waker of a future, also of ended work until its slot is used.
     /// Returns the former waker, or `waker` if the key is unknown.
     pub fn replace_waker(&mut self, key: WorkKey, waker: Option<Waker>) -> Option<Waker> {
         match self.places.get_mut(key.index as usize) {
@@ -314,7 +311,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Returns the oldest abandoned work that was returned.
+    /// Returns the oldest abandoned returned work.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {
@@ -333,7 +330,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (place.phase == Some(Phase::Started)).then_some(WorkKey { index, generation: place.generation })
     }
 
-    /// Returns a free slot, or `None` if all slots are in use.
+    /// Returns a free slot.
     pub fn vacant(&mut self) -> Option<Vacant<'_, S>> {
         (self.free != NONE).then_some(Vacant(self))
     }
@@ -381,14 +378,13 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         counter
     }
 
-    /// Returns the number of lists of counters, some of them empty.
+    /// Number of lists of counters, some of them empty.
     #[must_use]
     pub const fn lists(&self) -> u32 {
         self.lists
     }
 
-    /// Takes out the first work of a list if its counter, read by `read`, has reached the
-    /// threshold.
+    /// Takes out the first work of a list if its counter, by `read`, has reached the threshold.
     pub fn take_due(&mut self, list: u32, read: impl FnOnce(&C) -> u64) -> Option<(WorkKey, V)> {
         if list >= self.lists {
             return None;
@@ -429,8 +425,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         counter
     }
 
-    /// Removes taken-out or started work. Returns the work if it was started, and the counter if no
-    /// other work waits for it.
+    /// Removes taken-out or started work. Returns started work, and the
+    /// counter if no other work waits for it.
     pub fn end(&mut self, key: WorkKey) -> (Option<V>, Option<C>) {
         let Some(place) = self.named(key) else { return (None, None) };
         let counter = match place.phase {
@@ -441,11 +437,10 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (self.release(key.index), counter)
     }
 
-    /// Moves waiting work to *returned*, after calling `edit` on it. Returns the counter if no
-    /// other work waits for it.
+    /// Moves waiting work to *returned*, after `edit`. Returns the counter if no other work waits for it.
     ///
     /// # Errors
-    /// The state of work that does not wait, or `None` if it has ended.
+    /// The state of other work, or `None` if it has ended.
     pub fn cancel(&mut self, key: WorkKey, edit: impl FnOnce(&mut V)) -> Result<Option<C>, Option<Phase>> {
         let Some(place) = self.named(key) else { return Err(None) };
         match (place.phase, &mut place.value) {
@@ -486,7 +481,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.release(first).map(|value| (key, value))
     }
 
-    /// Takes this work if it is returned.
+    /// Takes this returned work.
     pub fn take_returned_of(&mut self, key: WorkKey) -> Option<V> {
         self.named(key).filter(|place| place.phase == Some(Phase::Returned))?;
         let (first, last) = self.returned;
