@@ -1,5 +1,3 @@
-//! Errors that end the program, and its exit status.
-
 use std::error::Error;
 use std::fmt;
 use std::io;

@@ -1,5 +1,3 @@
-//! Completions for shells, and manual pages, generated from the parser of the options.
-
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,5 +1,3 @@
-//! Progress of the measurement, on a terminal.
-
 use std::io::{self, IsTerminal, Write};
 
 use crate::text::size_text;

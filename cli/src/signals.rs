@@ -1,5 +1,3 @@
-//! Ctrl-C.
-
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,3 @@
-//! Sizes, times and rates in readable form.
-
 pub(crate) const MAX_SIZE: usize = 1 << 30;
 
 pub(crate) fn size_text(size: usize) -> String {

@@ -1,5 +1,3 @@
-//! Tests of the program `loom`.
-
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 use std::fs::{File, OpenOptions};

@@ -1,5 +1,3 @@
-//! The file of a drawing.
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,3 @@
-//! `loom bench`: latency, message rate and bandwidth by provider and size.
-
 mod children;
 mod drawing;
 mod machine;

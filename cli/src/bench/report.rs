@@ -1,5 +1,3 @@
-//! Results as a table, one JSON object, or a drawing.
-
 use std::io::{self, Write};
 
 use serde_json::{Value, json};

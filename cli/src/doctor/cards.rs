@@ -1,5 +1,3 @@
-//! Network cards that providers open as devices.
-
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 

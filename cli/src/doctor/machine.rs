@@ -1,5 +1,3 @@
-//! The machine: shared memory, limits of this process, access between processes.
-
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,3 @@
-//! `loom doctor`: problems of this machine, and their remedies.
-
 mod cards;
 mod faults;
 mod library;

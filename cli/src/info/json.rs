@@ -1,5 +1,3 @@
-//! The offers as JSON.
-
 use serde_json::{Value, json};
 
 use super::offer::{Card, Found, Offer};

@@ -1,5 +1,3 @@
-//! `loom info`: every offer of the software transport and of libfabric, as a table or as JSON.
-
 mod json;
 mod offer;
 mod table;

@@ -1,5 +1,3 @@
-//! The offers as a table.
-
 use std::fmt::Write;
 
 use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};

@@ -1,5 +1,3 @@
-//! `loom pingpong`: half round trips by operation and size.
-
 pub(crate) mod report;
 
 use clap::{Args, ValueEnum};

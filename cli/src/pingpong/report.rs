@@ -1,5 +1,3 @@
-//! Results as a table or one JSON object.
-
 use std::io::{self, Write};
 
 use serde_json::{Value, json};

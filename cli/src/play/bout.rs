@@ -1,5 +1,3 @@
-//! Parameters of the rounds, shared by both sides.
-
 use std::fmt;
 
 use loom_core::vocabulary::{ImmediateData, Tag};

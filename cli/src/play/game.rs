@@ -1,5 +1,3 @@
-//! The game: for every operation and size a verified bout, a warm-up, and a measurement.
-
 use std::ops::RangeInclusive;
 
 use loom_core::transport::Transport;

@@ -1,6 +1,3 @@
-//! Messages between the two sides besides the fabric: to exchange addresses, begin and end
-//! together.
-
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 

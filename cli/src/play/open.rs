@@ -1,5 +1,3 @@
-//! Opens two sides of a domain and introduces them to each other.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;

@@ -1,5 +1,3 @@
-//! Buffers for every size, and a pattern that identifies the position of each byte.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Initiator,

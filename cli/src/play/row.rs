@@ -1,5 +1,3 @@
-//! Results of a measurement.
-
 use std::thread;
 
 use crate::play::setup::Op;

@@ -1,5 +1,3 @@
-//! Bounded waits: for the fabric, for the other side, for Ctrl-C.
-
 use std::io::{self, Write};
 use std::process;
 use std::sync::Arc;

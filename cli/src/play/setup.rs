@@ -1,5 +1,3 @@
-//! Game and place.
-
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};

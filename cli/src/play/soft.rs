@@ -1,5 +1,3 @@
-//! The software transport: one network, one domain, shared by both threads.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
