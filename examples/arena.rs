@@ -33,20 +33,16 @@ Opens a deployment in one block of memory, and prints the use of each byte.
 ";
 
 const PEERS: usize = 200;
-/// Buffers of 8 KiB in one registered region.
 const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
 const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
-/// 4096 operations in flight.
 const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(4096) };
 
-/// Allocator of an object: an account of the arena. The arena has a lock, because handles may be
-/// dropped on any thread.
+/// Account of an object in the arena, which has a lock because any thread may drop handles.
 type Alloc<'a, 'm> = Account<'a, &'a Locked<Arena<'m>>>;
 
-/// Name of an object, and its blocks in the order in which it allocates them.
+/// Name, and blocks in order of allocation.
 type Part = (&'static str, Vec<Layout>);
 
-// Names of the accounts.
 const NETWORK_NAME: &str = "software network";
 const DOMAIN_NAME: &str = "domain";
 const VECTOR_NAME: &str = "address vector";
@@ -61,7 +57,7 @@ fn parts<T: Transport>() -> Result<Vec<Part>, OpenError> {
     Ok(vec![(DOMAIN_NAME, domain), (SLAB_NAME, slab), (QUEUE_NAME, queue)])
 }
 
-/// Checks that the block has room for all parts.
+/// Checks the room for all parts.
 fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), Failure> {
     let (mut whole, mut missing) = (arena.used(), None);
     for (name, blocks) in parts {
@@ -105,7 +101,6 @@ fn run(mut arguments: Parser) -> Result<String, Failure> {
     } else {
         common::over(&hints, deployment)?
     };
-    // All objects are closed, or the arena would still be borrowed.
     let arena = arena.get_mut();
     arena.reset();
     writeln!(text, "closed: {} bytes are in use, {} were at most", arena.used(), arena.high_water())?;
@@ -173,7 +168,7 @@ impl Deployment<'_, '_> {
     }
 }
 
-/// Lists the bytes of each object, and compares them with its layout.
+/// Lists the bytes of each object beside its layout.
 fn accounts(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<String, Failure> {
     let (used, capacity) = (arena.used(), arena.capacity());
     let bytes = |blocks: &[Layout]| blocks.iter().map(Layout::size).sum::<usize>();

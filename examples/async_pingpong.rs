@@ -32,7 +32,6 @@ Ping-pong between two sides on one thread.
     --size BYTES       size of a message (default 64)
 ";
 
-/// Sends, and waits for the answer.
 async fn ask<T: Transport>(node: &Node<T>, to: Peer, rounds: u32, size: usize) -> Result<(), Error> {
     let Node { driver, endpoint, .. } = node;
     let mut buf = vec![0; size];
@@ -49,7 +48,6 @@ async fn ask<T: Transport>(node: &Node<T>, to: Peer, rounds: u32, size: usize) -
     Ok(())
 }
 
-/// Returns each message to its sender.
 async fn answer<T: Transport>(node: &Node<T>, to: Peer, rounds: u32, size: usize) -> Result<(), Error> {
     let Node { driver, endpoint, .. } = node;
     let mut buf = vec![0; size];

@@ -38,7 +38,6 @@ type Connection = MsgEndpoint<'static, Tcp, Vec<u8>>;
 
 const PEERS: u16 = 600;
 const MAX_MESSAGE: usize = 64 << 10;
-/// Number of messages of a client.
 const MESSAGES: u32 = 100;
 /// For a connection attempt, or an echo.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -72,7 +71,7 @@ impl Queues {
         Ok(message)
     }
 
-    /// Echoes the messages of a peer until it leaves, or is quiet while the server drains.
+    /// Ends when the peer leaves, or is quiet while the server drains.
     async fn echo(&self, connection: Connection, mut drain: watch::Receiver<bool>) -> Result<(), Failure> {
         let mut buf = Vec::new();
         loop {
@@ -90,7 +89,6 @@ impl Queues {
         }
     }
 
-    /// Serves peers until the server has drained.
     async fn serve(self: Rc<Self>, mut drain: watch::Receiver<bool>) -> Result<String, Failure> {
         let mut tasks = JoinSet::<Result<(), Failure>>::new();
         let mut peers: Vec<(EndpointId, AbortHandle)> = Vec::new();
@@ -153,7 +151,6 @@ async fn serve(at: SocketAddr, admin: SocketAddr) -> Result<String, Failure> {
     run((&queues.cq, &queues.eq), Mode::Sleep, server).await?
 }
 
-/// Sends messages to a server, and verifies the echoes.
 async fn connect(to: EndpointAddr) -> Result<String, Failure> {
     let info = find(&Hints { destination: Some(&to), ..Hints::default() })?;
     let queues = Queues::open(&info)?;

@@ -37,13 +37,12 @@ const HELP: &str = "\
     --interval N       microseconds between two requests (default 20)
 ";
 
-/// Number of requests in flight. Each lane has a client and a server, with a tag of its own.
+/// Each lane has a client and a server, with its own tag.
 const LANES: u32 = 16;
 const MESSAGE: usize = 64;
 
 type Buffers = [Vec<u8>; 2];
 
-/// State of all lanes.
 struct Lanes<T: Transport + 'static> {
     client: Node<T>,
     server: Node<T>,
@@ -85,7 +84,6 @@ impl<T: Transport> Lanes<T> {
         Ok([request, room])
     }
 
-    /// Returns each request to its client.
     async fn serve(&self, lane: u32, mut buf: Vec<u8>) -> Result<Buffers, Error> {
         let (Node { driver, endpoint, .. }, tag) = (&self.server, Tag(lane.into()));
         loop {
@@ -94,7 +92,6 @@ impl<T: Transport> Lanes<T> {
         }
     }
 
-    /// Task of a lane.
     async fn run(&self, lane: u32, buffers: Buffers, buf: Vec<u8>) {
         let ended = tokio::select! {
             biased;

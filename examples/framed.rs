@@ -17,8 +17,7 @@ use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure, P
 use common::Failure;
 pub(crate) use common::Program;
 
-/// Length of the message and CRC-32, 4 bytes each, little-endian. They follow the message, so that
-/// its buffer becomes that of the frame.
+/// Length and CRC-32, 4 bytes each, little-endian, behind the message, whose buffer becomes the frame's.
 pub(crate) const TRAILER: usize = 8;
 
 /// Fault of a frame, or error of the protocol below.
@@ -51,7 +50,6 @@ impl<E: PostFailure> PostFailure for FrameError<E> {
     }
 }
 
-/// Makes a frame of a message.
 pub(crate) fn seal(mut message: Vec<u8>) -> Vec<u8> {
     let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
     message.extend_from_slice(&len.to_le_bytes());
@@ -60,7 +58,6 @@ pub(crate) fn seal(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// Returns the length of the message in a frame.
 pub(crate) fn open<E>(frame: &[u8]) -> Result<usize, FrameError<E>> {
     let short = FrameError::Short { len: frame.len() };
     let Some((sealed, checksum)) = frame.split_last_chunk() else { return Err(short) };
@@ -76,7 +73,7 @@ pub(crate) fn open<E>(frame: &[u8]) -> Result<usize, FrameError<E>> {
 #[derive(Debug)]
 pub(crate) struct Framed<P> {
     pub(crate) below: P,
-    /// Maximum length of a message, in bytes.
+    /// In bytes.
     pub(crate) longest: usize,
 }
 

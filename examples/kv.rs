@@ -35,12 +35,10 @@ const MAX_REQUEST: usize = 1 + RemoteRegion::WIRE_LEN + 1024;
 const GET: u8 = 1;
 const PUT: u8 = 2;
 const DELETE: u8 = 3;
-/// Maximum duration of a peer's part.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Values = RefCell<HashMap<Vec<u8>, Vec<u8>>>;
 
-/// Serves requests in turn.
 async fn serve<T: Transport>(node: &Node<T>, values: &Values) -> Result<Infallible, Error> {
     let Node { driver, endpoint, av, .. } = node;
     loop {
@@ -100,9 +98,8 @@ impl<T: Transport> Client<T> {
         Ok(Client { node, server, region })
     }
 
-    /// Sends a request. The value has `len` bytes in the region. Returns the length of the value.
-    ///
-    /// After an error the client is closed, because the server may still access the region.
+    /// Returns the length of the value. An error closes the client, because the server may still access the
+    /// region.
     async fn call(&self, op: u8, key: &[u8], len: usize) -> Result<usize, Error> {
         let Node { driver, endpoint, .. } = &self.node;
         let region = self.region.remote().part(0, len).ok_or(Errno::EMSGSIZE)?;

@@ -66,7 +66,6 @@ impl Member for Scatter {
 }
 
 impl Scatter {
-    /// Scatters and gathers. Returns a table of times.
     fn first<T: Transport>(&self, group: &Group<'static, T, Vec<u8>, Global>) -> Result<String, Failure> {
         let workers: Vec<_> = group.peers().skip(1).collect();
         let mut places: Vec<_> = workers.iter().map(|_| Place::EMPTY).collect();
@@ -128,13 +127,12 @@ impl Scatter {
     }
 }
 
-/// Message sizes that the transport supports.
 fn sizes<T: Transport>(group: &Group<'static, T, Vec<u8>, Global>) -> impl Iterator<Item = usize> {
     let longest = group.domain().info().attributes().endpoint.max_msg_size;
     SIZES.into_iter().filter(move |size| *size <= longest)
 }
 
-/// Fails with the error of the first request that is not complete.
+/// Names the first request that is not complete.
 fn complete<T: Transport>(what: &str, summary: Summary, places: &[Place<'static, T, Vec<u8>>]) -> Result<(), Failure> {
     let error = places.iter().find_map(|place| match place.outcome() {
         Outcome::Failed { error, .. } => Some(format!("{what}, {}: {error:#}", place.peer())),

@@ -103,7 +103,7 @@ impl<T: Transport> Tuned<T> {
         },
     ];
 
-    /// Fastest times of the algorithms of both teams, in microseconds.
+    /// In microseconds.
     fn measure(&self, teams: &[Members<'_, T>], members: usize, bytes: usize) -> Result<[f64; 2], Failure> {
         let count = bytes / 8;
         let length = if self.has_blocks { count * members } else { count };
@@ -130,7 +130,6 @@ struct Tune {
 }
 
 impl Member for Tune {
-    /// Measures with the other members, and returns the table.
     fn run<T: Transport + 'static>(
         &self,
         domain: &Domain<'static, T>,

@@ -1,6 +1,5 @@
-//! Introduction of clients to a server through lines over TCP. The server sends its greeting, the
-//! client its address, and the server an empty line. The client's address stays in the vector of the
-//! server until the client closes the connection.
+//! Introduction of clients to a server through lines over TCP: the server's greeting, the client's
+//! address, and an empty line. The server keeps the address until the client closes the connection.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,7 +13,7 @@ use tokio::time::timeout;
 use crate::common::Failure;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum length of a line, in bytes.
+/// In bytes.
 const LINE: u64 = 1024;
 
 /// Introduces clients until dropped.
@@ -42,7 +41,6 @@ pub(crate) async fn introduce<T: Transport + 'static>(
     }
 }
 
-/// Connection of a client to a server.
 pub(crate) struct Introduction(BufReader<TcpStream>);
 
 impl Introduction {

@@ -12,10 +12,9 @@ use loom_group::exchange::Record;
 
 use crate::common::{Failure, Program, over_libfabric};
 
-/// Maximum duration of a wait for another member.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Deadline of a wait. It yields the processor, because there may be more members than cores.
+/// Yields the processor, because there may be more members than cores.
 #[derive(Clone, Copy)]
 pub(crate) struct Until(Instant);
 
@@ -39,11 +38,10 @@ pub(crate) trait Member: Sync {
     ) -> Result<String, Failure>;
 }
 
-/// Number of members, and the place of this process among them.
 #[derive(Clone, Copy)]
 pub(crate) struct Ranks {
     pub(crate) size: u32,
-    /// Rank of this process. Without one, this process is rank 0 and starts the others.
+    /// Without one, this process is rank 0 and starts the others.
     pub(crate) rank: Option<u32>,
     /// Listening address of rank 0.
     pub(crate) at: SocketAddr,
@@ -66,7 +64,6 @@ pub(crate) fn run(hints: &Hints<'_>, ranks: Ranks, member: &impl Member) -> Resu
     })
 }
 
-/// Exchanges addresses with the other members.
 pub(crate) fn exchange(ranks: &mut dyn Bootstrap, address: EndpointAddr) -> Result<Vec<EndpointAddr>, Failure> {
     let mut mine = [0; Record::max_len(0)];
     let len = Record::new(address, 0, 0, &[]).encode(&mut mine)?;
@@ -76,7 +73,7 @@ pub(crate) fn exchange(ranks: &mut dyn Bootstrap, address: EndpointAddr) -> Resu
     all.iter().map(|bytes| Ok(Record::decode(bytes)?.address().clone())).collect()
 }
 
-/// Waits for the other members. Progress on the queue delivers the last messages to them.
+/// Progress on the queue delivers the last messages to the other members.
 pub(crate) fn part<T: Transport + 'static>(
     ranks: &mut dyn Bootstrap,
     cq: &Cq<'static, T, Vec<u8>>,
@@ -90,7 +87,6 @@ pub(crate) fn part<T: Transport + 'static>(
     Ok(ranks.barrier(&mut Progress(soon(), cq))?)
 }
 
-/// Member in this process.
 struct Process<'m, M> {
     ranks: Ranks,
     member: &'m M,
@@ -123,7 +119,6 @@ impl<M: Member> Program for Process<'_, M> {
     }
 }
 
-/// Processes of the other members.
 struct Others(Vec<Child>);
 
 impl Others {

@@ -11,11 +11,10 @@ use loom_fabric::{
     Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
 };
 
-/// Error of an example. Each error converts into it.
+/// Each error of an example converts into it.
 pub(crate) type Failure = Box<dyn Error>;
 
-/// Program over any transport: a function cannot be passed for all types `T`, so the program is a
-/// value.
+/// Program over any transport, as a value for all types `T`.
 pub(crate) trait Program {
     type Output;
 
@@ -45,7 +44,7 @@ pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, _: P) -> Result<P::O
     Err(format!("{}: build with --features libfabric", hints.provider.unwrap_or_default()).into())
 }
 
-/// Prints the result, and returns the exit status.
+/// Returns the exit status.
 pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode {
     match outcome {
         Ok(text) => {
@@ -80,7 +79,7 @@ pub(crate) fn block_on<O>(future: impl Future<Output = Result<O, Failure>>) -> R
     runtime.block_on(tokio::task::LocalSet::new().run_until(future))
 }
 
-/// Endpoint with a queue of its own, and the driver of the queue.
+/// Endpoint with its own queue and driver.
 pub(crate) struct Node<T: Transport + 'static> {
     pub(crate) domain: Domain<'static, T>,
     pub(crate) av: Av<'static, T>,

@@ -2,42 +2,38 @@
 
 use crate::failure::Failure;
 
-/// Buffer of an operation.
 pub type Buffer<'b> = &'b mut [u8];
 
 const LOST: Failure = Failure::Wrong("a buffer was lost");
 
-/// Two buffers of one length, absent while in flight: the source of an operation, and its target.
+/// Source and target of an operation, absent while in flight.
 pub struct Buffers<'b> {
     here: Option<Buffer<'b>>,
     there: Option<Buffer<'b>>,
 }
 
 impl<'b> Buffers<'b> {
-    /// Buffers that are not in flight.
     #[inline(always)]
     pub fn new(here: Buffer<'b>, there: Buffer<'b>) -> Self {
         Buffers { here: Some(here), there: Some(there) }
     }
 
-    /// Takes both, for an operation.
     #[inline(always)]
     pub fn take(&mut self) -> Result<(Buffer<'b>, Buffer<'b>), Failure> {
         self.here.take().zip(self.there.take()).ok_or(LOST)
     }
 
-    /// The buffer where messages arrive.
+    /// Buffer where messages arrive.
     pub fn there(&mut self) -> Result<&mut [u8], Failure> {
         self.there.as_deref_mut().ok_or(LOST)
     }
 
-    /// Changes the first eight bytes that are sent next.
+    /// First eight bytes of the next send.
     pub fn stamp(&mut self, stamp: u64) -> Result<(), Failure> {
         *self.here.as_deref_mut().and_then(<[u8]>::first_chunk_mut).ok_or(LOST)? = stamp.to_le_bytes();
         Ok(())
     }
 
-    /// Fails unless these eight bytes arrived.
     pub fn stamped(&self, stamp: u64) -> Result<(), Failure> {
         let first = self.there.as_deref().and_then(<[u8]>::first_chunk).ok_or(LOST)?;
         if *first == stamp.to_le_bytes() { Ok(()) } else { Err(Failure::Wrong("other bytes arrived")) }
@@ -53,7 +49,6 @@ impl<'b> Buffers<'b> {
         Ok(())
     }
 
-    /// Fails unless every byte arrived.
     pub fn filled(&mut self, seed: u8) -> Result<(), Failure> {
         let there = self.there()?;
         #[cfg(feature = "plant-byte")]

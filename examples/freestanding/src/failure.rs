@@ -4,13 +4,10 @@ use core::fmt;
 
 use loom_core::{AddressError, CqError, Errno, Error, OpError, OpenError, PostError, RangeError, Rejected};
 
-/// Cause of a failure.
 pub enum Failure {
     /// The transport or the program is wrong.
     Wrong(&'static str),
-    /// An operation of loom failed.
     Loom(Error),
-    /// Standard output does not accept bytes.
     Print(fmt::Error),
 }
 

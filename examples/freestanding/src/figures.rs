@@ -5,9 +5,8 @@ use core::fmt::{self, Write};
 use crate::histogram::Histogram;
 use crate::processor::{Timer, is_emulated, now};
 
-/// Number of operations in a row between two reads of the counter.
+/// Operations between two reads of the counter.
 const ROW: u64 = 32;
-/// Number of samples before the measured ones.
 const WARM_UP: u32 = 1000;
 
 /// Percentiles, in millionths.
@@ -20,10 +19,8 @@ const PERCENTILES: [(&str, u64); 6] = [
     ("p99.999", 999_990),
 ];
 
-/// Parameters of measurements.
 pub struct Measure {
     timer: Timer,
-    /// Number of operations measured one at a time.
     samples: u32,
 }
 
@@ -34,7 +31,6 @@ impl Measure {
         Measure { timer: Timer::calibrated(), samples: if real { 1_000_000 } else { 10_000 } }
     }
 
-    /// Prints the head of the table.
     pub fn head(&self, out: &mut impl Write) -> fmt::Result {
         writeln!(out, "{}", self.timer)?;
         if cfg!(debug_assertions) || is_emulated() {
@@ -52,8 +48,8 @@ impl Measure {
         writeln!(out, " {:>8}", "max")
     }
 
-    /// Runs an operation in rows, then one at a time. `prepare` and `check` run before and after each
-    /// sample, outside of the measured time.
+    /// Runs an operation in rows, then one at a time, with `prepare` and `check` outside of the measured
+    /// time.
     pub fn run<S, E>(
         &self,
         name: &'static str,
@@ -93,12 +89,11 @@ impl Measure {
     }
 }
 
-/// Line of the table.
 pub struct Figures {
     name: &'static str,
     /// Median of the cycles of a row, by operation.
     row: u64,
-    /// Cycles of single operations. Each begins after the previous one has completed.
+    /// Cycles of single operations.
     percentiles: [Option<u64>; PERCENTILES.len()],
     max: u64,
 }

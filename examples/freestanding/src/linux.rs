@@ -26,14 +26,12 @@ extern "C" fn main() -> ! {
     World::Linux.begin()
 }
 
-/// Ends the process.
 pub fn exit(code: u8) -> ! {
     const SYS_EXIT_GROUP: u64 = 231;
     // SAFETY: the call has no arguments that point anywhere, and does not return.
     unsafe { asm!("syscall", in("rax") SYS_EXIT_GROUP, in("rdi") u64::from(code), options(noreturn, nostack)) }
 }
 
-/// Writes all of `bytes` to a file descriptor.
 pub fn write(descriptor: i32, bytes: &[u8]) -> fmt::Result {
     const SYS_WRITE: isize = 1;
     const EINTR: isize = 4;

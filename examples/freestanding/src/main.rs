@@ -1,21 +1,20 @@
 //! loom's software transport without `std`, `alloc`, libc and an allocator of the system, as a
 //! process of Linux or without an operating system.
 //!
-//! A network, its domain, address vector and queue are in one array in a `static`. Each operation
-//! moves bytes between two endpoints in both directions, and every byte is verified. The program
-//! prints the cycles of each operation, in a row, and one at a time with percentiles. Two tasks of
-//! an executor also exchange messages.
+//! A network, its domain, address vector and queue are in an array in a `static`. Each operation moves
+//! bytes in both directions, and every byte is verified. The program prints the cycles of each
+//! operation. Two tasks of an executor also exchange messages.
 //!
-//! The image has two entry points: `linux`, which makes two system calls, and `pvh` for loaders of
-//! PVH images, for example QEMU's. All other code is shared.
+//! The entry points are `linux`, with two system calls, and `pvh` for loaders of PVH images, for example
+//! QEMU's.
 //!
 //! ```text
 //! cargo run --release
 //! ./boot target/x86_64-unknown-linux-gnu/release/freestanding
 //! ```
 //!
-//! `./check` builds, runs and boots both profiles, reads the symbols of the binary, and verifies that
-//! the controls fail: the features `plant-std`, `plant-alloc` and `plant-byte`.
+//! `./check` builds, runs and boots both profiles, reads the symbols of the binary, and verifies the
+//! controls: the features `plant-std`, `plant-alloc` and `plant-byte`.
 
 #![no_std]
 #![no_main]
@@ -46,7 +45,7 @@ use core::fmt::{self, Write};
 
 use crate::world::World;
 
-/// Program of both entry points. Returns the exit code.
+/// Returns the exit code.
 fn run() -> u8 {
     #[cfg(feature = "plant-alloc")]
     core::hint::black_box(alloc::boxed::Box::new(1));

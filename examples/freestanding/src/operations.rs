@@ -9,9 +9,7 @@ use crate::failure::Failure;
 use crate::figures::Measure;
 use crate::pair::Pair;
 
-/// Buffers of each length.
 pub struct AllBuffers<'b> {
-    /// Length of a stamp.
     pub of_8: Buffers<'b>,
     /// Copied into a cell, and from there.
     pub of_64: Buffers<'b>,
@@ -19,14 +17,13 @@ pub struct AllBuffers<'b> {
     pub of_4096: Buffers<'b>,
 }
 
-/// Target of an operation.
 #[derive(Clone, Copy)]
 enum Arrives {
     InBuffer,
     InRegion,
 }
 
-/// Verifies and measures each operation, and a message there and back between two tasks (`trip`).
+/// Verifies and measures each operation, and the `trip` of a message between two tasks.
 pub fn run<'b, T: Transport>(
     out: &mut impl Write,
     pair: &mut Pair<'_, 'b, T>,
@@ -105,7 +102,6 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
     }
 }
 
-/// State of an operation.
 struct State<'s, 'm, 'b, T: Transport> {
     pair: &'s mut Pair<'m, 'b, T>,
     buffers: &'s mut Buffers<'b>,
@@ -113,7 +109,6 @@ struct State<'s, 'm, 'b, T: Transport> {
 }
 
 impl<T: Transport> State<'_, '_, '_, T> {
-    /// Copies the bytes that arrived in the region into the buffer.
     fn fetch(&mut self) -> Result<(), Failure> {
         match self.arrives {
             Arrives::InBuffer => Ok(()),
@@ -121,7 +116,6 @@ impl<T: Transport> State<'_, '_, '_, T> {
         }
     }
 
-    /// Verifies the operation in both directions.
     fn check(&mut self, seed: u8, call: &impl Fn(&mut Self) -> Result<(), Failure>) -> Result<(), Failure> {
         for seed in [seed, seed + 100] {
             self.buffers.fill(seed)?;

@@ -8,10 +8,8 @@ use crate::failure::Failure;
 const TAG: Tag = Tag(7);
 const DATA: ImmediateData = ImmediateData(u64::MAX - 9);
 
-/// Maximum number of polls for a completion.
 const PATIENCE: u32 = 1000;
 
-/// Endpoint, and its address handle for the other one.
 struct Side<'m, 'b, T: Transport> {
     endpoint: Endpoint<'m, T, Buffer<'b>>,
     peer: Peer,
@@ -22,12 +20,10 @@ pub struct Pair<'m, 'b, T: Transport> {
     cq: Cq<'m, T, Buffer<'b>>,
     from: Side<'m, 'b, T>,
     to: Side<'m, 'b, T>,
-    /// Memory that both may write to.
     region: Mr<'m, T, Buffer<'b>>,
 }
 
 impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
-    /// Opens both endpoints.
     pub fn open(cq: Cq<'m, T, Buffer<'b>>, av: &Av<'m, T>, region: Mr<'m, T, Buffer<'b>>) -> Result<Self, Failure> {
         let side = || {
             let endpoint = cq.endpoint(av)?;
@@ -43,7 +39,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         core::mem::swap(&mut self.from, &mut self.to);
     }
 
-    /// The next completion.
     #[inline(always)]
     fn completion(&self) -> Result<Completion<'_, Buffer<'b>>, Failure> {
         for _ in 0..PATIENCE {
@@ -54,7 +49,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Err(Failure::Wrong("an operation does not end"))
     }
 
-    /// The next completion, of an operation.
     #[inline(always)]
     fn done(&self) -> Result<Done<Buffer<'b>>, Failure> {
         match self.completion()? {
@@ -63,7 +57,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         }
     }
 
-    /// Takes the completions of a receive and a send, in any order, and puts their buffers back.
+    /// In any order.
     #[inline(always)]
     fn received(&self, buffers: &mut Buffers<'b>, received: OpKey, sent: OpKey, len: usize) -> Result<(), Failure> {
         let mut dones = (self.done()?, self.done()?);
@@ -78,7 +72,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// Tagged message from any source: a receive, a send and both completions.
+    /// From any source.
     #[inline(always)]
     pub fn tagged(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -88,7 +82,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         self.received(buffers, received, sent, len)
     }
 
-    /// A message from the other endpoint: a receive, a send and both completions.
+    /// From the other endpoint.
     #[inline(always)]
     pub fn message(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -98,7 +92,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         self.received(buffers, received, sent, len)
     }
 
-    /// A message that is injected: a receive, an inject, and the completion of the receive.
     #[inline(always)]
     pub fn inject(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -113,7 +106,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// A write into the region, and its completion.
     #[inline(always)]
     pub fn write(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -126,7 +118,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// A write into the region with immediate data, its completion, and its event at the other endpoint.
+    /// Also its event at the other endpoint.
     #[inline(always)]
     pub fn write_data(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -144,7 +136,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// Poll of an empty queue.
     #[inline(always)]
     pub fn poll_empty(&self) -> Result<(), Failure> {
         match self.cq.poll()? {
@@ -153,13 +144,12 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         }
     }
 
-    /// Copies the region into the target buffer.
     pub fn fetch(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         Ok(self.region.window().copy_to(0, buffers.there()?)?)
     }
 }
 
-/// The buffer of an operation that succeeded, for a receive with `len` bytes.
+/// A receive has `len` bytes.
 #[inline(always)]
 fn buffer_of<'b>(done: Done<Buffer<'b>>, len: Option<usize>) -> Result<Buffer<'b>, Failure> {
     let (buffer, result) = done.into_parts();

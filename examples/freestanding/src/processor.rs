@@ -15,11 +15,10 @@ pub fn now() -> u64 {
     now
 }
 
-/// Timer by the counter. Contains the least number of cycles between two consecutive reads.
+/// Timer without the least cycles between two reads.
 pub struct Timer(u64);
 
 impl Timer {
-    /// Measures the least number of cycles between two reads.
     pub fn calibrated() -> Self {
         Timer((0..10_000).map(|_| now().abs_diff(now())).min().unwrap_or(0))
     }
@@ -37,7 +36,7 @@ impl fmt::Display for Timer {
     }
 }
 
-/// Name of the hypervisor or emulator. `None` on a processor that is not virtual.
+/// `None` on a processor that is not virtual.
 pub fn hypervisor() -> Option<[u8; 12]> {
     const PRESENT: u32 = 1 << 31;
     if __cpuid(1).ecx & PRESENT == 0 {

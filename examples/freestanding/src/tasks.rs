@@ -16,10 +16,8 @@ use crate::failure::Failure;
 use crate::processor;
 
 const TAG: Tag = Tag(7);
-/// Maximum number of rounds for a message there and back.
 const PATIENCE: u32 = 1000;
 
-/// Maximum time for an answer.
 const LIMIT: Duration = Duration::from_nanos(1 << 36);
 
 /// Time stamp counter as a clock, with a nanosecond for each cycle.
@@ -31,32 +29,28 @@ impl Clock for Cycles {
     }
 }
 
-/// Task of the executor, pinned by the caller.
 pub type Task<'t> = Pin<&'t mut dyn Future<Output = ()>>;
 
-/// State shared by the tasks and the program.
 pub struct Trips<'m, 'b, T: Transport> {
     driver: CqDriver<'m, T, Buffer<'b>>,
     timers: Timers<Cycles>,
     here: Endpoint<'m, T, Buffer<'b>>,
     there: Endpoint<'m, T, Buffer<'b>>,
-    /// Buffers of the next trip, and the waker of the task that waits for them.
+    /// Buffers of the next trip, and the waker of its task.
     asked: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
     asks: Cell<Option<Waker>>,
-    /// Buffers of a completed trip.
     back: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
     failed: Cell<Option<Error>>,
 }
 
 impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
-    /// Opens both endpoints on the driver's queue.
     pub fn open(driver: CqDriver<'m, T, Buffer<'b>>, av: &Av<'m, T>) -> Result<Self, Failure> {
         let (here, there) = (driver.cq().endpoint(av)?, driver.cq().endpoint(av)?);
         let (asked, asks, back, failed) = Default::default();
         Ok(Trips { driver, timers: Timers::new(Cycles), here, there, asked, asks, back, failed })
     }
 
-    /// Task that sends a message and waits for the answer, once for each trip.
+    /// Sends a message and waits for the answer, in each trip.
     pub async fn asks(&self, av: &Av<'m, T>) {
         let there = async {
             let peer = av.insert(&self.there.address()?)?;
@@ -72,7 +66,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         self.ends(there.await);
     }
 
-    /// Task that returns each message.
+    /// Returns each message.
     pub async fn answers(&self, av: &Av<'m, T>, room: Buffer<'b>) {
         let back = async {
             let peer = av.insert(&self.here.address()?)?;
@@ -87,7 +81,6 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         self.ends(back.await);
     }
 
-    /// Waits for the buffers of the next trip.
     fn is_asked(&self) -> impl Future<Output = (Buffer<'b>, Buffer<'b>)> {
         poll_fn(|cx| match self.asked.take() {
             Some(asked) => Poll::Ready(asked),
@@ -104,7 +97,6 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         }
     }
 
-    /// Runs rounds of the executor until a message went there and back.
     pub fn trip(&self, executor: &LocalExecutor<Task<'_>>, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         self.asked.set(Some(buffers.take()?));
         if let Some(waker) = self.asks.take() {

@@ -5,31 +5,25 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{linux, pvh, serial};
 
-/// Environment, set by the entry point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum World {
-    /// A process of Linux.
     Linux,
-    /// The processor alone, without an operating system.
     Machine,
 }
 
 static ON_MACHINE: AtomicBool = AtomicBool::new(false);
 
 impl World {
-    /// Runs the program in this environment, and exits.
     pub fn begin(self) -> ! {
         ON_MACHINE.store(self == World::Machine, Ordering::Relaxed);
         exit(crate::run())
     }
 
-    /// Environment that the entry point has set.
     pub fn here() -> Self {
         if ON_MACHINE.load(Ordering::Relaxed) { World::Machine } else { World::Linux }
     }
 }
 
-/// Ends the program with an exit code, 0 for success.
 pub fn exit(code: u8) -> ! {
     match World::here() {
         World::Linux => linux::exit(code),

@@ -12,7 +12,6 @@ use loom_fabric::{
 use crate::Failure;
 
 const SIZES: [usize; 6] = [1, 64, 1 << 10, 16 << 10, 256 << 10, 1 << 20];
-/// Number of verified rounds of each size.
 pub(crate) const VERIFIED: usize = 16;
 const MEASURED: usize = 2000;
 
@@ -55,7 +54,6 @@ pub(crate) struct Side<T: Transport> {
 }
 
 impl<T: Transport + 'static> Side<T> {
-    /// Opens everything, and exchanges cards with the other thread.
     pub(crate) fn open(
         info: &Info<T>,
         is_shared: bool,
@@ -82,7 +80,6 @@ impl<T: Transport + 'static> Side<T> {
         Ok(if is_write { None } else { Some(self.cq.post(std::mem::take(room), self.patience, receive)?) })
     }
 
-    /// Sends, and takes the buffer back.
     fn send(&self, op: Op, bytes: &mut Vec<u8>) -> Result<(), Failure> {
         let key = self.cq.post(std::mem::take(bytes), self.patience, |bytes| match op {
             Op::Message => self.endpoint.send(self.peer, bytes),
@@ -112,7 +109,7 @@ impl<T: Transport + 'static> Side<T> {
         Ok(())
     }
 
-    /// One half of the rounds of an operation and a size. Returns the round trips of those that were measured.
+    /// Returns the measured round trips.
     fn play(&mut self, op: Op, size: usize, begins: bool) -> Result<Vec<Duration>, Failure> {
         self.patience.until = Instant::now() + Duration::from_secs(60);
         let (mut bytes, mut room, mut copy) = (vec![0; size], vec![0; size], vec![0; size]);
