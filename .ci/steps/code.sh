@@ -94,6 +94,12 @@ step_packages() { # every package is complete, and is documented without a libfa
     [ -e "$folder/docs/doc/loom_fabric/ofi/index.html" ] || die "the module ofi is not documented"
     if [ "$(pkg-config --modversion libfabric)" = 1.17.0 ]; then
         cmp <(bindings) bindings/libfabric-1.17.rs || die ".ci/run bindings"
+        # Of the other processor, too, with its C library.
+        packages libc6-dev-arm64-cross
+        local -x BINDGEN_EXTRA_CLANG_ARGS="--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include"
+        cmp <(bindings) bindings/libfabric-1.17.rs || die "the declarations of aarch64 are others"
+        BINDGEN_EXTRA_CLANG_ARGS+=" -include PLANTED.h"
+        fails_with PLANTED.h bindings
     else
         skip "comparing bindings/libfabric-1.17.rs, which needs the headers of libfabric 1.17"
     fi

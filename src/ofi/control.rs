@@ -22,6 +22,7 @@ use super::quirks::known_behaviour::Facts;
 use super::quirks::nap;
 use super::quirks::removal::{self, Removal};
 use super::quirks::shm_registry::{self, Group};
+use super::quirks::table_entry::{self, Unlisted};
 use super::sys;
 use super::threading::{Handle, Level};
 
@@ -56,6 +57,7 @@ pub struct Domain<L> {
     /// `true` if receives of its adopted endpoints have a last piece for the rest of longer
     /// messages.
     overruns: bool,
+    unlisted: Unlisted,
 }
 
 /// An address vector, raw.
@@ -100,6 +102,7 @@ impl<L> Domain<L> {
             has_contexts: quirks::has_contexts(facts, info),
             reads_atomically: quirks::reads_atomically(info),
             takes_strings_in_place: quirks::takes_strings_in_place(info),
+            unlisted: Unlisted::none(),
         }
     }
 
@@ -157,6 +160,10 @@ impl<L> Domain<L> {
 
     pub(crate) const fn has_contexts(&self) -> bool {
         self.has_contexts
+    }
+
+    pub(crate) const fn unlisted(&self) -> &Unlisted {
+        &self.unlisted
     }
 
     pub(crate) const fn reads_atomically(&self) -> bool {
@@ -278,6 +285,8 @@ pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
 }
 
 pub(crate) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
+    // SAFETY: the domain is open (H1).
+    unsafe { table_entry::close_unlisted(domain) }?;
     // SAFETY: the domain is open, and closed once (H1 to H3).
     unsafe { close(domain.fid.fid()) }
 }

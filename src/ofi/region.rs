@@ -9,17 +9,14 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
-#[cfg(libfabric_has_dmabuf)]
-use loom_core::transport::DmaBuf;
-use loom_core::transport::MrAttr;
-#[cfg(any(libfabric_has_dmabuf, test))]
-use loom_core::vocabulary::MrFlags;
-use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey};
+use loom_core::transport::{DmaBuf, MrAttr};
+use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrFlags, Version};
 
 use super::control::{Domain, bind, close, opened};
 use super::counter::Counter;
 use super::endpoint::Endpoint;
 use super::ffi::call::{done, entry};
+use super::library::Library;
 use super::process::Raw;
 use super::sys;
 use super::threading::Handle;
@@ -60,6 +57,27 @@ impl<L> Mr<L> {
     }
 }
 
+/// `fi_mr_dmabuf`, from libfabric 1.20 on.
+#[repr(C)]
+struct ExportedBuffer {
+    fd: c_int,
+    offset: u64,
+    len: usize,
+    base_addr: *mut c_void,
+}
+
+const _: () = assert!(core::mem::offset_of!(sys::fi_mr_attr, iov_count) == size_of::<*const c_void>());
+
+#[cfg(libfabric_has_dmabuf)]
+const _: () = {
+    use core::mem::offset_of;
+    assert!(size_of::<ExportedBuffer>() == size_of::<sys::fi_mr_dmabuf>());
+    assert!(offset_of!(ExportedBuffer, fd) == offset_of!(sys::fi_mr_dmabuf, fd));
+    assert!(offset_of!(ExportedBuffer, offset) == offset_of!(sys::fi_mr_dmabuf, offset));
+    assert!(offset_of!(ExportedBuffer, len) == offset_of!(sys::fi_mr_dmabuf, len));
+    assert!(offset_of!(ExportedBuffer, base_addr) == offset_of!(sys::fi_mr_dmabuf, base_addr));
+};
+
 /// Zeros follow, because a newer library may read more fields.
 #[repr(C)]
 struct Attributes {
@@ -68,7 +86,7 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn new(range: *const sys::iovec, kind: HmemIface, attr: MrAttr) -> Self {
+    fn new(range: *const c_void, kind: HmemIface, attr: MrAttr) -> Self {
         let mut attributes = sys::fi_mr_attr {
             iov_count: 1,
             access: attr.access.bits(),
@@ -76,26 +94,14 @@ impl Attributes {
             iface: kind.as_raw(),
             ..Default::default()
         };
-        #[cfg(not(libfabric_has_dmabuf))]
-        {
-            attributes.mr_iov = range;
-        }
-        #[cfg(libfabric_has_dmabuf)]
-        {
-            attributes.__bindgen_anon_1.mr_iov = range;
-        }
+        // SAFETY: the structure begins with this pointer, from 1.20 on in a union.
+        unsafe { (&raw mut attributes).cast::<*const c_void>().write(range) };
         // The kind selects the member of the union that is read.
         attributes.device.reserved = 0;
         if kind != HmemIface::SYSTEM {
             attributes.device.cuda = attr.device;
         }
         Attributes { attributes, more: [0; _] }
-    }
-
-    #[cfg(libfabric_has_dmabuf)]
-    const fn in_buffer(mut self, buffer: *const sys::fi_mr_dmabuf) -> Self {
-        self.attributes.__bindgen_anon_1.dmabuf = buffer;
-        self
     }
 
     /// The library may read beyond the fields of the headers.
@@ -117,12 +123,11 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
     let code = if domain.has_devices() {
         let register = entry!(raw_domain, mr => regattr)?;
         let range = sys::iovec { iov_base: start, iov_len: memory.len };
-        let attributes = Attributes::new(&raw const range, memory.kind, attr);
-        #[cfg(libfabric_has_dmabuf)]
         let buffer;
-        #[cfg(libfabric_has_dmabuf)]
-        let (attributes, flags) = match attr.dmabuf {
-            None => (attributes, flags),
+        let (range, flags) = match attr.dmabuf {
+            None => ((&raw const range).cast(), flags),
+            // Older libraries would take the buffer for ranges.
+            Some(_) if Library::of_object().version() < Version::new(1, 20) => return Err(Errno::EOPNOTSUPP),
             Some(DmaBuf { fd, offset }) => {
                 // Begin of the whole buffer: providers add the offset.
                 let distance = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
@@ -130,14 +135,11 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
                     return Err(Errno::EINVAL);
                 }
                 let base_addr = start.wrapping_byte_sub(distance);
-                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len, base_addr };
-                (attributes.in_buffer(&raw const buffer), flags | MrFlags::DMABUF.bits())
+                buffer = ExportedBuffer { fd, offset, len: memory.len, base_addr };
+                ((&raw const buffer).cast(), flags | MrFlags::DMABUF.bits())
             }
         };
-        #[cfg(not(libfabric_has_dmabuf))]
-        if attr.dmabuf.is_some() {
-            return Err(Errno::EOPNOTSUPP);
-        }
+        let attributes = Attributes::new(range, memory.kind, attr);
         // SAFETY: the domain is open and the memory is kept until the region is closed (H1, M2,
         // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
         // region.
@@ -178,7 +180,7 @@ pub(crate) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
 pub(crate) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
     let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
     let modify = Attributes::new(
-        &raw const range,
+        (&raw const range).cast(),
         HmemIface::SYSTEM,
         MrAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
     );
@@ -218,12 +220,9 @@ mod tests {
     use super::*;
     use crate::ofi::Local;
 
-    fn iov(attributes: &Attributes) -> *const sys::iovec {
-        #[cfg(not(libfabric_has_dmabuf))]
-        return attributes.attributes.mr_iov;
-        #[cfg(libfabric_has_dmabuf)]
-        // SAFETY: `new` has written this member.
-        return unsafe { attributes.attributes.__bindgen_anon_1.mr_iov };
+    fn range(attributes: &sys::fi_mr_attr) -> *const c_void {
+        // SAFETY: the structure begins with this pointer.
+        unsafe { ptr::from_ref(attributes).cast::<*const c_void>().read() }
     }
 
     #[test]
@@ -239,9 +238,9 @@ mod tests {
             (HmemIface::SYNAPSEAI, 6),
         ] {
             let attr = MrAttr { device, flags: MrFlags::empty(), access, key: MemoryKey(77), ..Default::default() };
-            let attributes = Attributes::new(&raw const range, kind, attr);
+            let attributes = Attributes::new((&raw const range).cast(), kind, attr);
             let given = &attributes.attributes;
-            assert_eq!((iov(&attributes), given.iov_count), (&raw const range, 1));
+            assert_eq!((self::range(given), given.iov_count), ((&raw const range).cast(), 1));
             assert_eq!((given.access, given.offset, given.requested_key), (access.bits(), 0, 77));
             assert!(given.context.is_null() && given.auth_key.is_null() && given.auth_key_size == 0);
             assert_eq!(given.iface, kind.as_raw());
@@ -288,13 +287,8 @@ mod tests {
                 // SAFETY: the command takes this argument.
                 let modify = unsafe { &*argument.cast::<sys::fi_mr_modify>() };
                 assert_eq!((modify.flags, modify.attr.iov_count), (0, 1));
-                #[cfg(not(libfabric_has_dmabuf))]
-                let range = modify.attr.mr_iov;
-                #[cfg(libfabric_has_dmabuf)]
                 // SAFETY: the count gives one range.
-                let range = unsafe { modify.attr.__bindgen_anon_1.mr_iov };
-                // SAFETY: the count gives one range.
-                let range = unsafe { &*range };
+                let range = unsafe { &*range(&modify.attr).cast::<sys::iovec>() };
                 assert_eq!((range.iov_base.addr(), range.iov_len), (0x1000, 24));
                 0
             }
@@ -321,14 +315,12 @@ mod tests {
         unsafe { mr_refresh(&mr, first, 24) }.unwrap();
         assert_eq!(fake.asked, [sys::FI_ENABLE, sys::FI_REFRESH]);
     }
-    #[cfg(libfabric_has_dmabuf)]
+
     #[test]
     fn a_part_of_an_exported_buffer_takes_the_place_of_the_range() {
-        let buffer = sys::fi_mr_dmabuf { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
+        let buffer = ExportedBuffer { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
         let attr = MrAttr { access: Access::RECV, key: MemoryKey(0), ..Default::default() };
-        let attributes = Attributes::new(ptr::null(), HmemIface::CUDA, attr).in_buffer(&raw const buffer);
-        assert_eq!(attributes.attributes.iov_count, 1);
-        // SAFETY: `in_buffer` has written this member.
-        assert_eq!(unsafe { attributes.attributes.__bindgen_anon_1.dmabuf }, &raw const buffer);
+        let Attributes { attributes, .. } = Attributes::new((&raw const buffer).cast(), HmemIface::CUDA, attr);
+        assert_eq!((range(&attributes), attributes.iov_count), ((&raw const buffer).cast(), 1));
     }
 }

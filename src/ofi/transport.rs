@@ -26,6 +26,7 @@ use super::queue::{self, Cq};
 use super::quirks;
 use super::quirks::nap;
 use super::quirks::removal;
+use super::quirks::table_entry;
 use super::region::{self, Mr};
 use super::threading::Level;
 
@@ -89,6 +90,10 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> {
         quirks::workarounds(info)
+    }
+
+    fn exhausted(refused: Errno) -> Option<&'static str> {
+        (refused == table_entry::FULL).then_some("/dev/shm/fi_sm2_mmaps")
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use loom_core::mr::{Mr, MrAttr};
 use loom_core::registered::Registered;
 use loom_core::vocabulary::{Access, Caps, DomainAttributes, Errno, HmemIface, MemoryKey, MrMode, Version};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::{Local, Ofi, headers_version};
+use loom_fabric::ofi::{Library, Local, Ofi};
 
 use posting::{LIMIT, post};
 
@@ -142,6 +142,34 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
     assert_eq!(rejected.error, PostError::DeviceMemory);
 }
 
+/// `shm` never looks at the descriptor, but takes the address of what was exported.
+#[test]
+fn an_exported_buffer_is_registered_by_its_address_since_1_20() {
+    let domain = Domain::open(&info()).unwrap();
+    // SAFETY: what is written to the region goes to the memory itself.
+    let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
+    let region = Mr::open(&domain, vec![0_u8; 100], exported);
+    if Library::get().unwrap().version() < Version::new(1, 20) {
+        assert_eq!(region.unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
+        return;
+    }
+    let region = region.unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    let written = post(&cq, vec![7; 50], |out| a.write(to_b, &region.remote(), 50, out));
+    cq.wait(written, deadline).unwrap().unwrap().result().unwrap();
+    let mut seen = vec![1; 100];
+    while seen[50..] != [7; 50] {
+        assert!(Instant::now() < deadline, "the bytes arrive");
+        let read = post(&cq, seen, |into| a.read(to_b, &region.remote(), 0, into));
+        seen = cq.finish(read, deadline).unwrap().into_buf();
+    }
+    assert_eq!(seen[..50], [0; 50]);
+}
+
 /// The provider hears whose memory it is, and says that its library was not made for that.
 #[test]
 fn a_devices_memory_is_registered_as_such() {
@@ -150,13 +178,6 @@ fn a_devices_memory_is_registered_as_such() {
     assert_eq!(refused, OpenError::Errno(Errno::ENOSYS));
     let refused = Mr::open(&domain, OnUnknown(vec![0; 8]), PEER_ACCESS).unwrap_err();
     assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP), "the provider is not asked");
-    if headers_version() < Version::new(1, 20) {
-        // SAFETY: nothing is exported, and these headers have no such thing.
-        let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
-        assert!(matches!(Mr::open(&domain, vec![0_u8; 8], exported), Err(OpenError::Errno(_))));
-    } else {
-        println!("skipped: a buffer that no device has exported, which `shm` of libfabric 2.6 registers unseen");
-    }
     // SAFETY: the provider's library knows no device of the kind.
     let refused = unsafe { Registered::on_device(&domain, 1, OnDevice(vec![0; 8])) }.unwrap_err();
     assert_eq!((refused.error, refused.value.0), (OpenError::Errno(Errno::ENOSYS), vec![0; 8]));

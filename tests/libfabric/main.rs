@@ -5,6 +5,7 @@
 mod counters;
 mod device;
 mod discovery;
+mod full_table;
 mod gone_addresses;
 mod group_connections;
 mod groups;

@@ -5,6 +5,7 @@ use std::fmt;
 use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, EndpointType};
+use support::behaviours::pair::is_tested;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -209,7 +210,9 @@ impl Case {
         let directed = matches!(self.kind, Kind::Message(message) if message.directed);
         let plain = matches!(self.kind, Kind::Message(message) if !message.tagged);
         let attributes = info.attributes();
-        if !info.caps().contains(self.needs()) {
+        if self.needs() == Caps::RMA && !ends_regions(info) {
+            Some("endpoints of a provider that is not tested stay open, and reach what a scope lends")
+        } else if !info.caps().contains(self.needs()) {
             Some(if self.needs() == Caps::RMA { "RMA is not granted" } else { "tagged messages are not granted" })
         } else if self.size > attributes.endpoint.max_msg_size {
             Some("longer than a message can be")
@@ -223,8 +226,8 @@ impl Case {
             Some("directed receive is not granted")
         } else if directed && plain && !T::quirks(info.raw()).directed_recv {
             Some("directed receive of messages without tag is refused")
-        } else if self.kind == (Kind::MultiReceive { tagged: false }) && !info.caps().contains(Caps::MULTI_RECV) {
-            Some("multi-receive is not granted")
+        } else if self.kind == (Kind::MultiReceive { tagged: false }) && !takes_many(info) {
+            Some("multi-receive is not granted, or the provider is not tested")
         } else if self.kind == (Kind::MultiReceive { tagged: true }) && !info.caps().contains(Caps::TAGGED_MULTI_RECV) {
             Some("multi-receive of tagged messages is not granted")
         } else if matches!(self.kind, Kind::CancelSend { .. }) && !facts.cancels_sends {
@@ -233,6 +236,16 @@ impl Case {
             (facts.fault)(self.kind)
         }
     }
+}
+
+/// Whether an endpoint receives several messages into one buffer.
+pub fn takes_many<T: Transport + 'static>(info: &Info<T>) -> bool {
+    info.caps().contains(Caps::MULTI_RECV) && is_tested(info)
+}
+
+/// Whether memory of a scope can be exposed.
+pub fn ends_regions<T: Transport + 'static>(info: &Info<T>) -> bool {
+    info.provider() != "shm" || is_tested(info)
 }
 
 impl fmt::Display for Case {

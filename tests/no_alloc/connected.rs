@@ -19,7 +19,7 @@ use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::{Level, Ofi};
 
-use crate::cases::Message;
+use crate::cases::{Message, takes_many};
 use crate::failure::Failure;
 use crate::rig::{Buffer, EVERYTHING, Rig, Side};
 use crate::steady::{Counts, Measure, Memory, counter, on_queues, steady};
@@ -144,7 +144,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
             match eq.poll()? {
                 None => {}
                 Some(EqEvent::Request(request)) => {
-                    let to = match granted.caps().contains(Caps::MULTI_RECV) {
+                    let to = match takes_many(granted) {
                         true => Binding::to(*eq).option(EndpointOption::MIN_MULTI_RECV, 1),
                         false => Binding::to(*eq),
                     };

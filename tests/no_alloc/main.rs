@@ -68,7 +68,7 @@ use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::Caps;
 
-use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
+use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, scaled};
 use failure::Failure;
 use seal::Seal;
 use steady::{Counts, Measure, Plant, run};
@@ -178,7 +178,9 @@ impl Tally {
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
         self.other(name, "futures", info, rounds, futures::run::<T>);
         // A round has more than twenty messages.
-        self.other(name, "a group of peers", info, (rounds / 10).max(10), group::run::<T>);
+        if ends_regions(info) {
+            self.other(name, "a group of peers", info, (rounds / 10).max(10), group::run::<T>);
+        }
         self.other(name, "a team of two", info, (rounds / 10).max(10), team::run::<T>);
     }
 
@@ -275,7 +277,9 @@ mod libfabric {
     use loom_fabric::ofi::{self, Ofi};
     use support::library_version;
 
-    use super::{Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
+    use super::{
+        Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, ends_regions, run, scaled, shared_memory,
+    };
 
     /// A provider, and what is asked of it.
     struct Provider {
@@ -385,6 +389,13 @@ mod libfabric {
                 println!("{name:<18} control: C allocations seen in fi_getinfo: {}", after - before);
                 tally.judge(after > before, "calls of C's allocation functions are counted");
             }
+            // Connections of a provider that is not tested have no tags.
+            let hints = Hints { caps: caps.difference(Caps::TAGGED), ..hints };
+            let untagged = || Ofi::<ofi::Local>::query(&hints).ok()?.find(|info| !info.raw().is_tested());
+            let found = match found {
+                Err(error) if error.is_no_match() => untagged().map_or(Err(error), |info| Ok(Some(info))),
+                found => found,
+            };
             match found {
                 Ok(Some(info)) => {
                     let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: fault_of(name) };
@@ -395,12 +406,12 @@ mod libfabric {
                         tally.deferred(name, &info, rounds);
                         let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..hints };
                         match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
-                            Ok(Some(info)) => tally.atomics(name, &info, rounds),
+                            Ok(Some(info)) if ends_regions(&info) => tally.atomics(name, &info, rounds),
                             Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error:#}")),
                             _ => tally.skipped.push(format!("{name}, atomic operations: it has none that loom grants")),
                         }
                     }
-                    if provider == "tcp;ofi_rxm" && library_version().major >= 2 {
+                    if provider == "tcp;ofi_rxm" && library_version().major >= 2 && info.raw().is_tested() {
                         let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..hints };
                         match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
                             Ok(Some(info)) => tally.collectives(name, &info, scaled(10_000)),

@@ -7,8 +7,9 @@ use loom_core::endpoint::Binding;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Caps, Counted, EndpointOption};
+use loom_core::vocabulary::{Counted, EndpointOption};
 
+use crate::cases::takes_many;
 use crate::failure::Failure;
 use crate::verbs::Addressed;
 
@@ -47,7 +48,7 @@ pub fn addressed<'q, 'd, 'b, T: Transport + 'static>(
         Some(counter) => Binding::to(av).counter(EVERYTHING, counter),
         None => Binding::to(av),
     })?;
-    let b = cq_b.endpoint(match info.caps().contains(Caps::MULTI_RECV) {
+    let b = cq_b.endpoint(match takes_many(info) {
         true => Binding::to(av).option(EndpointOption::MIN_MULTI_RECV, 1),
         false => Binding::to(av),
     })?;

@@ -46,8 +46,7 @@ fn info_with(caps: Caps) -> Info<T> {
 
 /// Whether this libfabric is one whose collective operations loom uses.
 fn has_them() -> bool {
-    let is_untested = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
-    library_version().major >= 2 && !is_untested
+    library_version().major >= 2 && info().raw().is_tested()
 }
 
 /// Members of one queue.

@@ -67,8 +67,8 @@ pub enum OpenError {
     },
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
-    /// The software transport reached this limit of its network, for example
-    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints).
+    /// This limit is reached: of the software network, for example
+    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), or the table of `sm2`.
     Limit(&'static str),
     /// The provider's endpoints have fewer transmit or receive contexts. Most have one of each.
     #[doc(alias = "max_ep_tx_ctx")]

@@ -75,7 +75,7 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     }
 
     /// Registers the memory as part of a device buffer, from byte `offset`, that the driver has
-    /// exported as a file descriptor. Requires libfabric 1.20 or later at build time. The
+    /// exported as a file descriptor. Requires libfabric 1.20 or later. The
     /// descriptor may be closed once the region is open.
     ///
     /// # Safety

@@ -281,10 +281,10 @@ attributes! {
         pub mr_cnt: usize = 0,
         /// Default traffic class of endpoints.
         pub tclass: TrafficClass = TrafficClass::UNSPEC,
-        /// Maximum authorization keys of one endpoint. Zero if the library lacks the field (before
-        /// 1.20).
+        /// Maximum authorization keys of one endpoint. Zero if the declarations lack the field, as of
+        /// a loaded libfabric.
         pub max_ep_auth_key: usize = 0,
-        /// Highest number of a group of peers. Zero if the library lacks the field (libfabric 1).
+        /// Highest number of a group of peers. Zero if the declarations lack the field.
         pub max_group_id: u32 = 0,
     }
 }

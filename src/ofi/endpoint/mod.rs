@@ -36,7 +36,10 @@ use super::quirks::av_lock::AvLock;
 use super::quirks::known_behaviour::Facts;
 use super::quirks::nap::Deserts;
 use super::quirks::shm_registry::Group;
-use super::quirks::{TakesOptions, are_named_by_processes, counts_writes, names_by_process, overruns, takes_options};
+use super::quirks::{
+    TakesOptions, are_named_by_processes, counts_writes, has_table, names_by_process, overruns, table_entry,
+    takes_options,
+};
 use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
@@ -298,12 +301,20 @@ unsafe fn open_bound<L>(
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => endpoint)?;
+    // SAFETY: the domain is open (H1).
+    unsafe { table_entry::close_unlisted(domain) }?;
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (H1), and the info is only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    let raw = opened(code, raw)?;
+    if has_table(info) {
+        // SAFETY: the domain is open (H1), and the endpoint was just opened.
+        unsafe { table_entry::reserve(domain, raw) }?;
+    }
     let closable = Closable::of(domain.facts(), info, group);
-    let mut endpoint = Endpoint::of(domain, overruns(info), opened(code, raw)?, closable, bound.selective);
+    let mut endpoint = Endpoint::of(domain, overruns(info), raw, closable, bound.selective);
     opened_it();
+    let takes_options = takes_options(domain.facts());
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
         if counts_writes(info) && !counted {
@@ -316,8 +327,20 @@ unsafe fn open_bound<L>(
             endpoint.deserts.add(bound.counters.iter().map(|(_, counter)| counter.fid()))?;
         }
         // SAFETY: the endpoint was just opened, and the bound objects are open (H1).
-        unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
+        unsafe { bind_and_enable(&endpoint, takes_options, bound) }
     })();
+    if let Err(errno) = enabled
+        && has_table(info)
+        // SAFETY: the endpoint is open (H1).
+        && unsafe { enable(endpoint.fid()) }.is_err()
+    {
+        return Err(EndpointError { errno, left_open: true });
+    }
+    let enabled = enabled.and_then(|()| match takes_options {
+        // SAFETY: the endpoint is open (H1).
+        TakesOptions::Enabled => unsafe { set_options(&endpoint, bound) },
+        TakesOptions::BeforeEnabled | TakesOptions::Never => Ok(()),
+    });
     match enabled {
         Ok(()) => Ok(endpoint),
         Err(errno) => Err(undone(&endpoint, errno)),
@@ -409,18 +432,23 @@ unsafe fn bind_and_enable<L>(
     if let Some(writes) = &endpoint.writes {
         bind(writes.fid(), Counted::WRITE.bits())?;
     }
-    let set_options = || {
-        // SAFETY: the endpoint is open (H1).
-        bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
-    };
     if takes_options == TakesOptions::BeforeEnabled {
-        set_options()?;
+        // SAFETY: the endpoint is open (H1).
+        unsafe { set_options(endpoint, bound) }?;
     }
+    // SAFETY: the endpoint is open and bound.
+    unsafe { enable(fid) }
+}
+
+unsafe fn set_options<L>(endpoint: &Endpoint<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errno> {
+    // SAFETY: the endpoint is open (H1).
+    bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
+}
+
+pub(crate) unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let control = entry!(fid, ops => control)?;
-    let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
-    // SAFETY: the endpoint is open and bound, and the command takes no argument.
-    done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })?;
-    if takes_options == TakesOptions::Enabled { set_options() } else { Ok(()) }
+    // SAFETY: the object is open (H1), and the command takes no argument.
+    done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
 pub(crate) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {

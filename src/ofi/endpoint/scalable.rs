@@ -12,12 +12,12 @@ use loom_core::transport::scalable::{ContextBindings, Contexts};
 use loom_core::transport::{Closing, EndpointError, InFlight, Scalable};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
-use super::Endpoint;
 use super::closing::Closable;
 use super::option::endpoint_set_option;
+use super::{Endpoint, enable};
 use crate::ofi::control::{Av, Domain, bind, close, opened, read_address};
 use crate::ofi::endpoint;
-use crate::ofi::ffi::call::{done, entry};
+use crate::ofi::ffi::call::entry;
 use crate::ofi::info::RawInfo;
 use crate::ofi::process::Raw;
 use crate::ofi::sys;
@@ -182,12 +182,6 @@ unsafe fn open<L>(
             Err(EndpointError { errno, left_open })
         }
     }
-}
-
-unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
-    let control = entry!(fid, ops => control)?;
-    // SAFETY: the object is open (H1), and the command takes no argument.
-    done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
 unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {

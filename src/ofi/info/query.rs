@@ -198,7 +198,7 @@ impl fmt::Display for QueryError {
             }
             QueryError::LibraryNotFound => {
                 write!(f, "{NOT_FOUND} (")?;
-                library::write_attempts(f)?;
+                library::write_reasons(f)?;
                 f.write_str(")")
             }
             QueryError::LibrarySymbol { symbol, version } => {

@@ -25,6 +25,6 @@ pub(super) const fn is_ready() -> bool {
     true
 }
 
-pub(super) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_reasons(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("it is linked")
 }

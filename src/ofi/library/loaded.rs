@@ -44,6 +44,11 @@ const NAMES: [&CStr; 2] = [c"libfabric.so.1", c"libfabric.so"];
 /// Decided by the first thread that has found a library. Null before.
 static DECIDED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
+/// Reasons of the dynamic loader in the last search that found none.
+static REASONS: spin::Mutex<Reasons> = spin::Mutex::new(Vec::new());
+
+type Reasons = Vec<u8, 4096>;
+
 /// The functions of the decided library are in [`EXPORTS`].
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -78,15 +83,31 @@ pub(super) fn is_ready() -> bool {
 }
 
 fn search() -> Result<Handle, QueryError> {
-    if let Some(opened) = with_configured(|path| Handle::open(path.as_ptr(), RTLD_NOW)) {
-        let library = opened.ok_or(QueryError::LibraryNotFound)?;
-        return library.check().map(|()| library);
-    }
-    if let Some(library) = Handle::in_process() {
-        return Ok(library);
-    }
-    let library = NAMES.iter().find_map(|name| Handle::open(name.as_ptr(), RTLD_NOW));
-    let library = library.ok_or(QueryError::LibraryNotFound)?;
+    let mut reasons = Reasons::new();
+    let mut open = |before: &[u8], name: &CStr| {
+        let opened = Handle::open(name.as_ptr(), RTLD_NOW);
+        if opened.is_none() {
+            // SAFETY: no arguments. The result is null or a text of this thread.
+            let text = NonNull::new(unsafe { dlerror() });
+            // SAFETY: the text stays until this thread's next call of the loader.
+            let text = text.map_or(&b""[..], |text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes());
+            for byte in before.iter().chain(text) {
+                let _ = reasons.push(*byte);
+            }
+        }
+        opened
+    };
+    let opened = with_configured(|path| open(b"LOOM_LIBFABRIC names ", path)).unwrap_or_else(|| {
+        let [first, second] = NAMES;
+        Handle::in_process().or_else(|| open(b"", first)).or_else(|| open(b"; ", second))
+    });
+    let Some(library) = opened else {
+        // A forked child does not wait for a thread of its parent.
+        if let Some(mut last) = REASONS.try_lock() {
+            *last = reasons;
+        }
+        return Err(QueryError::LibraryNotFound);
+    };
     library.check().map(|()| library)
 }
 
@@ -142,33 +163,11 @@ fn with_configured<R>(use_path: impl FnOnce(&CStr) -> R) -> Option<R> {
     (!value.is_empty()).then(|| use_path(value))
 }
 
-/// Writes the answers of the dynamic loader, which begin with the file.
-pub(super) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    if let Some(written) = with_configured(|path| {
-        f.write_str("LOOM_LIBFABRIC names ")?;
-        attempt(f, path)
-    }) {
-        return written;
-    }
-    let [first, second] = NAMES;
-    attempt(f, first)?;
-    f.write_str("; ")?;
-    attempt(f, second)
-}
-
-fn attempt(f: &mut fmt::Formatter<'_>, file: &CStr) -> fmt::Result {
-    // A copy, because the formatter may call the loader.
-    let mut reason = Vec::<u8, 4096>::new();
-    if Handle::open(file.as_ptr(), RTLD_NOW).is_none() {
-        // SAFETY: no arguments. The result is null or a text of this thread.
-        let text = NonNull::new(unsafe { dlerror() });
-        // SAFETY: the text stays until this thread's next call of the loader.
-        let bytes = text.map_or(&b""[..], |text| unsafe { CStr::from_ptr(text.as_ptr()) }.to_bytes());
-        let _ = reason.extend_from_slice(bytes.get(..reason.capacity()).unwrap_or(bytes));
-    } else {
-        let _ = reason.extend_from_slice(b"is there now");
-    }
-    for chunk in reason.utf8_chunks() {
+/// Writes the reasons, which begin with the file.
+pub(super) fn write_reasons(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    // A copy, because the formatter may search.
+    let reasons = REASONS.try_lock().map_or(Reasons::new(), |last| last.clone());
+    for chunk in reasons.utf8_chunks() {
         f.write_str(chunk.valid())?;
         if !chunk.invalid().is_empty() {
             f.write_str("\u{fffd}")?;

@@ -176,6 +176,6 @@ fn file_of(function: *const c_void) -> *const c_char {
     info.file
 }
 
-pub(crate) fn write_attempts(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    way::write_attempts(f)
+pub(crate) fn write_reasons(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    way::write_reasons(f)
 }

@@ -1,14 +1,11 @@
-//! What the tests have shown of a provider, by version.
+//! Facts that the tests have shown of a provider, by version.
 //!
-//! An [`Info`](loom_core::info::Info) says what a provider grants, and the manual pages say what
-//! that means. Where providers are known to differ from the manual in a way that endangers memory,
-//! loom relies on a fact only where a test has shown it: over this provider, in this version. A
-//! provider or version that is not in [`SHOWN`] has no facts, and loom does with it only what is
-//! safe whatever it does.
+//! Where providers differ from the manual in a way that endangers memory, loom relies on a fact only
+//! if a test has shown it, over this provider in this version. Others, which are not in [`SHOWN`],
+//! have no facts.
 //!
-//! A fact is a permission. Its documentation names its evidence (behaviours of `tests/behaviours`,
-//! which the tests compare with their runs), and the programs in `tests/faults/faults.c` that show
-//! what happens where it does not hold.
+//! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
+//! and the programs in `tests/faults/faults.c` that show failures without it.
 //!
 //! A new failure: withhold its fact from the version in [`SHOWN`], and follow "How to add a
 //! behaviour" in `docs/dev/testing.md`.
@@ -29,11 +26,9 @@ bitflags! {
         ///
         /// Shown by: `message reaches posted receive`, `messages arrive both ways`.
         const TESTED = 1;
-        /// An endpoint can be closed while another endpoint of the process is open that it has
-        /// talked to. Endpoints of `shm` reach into each other's shared region through a plain
-        /// pointer, which closing unmaps (1.17), or closing answers commands of a neighbour that is
-        /// closed already (2.5). The same of one whose address is in a vector of the process, which
-        /// keeps the pointer (`shm-message-to-an-endpoint-that-was-closed-crashes`).
+        /// An endpoint can be closed beside open endpoints of the process that it has communicated
+        /// with, or with its address in a vector. For `shm` see [`shm_registry`](super::shm_registry)
+        /// (`shm-message-to-an-endpoint-that-was-closed-crashes`).
         ///
         /// Shown by: `messages to an endpoint that was closed before harm no other endpoint`,
         /// `closed endpoint gives its buffers back`, `closing in the middle of a long message harms
@@ -43,9 +38,8 @@ bitflags! {
         ///
         /// Shown by: `tests/libfabric/regions.rs`.
         const LEFT_IN_PEACE = 1 << 2;
-        /// An endpoint can be closed with receives posted, and nothing is written to their buffers
-        /// afterwards. `ofi_rxm` crashes when its endpoint is closed while it fetches a long
-        /// message (1.17).
+        /// An endpoint can be closed with receives posted, and their buffers are not written
+        /// afterwards. `ofi_rxm` 1.17 crashes when closed while it fetches a long message.
         ///
         /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long
         /// message harms no other endpoint`, `operations in flight come back with the endpoint`.
@@ -57,36 +51,33 @@ bitflags! {
         /// buffer is dropped once`, `operations in flight come back with the endpoint`.
         const CLOSES_WITH_SENDS = 1 << 4;
         /// An endpoint can be closed with reads in flight that are no longer than an injected
-        /// message, and nothing is written to their buffers afterwards. The peer's process of `shm`
-        /// 2.6 writes reads of every length into the buffer by cross-memory attach, whether the
-        /// endpoint is open or not. `net` and `tcp` of 1.17 free a read twice whose answer has
-        /// begun, and then keep two operations in one place
-        /// (`…-read-that-is-cut-by-closing-is-freed-twice`); `tcp;ofi_rxm` is over these.
+        /// message, and their buffers are not written afterwards. The peer of `shm` 2.6 writes
+        /// reads of every length by cross-memory attach. `net` and `tcp` of 1.17, also under
+        /// `ofi_rxm`, free a read twice whose answer has begun
+        /// (`…-read-that-is-cut-by-closing-is-freed-twice`).
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`; between processes `tests/libfabric/shm_processes.rs`.
         const CLOSES_WITH_SHORT_READS = 1 << 5;
-        /// The same of longer reads, which `shm` serves by cross-memory attach in every version.
+        /// Also with longer reads, which `shm` serves by cross-memory attach.
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`.
         const CLOSES_WITH_LONG_READS = 1 << 6;
-        /// An endpoint can be closed that was sent a message which the provider has truncated
-        /// (`ofi_rxm` 2.5: `rxm-close-after-a-truncated-long-message-crashes`), if the message was
-        /// no longer than an injected one. Most receives have [room](super::overrun) for more.
+        /// An endpoint can be closed after a truncated message that is no longer than an injected
+        /// one (`rxm-close-after-a-truncated-long-message-crashes`).
         ///
         /// Shown by: `short message is truncated with an error`, `very long message is truncated
         /// with an error`, `a message that is too long is cut and told`.
         const CLOSES_AFTER_SHORT_TRUNCATED = 1 << 7;
-        /// The same after longer messages.
+        /// Also after longer messages.
         ///
         /// Shown by: `very long message is truncated with an error`, `a message that is too long is
         /// cut and told`.
         const CLOSES_AFTER_LONG_TRUNCATED = 1 << 8;
         /// A region can be closed in the middle of a peer's operation on it. `shm` 2.5 keeps a
-        /// pointer to it (`shm-region-closed-while-it-is-written-crashes`), and the thread of
-        /// `sockets` looks for its counters after it has let the lock go under which it found the
-        /// region.
+        /// pointer to it (`shm-region-closed-while-it-is-written-crashes`), and `sockets` uses it
+        /// after it has released the lock.
         ///
         /// Shown by: `region closed in the middle of a transfer keeps its memory while it is
         /// reached`, `a region may be closed in the middle of writes`.
@@ -102,19 +93,19 @@ bitflags! {
         ///
         /// Shown by: `plain directed receives stand in line with the others`.
         const DIRECTED_RECV = 1 << 11;
-        /// Peeks look at messages, and receive none (`shm-peek-receives`).
+        /// Peeks receive no message (`shm-peek-receives`).
         ///
         /// Shown by: `a peek finds what has arrived`, `a peek of nothing says so`.
         const PEEK = 1 << 12;
-        /// A claim remembers its context as a number, and does not follow it.
+        /// A claim stores its context as a number.
         ///
         /// Shown by: `a claimed message matches no other receive`.
         const CLAIMS_BY_CONTEXT = 1 << 13;
-        /// A claim is kept in the memory that its context points to.
+        /// A claim is stored in its context's memory.
         ///
         /// Shown by: `a claimed message matches no other receive`.
         const CLAIMS_IN_CONTEXTS = 1 << 14;
-        /// A message that is discarded is over for its sender
+        /// The send of a discarded message completes
         /// (`…-send-of-a-discarded-message-never-ends`).
         ///
         /// Shown by: `a discarded message is gone`.
@@ -125,52 +116,49 @@ bitflags! {
         /// Shown by: `unsignaled sends arrive and are counted`.
         const SELECTIVE = 1 << 16;
         /// Options can be set before an endpoint is enabled
-        /// (`sm2-option-of-an-endpoint-that-is-not-enabled-crashes`; `shm` 1.17, too).
+        /// (`sm2-option-of-an-endpoint-that-is-not-enabled-crashes`).
         ///
         /// Shown by: `options are read and set`.
         const OPTIONS_BEFORE = 1 << 17;
-        /// Options that are set after an endpoint was enabled are heeded. `shm` 2.5 does not.
+        /// Options of an enabled endpoint have an effect. `shm` 2.5 ignores them.
         ///
         /// Shown by: `options are read and set`.
         const OPTIONS_AFTER = 1 << 18;
-        /// Queues and counters of a domain that is one thread's can be slept on. `shm` and `sm2`
-        /// yield, 1.17 without an end where the queue has no endpoint yet, and `shm` 2.5 crashes
-        /// there.
+        /// Queues and counters of a domain of one thread can be slept on. `shm` and `sm2` yield. With
+        /// a queue without endpoints, `shm` yields for ever (1.17) or crashes (2.5).
         ///
         /// Shown by: `sleeping ends when the time is over`, `sleeping ends with a completion`,
         /// `a queue of connections sleeps until something completes`.
         const SLEEPS = 1 << 19;
-        /// The same where several threads may use the domain (`tcp-queue-for-sleeping-crashes`).
+        /// Also if several threads may use the domain (`tcp-queue-for-sleeping-crashes`).
         ///
         /// Shown by: `a sleeper is woken by another thread`.
         const SLEEPS_SHARED = 1 << 20;
-        /// Queues and counters can be slept on after an endpoint of theirs was closed. Wait objects
-        /// of `ofi_rxm` and `ofi_rxd` keep pointers to the endpoint and its parts
+        /// Queues and counters can be slept on after an endpoint of theirs was closed
         /// (`…-sleep-after-an-endpoint-was-closed-crashes`).
         ///
         /// Shown by: `queue is slept on after each of its endpoints was closed`,
         /// `closed connections leave their queues to be slept on`.
         const SLEEPS_AFTER_CLOSE = 1 << 28;
         /// Connected endpoints have the tagged messages that they grant. Those of `net` and `tcp`
-        /// have them with shared receives only, and follow a null pointer when one arrives that no
-        /// receive takes (`…-tagged-message-to-shared-receives-crashes`).
+        /// need shared receives, and crash when no receive matches
+        /// (`…-tagged-message-to-shared-receives-crashes`).
         ///
         /// Shown by: `tagged messages match or are refused`.
         const TAGS_ON_CONNECTIONS = 1 << 21;
-        /// Connections can share their receives. `sockets` goes on with what was freed when an
-        /// endpoint is closed in the middle of a message.
+        /// Connections can share their receives. `sockets` uses freed memory after an endpoint was
+        /// closed in the middle of a message.
         ///
         /// Shown by: `shared receives take messages of any connection`,
         /// `a connection that ends in the middle of a message leaves the others`.
         const SHARES_RECEIVES = 1 << 22;
-        /// A passive endpoint can be closed. `net` goes on using it for a peer that has connected
-        /// and not yet sent its request (`net-close-while-a-peer-connects-crashes`).
+        /// A passive endpoint can be closed while a peer connects
+        /// (`net-close-while-a-peer-connects-crashes`).
         ///
         /// Shown by: `a stranger may speak when the listener is gone`.
         const CLOSES_LISTENERS = 1 << 23;
-        /// A connection can be shut down. `sockets` closes its file descriptor then, and again with
-        /// the endpoint, when the number may be another file's; and see `CLOSES_WITH_SHORT_READS`
-        /// (`…-read-that-is-cut-by-shutting-down-is-freed-twice`).
+        /// A connection can be shut down. `sockets` then closes its file descriptor twice. See also
+        /// `…-read-that-is-cut-by-shutting-down-is-freed-twice`.
         ///
         /// Shown by: `a shutdown reaches the peer`.
         const SHUTS_DOWN = 1 << 24;
@@ -184,24 +172,21 @@ bitflags! {
         ///
         /// Shown by: `a message to a group reaches its member and names its sender`.
         const MULTICAST = 1 << 26;
-        /// Collective operations keep to what they are lent, as far as
-        /// `src/ofi/endpoint/collective.rs` sees to it, and an endpoint can be closed in the middle
-        /// of one. 1.17 makes no empty address set.
+        /// Collective operations that `src/ofi/endpoint/collective.rs` admits stay in their buffers,
+        /// and an endpoint can be closed in the middle of one.
         ///
         /// Shown by: `tests/providers/collectives.rs`.
         const COLLECTIVES = 1 << 27;
         /// Tagged receives of `shm` and `sm2` with ignored bits take messages that have arrived
-        /// before. `shm` 1.17 compares the bits of these
-        /// (`shm-masked-receive-misses-what-has-arrived`). Afterwards, a receive of one tag may
-        /// take a message with another (`shm-receive-after-a-masked-one-takes-another-tag`).
-        /// Neither endangers memory, so other providers need no fact for it.
+        /// before (`shm-masked-receive-misses-what-has-arrived`), and later receives of one tag take
+        /// no other (`shm-receive-after-a-masked-one-takes-another-tag`). Other providers need no
+        /// fact, because this does not endanger memory.
         ///
         /// Shown by: `ignored bits of a tag match anything`.
         const MASKED_RECV = 1 << 29;
-        /// An address can be removed from a vector while endpoints are bound to it, also with
-        /// operations to the peer in flight; the next insertion gets the lowest free index. `shm`
-        /// 1.17 unmaps the peer's region, which it uses when the peer sends another message
-        /// (`shm-message-of-a-removed-peer-crashes`).
+        /// An address can be removed from a vector beside bound endpoints and operations to the peer
+        /// in flight. The next insertion gets the lowest free index. `shm` 1.17 unmaps the peer's
+        /// region, and uses it later (`shm-message-of-a-removed-peer-crashes`).
         ///
         /// Shown by: `places of removed peers return`, `operations in flight outlive their peers
         /// place`.
@@ -212,10 +197,8 @@ bitflags! {
 // Each fact has a bit of its own.
 const _: () = assert!(Facts::all().bits().count_ones() as usize == <Facts as bitflags::Flags>::FLAGS.len());
 
-/// A provider in one version: its name, as infos have it, and the version of the library and of the
-/// provider, as `fi_version` and infos (`fabric_attr->prov_version`) say it. A provider that was
-/// loaded from elsewhere has a version of its own; of a layered one (`tcp;ofi_rxm`) the upper
-/// layer's is said, so that a lower one from elsewhere is not noticed.
+/// Name of a provider in infos, `fi_version`, and the version in infos (`prov_version`), which is
+/// that of the upper layer.
 type Provider = (&'static str, Version, Version);
 
 const fn of_1_17_0(name: &'static str) -> Provider {
@@ -226,7 +209,7 @@ const fn of_2_5_1(name: &'static str) -> Provider {
     (name, Version::new(2, 5), Version::new(205, 10))
 }
 
-/// Closing an endpoint at any time, as the manual has it.
+/// Closing an endpoint at any time.
 const CLOSES: Facts = Facts::TESTED
     .union(Facts::CLOSES_BESIDE_OTHERS)
     .union(Facts::CLOSES_WITH_RECEIVES)
@@ -236,8 +219,7 @@ const CLOSES: Facts = Facts::TESTED
 /// Reads of every length.
 const WITH_READS: Facts = Facts::CLOSES_WITH_SHORT_READS.union(Facts::CLOSES_WITH_LONG_READS);
 
-/// And after messages that were truncated. Some providers do not report those, and so show nothing
-/// of them.
+/// And after truncated messages, if the provider reports them.
 const TRUNCATES: Facts = CLOSES.union(Facts::CLOSES_AFTER_SHORT_TRUNCATED).union(Facts::CLOSES_AFTER_LONG_TRUNCATED);
 
 /// Closing an endpoint of `shm`, if no neighbour is open.
@@ -274,7 +256,6 @@ const UDP_RXD: Facts = CLOSES
     .union(Facts::SELECTIVE)
     .union(Facts::OPTIONS_BEFORE);
 
-/// What the tests have shown, of whom.
 #[rustfmt::skip]
 const SHOWN: [(Provider, Facts); 14] = [
     (of_1_17_0("shm"), CLOSES_ALONE
@@ -355,9 +336,8 @@ const SHOWN: [(Provider, Facts); 14] = [
 ];
 
 impl Facts {
-    /// What the tests have shown of the provider of an info; nothing of one that they have not run
-    /// over. An info of a connection request may lack the provider's name: facts are read from
-    /// infos that libfabric lists, and kept by the domain.
+    /// Facts of an info's provider. An info of a connection request may lack the name, so the domain
+    /// keeps the facts.
     pub(crate) fn of(info: &RawInfo) -> Self {
         if is_everything_untested() {
             return Facts::empty();
@@ -373,8 +353,7 @@ fn shown((name, library, version): (&str, Version, Version)) -> Facts {
     row.map_or(Facts::empty(), |(_, facts)| *facts)
 }
 
-/// Whether the environment asks for no trust in any provider, or for something before each
-/// (`FI_HOOK`), whose name no info has.
+/// Returns `true` if the environment requests it, or puts a hook before each provider (`FI_HOOK`).
 #[cfg(feature = "std")]
 fn is_everything_untested() -> bool {
     static ASKED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -435,8 +414,7 @@ mod tests {
         for (at, (provider, facts)) in SHOWN.iter().enumerate() {
             assert!(SHOWN.iter().skip(at + 1).all(|(other, _)| other != provider), "{provider:?} stands twice");
             assert!(facts.contains(Facts::TESTED), "{provider:?}");
-            // By what transports say of themselves (`ProviderQuirks`), tests over all of them tell
-            // who is tested.
+            // Tests over all transports recognise tested ones by it (`ProviderQuirks`).
             assert!(facts.contains(Facts::CLOSES_WITH_SENDS), "{provider:?}");
             // It has one way to keep claims, and one time to set options.
             assert!(!facts.contains(Facts::CLAIMS_BY_CONTEXT | Facts::CLAIMS_IN_CONTEXTS), "{provider:?}");
@@ -444,7 +422,7 @@ mod tests {
         }
     }
 
-    /// What stands in backquotes.
+    /// Texts in backquotes.
     fn quoted(text: &str) -> impl Iterator<Item = &str> {
         text.split('`').skip(1).step_by(2)
     }

@@ -8,6 +8,7 @@ pub(crate) mod nap;
 pub(crate) mod overrun;
 pub(crate) mod removal;
 pub(crate) mod shm_registry;
+pub(crate) mod table_entry;
 
 use loom_core::transport::{Claims, Name, ProviderQuirks};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, MsgOrder, Progress, Threading, WaitObj};
@@ -105,6 +106,11 @@ pub(crate) fn overruns(info: &RawInfo) -> bool {
     let all = decode::attributes(info);
     let registers = all.domain.mr_mode.contains(MrMode::LOCAL);
     all.rx.iov_limit > 1 && !registers && LAYERS.iter().any(|layer| has_layer(info, layer))
+}
+
+/// See [`table_entry`].
+pub(crate) fn has_table(info: &RawInfo) -> bool {
+    has_layer(info, "sm2")
 }
 
 pub(crate) fn divides(info: &RawInfo) -> bool {

@@ -126,13 +126,13 @@ pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno
 
 /// # Safety
 /// The contract of callers.
-unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAddr, Errno> {
+pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAddr, Errno> {
     let raw = av.raw();
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let address = ptr::from_ref(address).cast::<c_void>();
-    // SAFETY: the vector is open (H1), the one socket address has more memory than addresses need,
-    // and `peer` receives one number. Without an event queue, the call completes here.
+    // SAFETY: the vector is open (H1), the one address has more memory than addresses need, and
+    // `peer` receives one number. Without an event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
     if inserted == 1 { Ok(FabricAddr(peer)) } else { Err(Errno::EADDRNOTAVAIL) }
 }

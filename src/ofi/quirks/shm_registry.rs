@@ -1,21 +1,17 @@
 //! Endpoints that reach into each other's memory: `shm` within one process.
 //!
-//! Such endpoints use each other's shared region through a plain pointer, and a close unmaps it. A
-//! neighbour that has a command of the closed endpoint, or sends to it, crashes (libfabric 1.17). A
-//! close may also answer commands of a closed neighbour (libfabric 2.5). So only the last neighbour
-//! is closed. The others are retired while their queues are polled, then left open.
-//!
-//! Endpoints of an untested provider without socket addresses are all neighbours, and may drive
-//! each other, so that they do not count as left.
-//!
-//! A message to an inserted address follows the pointer long after the close (both versions). So an
-//! endpoint stays open if its address was inserted in its own process.
-//!
-//! Vectors refuse addresses of closed endpoints of this process: with libfabric 1.17, an endpoint
-//! of the vector that opens later would read their memory (`tests/libfabric/gone_addresses.rs`).
+//! They use each other's shared region through a plain pointer, and a close unmaps it. A neighbour
+//! that has a command of the closed endpoint, or sends to it, crashes (1.17). A close may also
+//! answer commands of a closed neighbour (2.5). So only the last neighbour is closed. The others
+//! are retired while their queues are polled, then left open. An endpoint stays open for good if
+//! its address was inserted in its own process: a message would follow the pointer.
 //!
 //! Neighbours are the endpoints of one domain, and of domains with address vectors that contain
-//! them, in any order.
+//! them. Those of untested providers without socket addresses are all neighbours, and may drive
+//! each other, so that they do not count as left.
+//!
+//! Vectors refuse addresses of closed endpoints of this process: an endpoint of the vector that
+//! opens later would read their memory (1.17, `tests/libfabric/gone_addresses.rs`).
 
 #![allow(unsafe_code, reason = "pointers as names of endpoints; calls `shm_unlink`")]
 

@@ -98,6 +98,10 @@ fn hints() -> Hints<'static> {
     Hints { caps: Caps::MSG, provider: Some("tcp"), endpoint_attr, ..Hints::default() }
 }
 
+pub(crate) fn is_tested() -> bool {
+    find(&hints()).is_ok_and(|info| info.raw().is_tested())
+}
+
 fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
     match Tcp::query(hints) {
         Ok(mut infos) => infos.next(),
