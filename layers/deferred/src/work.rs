@@ -1,7 +1,8 @@
 //! [`Work`]: operations that can be deferred.
 
+use loom_core::atomic::AnyOperation;
 use loom_core::buffer::{SourceBuffer, TargetBuffer};
-use loom_core::endpoint::{AnyAtomic, Endpoint, Receives, RecvOptions, SendOptions, Transmits};
+use loom_core::endpoint::{Endpoint, Granted, Receives, RecvOptions, SendOptions, Transmits};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::mr::RemoteRegion;
@@ -94,7 +95,7 @@ pub enum Work<To, From> {
         /// Immediate data.
         data: Option<ImmediateData>,
     },
-    /// [`Endpoint::any_atomic`].
+    /// [`Endpoint::atomic`].
     #[doc(alias = "FI_OP_ATOMIC")]
     #[doc(alias = "FI_OP_FETCH_ATOMIC")]
     #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
@@ -106,7 +107,7 @@ pub enum Work<To, From> {
         /// Offset in the region, in bytes.
         offset: u64,
         /// Operation that the domain has granted.
-        op: AnyAtomic,
+        op: Granted<AnyOperation>,
     },
 }
 
@@ -149,7 +150,7 @@ impl<To, From> Work<To, From> {
             Work::Write { peer, region, offset, data: Some(data) } => {
                 endpoint.write_data(peer, &region, offset, data, buf)
             }
-            Work::Atomic { peer, region, offset, op } => endpoint.any_atomic(peer, &region, offset, op, buf),
+            Work::Atomic { peer, region, offset, op } => endpoint.atomic(peer, &region, offset, op, buf),
         }
     }
 }

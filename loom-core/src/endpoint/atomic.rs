@@ -19,17 +19,17 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::granted::{AnyAtomic, Granted};
+use super::granted::Granted;
 use super::kind::Transmits;
 use super::op::{Op, Use};
 use super::opened::Opened;
 use super::options::AtomicOptions;
 use super::post::{Posting, rma_target};
-use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
-use crate::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
-use crate::engine::op_table::{LentValues, OpKey};
+use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, OperationIn, ReadOp};
+use crate::buffer::{Buffer, IoVecs, Lent};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
-use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
+use crate::transport::{AtomicRanges, Msg, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, AtomicOp, Errno, FabricAddr, OpFlags};
 
@@ -50,11 +50,21 @@ const fn access(Atomic { form, op, .. }: Atomic) -> Access {
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Applies `op` to elements of a peer's region, from byte `offset`, one for each operand in the
-    /// buffer.
+    /// Applies `op` to elements of a peer's region, from byte `offset`. The buffer holds as many
+    /// operands, then comparison values, then space for the previous elements, as far as the
+    /// operation has them:
+    ///
+    /// | operation | buffer |
+    /// |---|---|
+    /// | [`BaseOp`] | operands |
+    /// | [`FetchOp`] | operands, results |
+    /// | [`ReadOp`] | results |
+    /// | [`CompareOp`] | operands, comparison values, results |
+    ///
+    /// An operation that the program determines at run time is a [`Granted::any`].
     ///
     /// ```
-    /// use loom_core::{Access, Caps, Forever, Mr, atomic::BaseOp};
+    /// use loom_core::{Access, Caps, Forever, Mr, atomic::{BaseOp, FetchOp}};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![1, 2, 3, 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
@@ -67,6 +77,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
+    /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
+    /// // The buffer has two operands, and room for two results.
+    /// let post = |buf| alice.atomic(to_bob, &region.remote(), 2, add, buf);
+    /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
+    /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
+    /// result?;
+    /// assert_eq!(buf[2..], [3, 4]);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -75,177 +92,55 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`] or any
     /// other of an RMA write. An operation that the peer refuses completes with an error.
     #[doc(alias = "fi_atomic")]
-    pub fn atomic<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<BaseOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// [`atomic`](Self::atomic) that returns the previous elements. The buffer holds the operands,
-    /// then space for as many results.
-    ///
-    /// ```
-    /// use loom_core::atomic::FetchOp;
-    /// # use loom_core::{Access, Caps, Forever, Mr};
-    ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
-    /// let region = Mr::open(&domain, vec![1, 2], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-    /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
-    /// // The buffer has two operands, and room for two results.
-    /// let post = |buf| alice.fetch_atomic(to_bob, &region.remote(), 0, add, buf);
-    /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
-    /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
-    /// result?;
-    /// assert_eq!(buf[2..], [1, 2]);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
-    pub fn fetch_atomic<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<FetchOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// Reads elements of a peer's region, each atomically, until the buffer is full.
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
-    #[doc(alias = "fi_fetch_atomic")]
-    #[doc(alias = "FI_ATOMIC_READ")]
-    pub fn atomic_read<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<ReadOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// Replaces elements of a peer's region if the comparison holds, and returns the previous
-    /// elements. The buffer holds operands, comparison values, and space for results.
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
-    pub fn compare_atomic<E: Element>(
+    #[doc(alias = "FI_ATOMIC_READ")]
+    pub fn atomic<O: OperationIn<B>>(
         &self,
         peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
-        op: Granted<CompareOp<E>>,
+        op: Granted<O>,
         buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
+    ) -> Result<OpKey, Rejected<B>> {
+        let peer = peer.into();
+        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
+        let posting = posting.validate(self.destination(peer))?;
+        let submitted = self.submit_atomic((region, offset), op, &posting);
+        self.opened.submitted(posting, submitted)
     }
 
     /// [`atomic`](Self::atomic) on parts of a peer's memory ([`RemoteRegion::part`]), from one or
-    /// several buffers.
+    /// several buffers, which form one range of operands, comparison values and results.
     ///
     /// # Errors
     /// Those of [`atomic`](Self::atomic), [`PostError::TooManyPieces`] for either side, and
     /// [`PostError::NotElements`] for a piece or part that splits an element.
     #[doc(alias = "fi_atomicmsg")]
     #[doc(alias = "fi_atomicv")]
-    pub fn atomic_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<BaseOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`fetch_atomic`](Self::fetch_atomic) on parts and pieces, which form one range of operands
-    /// and results.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_fetch_atomicmsg")]
     #[doc(alias = "fi_fetch_atomicv")]
-    pub fn fetch_atomic_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<FetchOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`atomic_read`](Self::atomic_read) on parts and pieces.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
-    #[doc(alias = "fi_fetch_atomicmsg")]
-    pub fn atomic_read_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<ReadOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`compare_atomic`](Self::compare_atomic) on parts and pieces, which form one range of
-    /// operands, comparison values and results.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_compare_atomicmsg")]
     #[doc(alias = "fi_compare_atomicv")]
-    pub fn compare_atomic_with<E: Element>(
+    pub fn atomic_with<O: OperationIn<B>>(
         &self,
         peer: impl Into<K::To>,
         remote: &[RemoteRegion],
-        op: Granted<CompareOp<E>>,
+        op: Granted<O>,
         options: AtomicOptions,
         buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
+    ) -> Result<OpKey, Rejected<B>> {
+        let (peer, atomic, limits) = (peer.into(), op.op().atomic(), self.limits());
+        let flags = match atomic.form {
+            Form::Base => limits.with_default(options.flags()),
+            Form::Fetch | Form::Compare => options.flags() | limits.tx_flags.intersection(OpFlags::FENCE),
+        };
+        // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
+        let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
+        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
+        let posting = posting.aim(self.destination(peer))?;
+        let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
+        self.opened.submitted(posting, submitted)
     }
 
     /// [`atomic`](Self::atomic) with a copy of `operands`. Success is not reported.
@@ -312,10 +207,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<BaseOp<E>>,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            Ok(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) }?)
-        })
+        self.post_value(peer.into(), (region, offset), op, (operand, operand))
     }
 
     /// [`atomic_value`](Self::atomic_value) that returns the previous element, for example
@@ -354,10 +246,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<FetchOp<E>>,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) }?)
-        })
+        self.post_value(peer.into(), (region, offset), op, (operand, operand))
     }
 
     /// Reads one element of a peer's region atomically.
@@ -374,10 +263,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<ReadOp<E>>,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) }?)
-        })
+        self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO))
     }
 
     /// Replaces one element of a peer's region by `operand` if its comparison with `compare` holds,
@@ -397,16 +283,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         compare: E,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
-            let ranges = [&lent.operand, &lent.compare, &lent.result];
-            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
-            Ok(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) }?)
-        })
+        self.post_value(peer.into(), (region, offset), op, (operand, compare))
     }
 
-    /// Posts an operation on a value. `submit` may rely on an open endpoint (H1) on this thread
-    /// (T1), a valid destination (O1), O4, and values that stay in the op table until the event
-    /// or the endpoint's close (L1, L2).
+    /// Posts an operation on a value.
     #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
@@ -414,7 +294,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         place: (&RemoteRegion, u64),
         op: Granted<O>,
         values: (E, E),
-        submit: impl FnOnce(&T::Endpoint, RmaTarget, &LentValues, Atomic, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let atomic = op.op().atomic();
         self.limits().admit(Op::Atomic(atomic).caps(), None)?;
@@ -423,58 +302,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             return Err(PostError::NotRegistered);
         }
         let (target, atomic) = self.opened.target(to, place, &op, size_of::<E>())?;
-        let fetches = atomic.form != Form::Base;
-        self.opened.cq().ops().post_values(self.opened.index(), values, fetches, |lent, context| {
-            submit(self.raw(), target, lent, atomic, context)
+        let size = size_of::<E>();
+        let lens = match atomic.form {
+            Form::Base => [size, 0, 0],
+            Form::Fetch => [size, 0, size],
+            Form::Compare => [size; 3],
+        };
+        self.opened.cq().ops().post_values(self.opened.index(), values, lens, |lent, context| {
+            // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
+            // (O1), `target` has checked O4, and the values stay in the op table until the event or
+            // the endpoint's close (L1, L2).
+            Ok(unsafe { T::atomic(self.raw(), target, lent, atomic, context) }?)
         })
-    }
-
-    /// [`atomic`](Self::atomic), [`fetch_atomic`](Self::fetch_atomic),
-    /// [`atomic_read`](Self::atomic_read) or [`compare_atomic`](Self::compare_atomic) for an
-    /// operation that the program determines at run time.
-    ///
-    /// ```
-    /// use loom_core::{atomic::FetchOp, endpoint::AnyAtomic};
-    /// # use loom_core::{Access, Caps, Forever, Mr};
-    ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
-    /// let region = Mr::open(&domain, vec![40], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-    /// let add: AnyAtomic = domain.query_atomic(FetchOp::<u8>::SUM)?.into();
-    /// // The operand 2, and space for the previous element.
-    /// let post = |buf| alice.any_atomic(to_bob, &region.remote(), 0, add, buf);
-    /// let added = cq.post(vec![2, 0], Forever, post)?;
-    /// assert_eq!(cq.finish(added, Forever)?.into_buf(), [2, 40]);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
-    pub fn any_atomic(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: AnyAtomic,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op.0, buf)
-    }
-
-    /// Posts an operation on elements in one range on both sides.
-    fn post_atomic<O: Operation>(
-        &self,
-        peer: K::To,
-        place: (&RemoteRegion, u64),
-        op: Granted<O>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
-        let posting = posting.validate(self.destination(peer))?;
-        let submitted = self.submit_atomic(place, op, &posting);
-        self.opened.submitted(posting, submitted)
     }
 
     fn submit_atomic<O: Operation>(
@@ -494,42 +333,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             // `validate` has checked the whole buffer as a target only.
             self.opened.check_range(&lent.first((lists - 1) * bytes), Use::Source)?;
         }
-        let part = |at: usize| lent.behind(at * bytes).first(bytes);
-        let raw = posting.raw;
-        // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
-        // and O1, `target` O4.
-        Ok(match atomic.form {
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
-            Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
-            Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
-            Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
-            Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
-        }?)
-    }
-
-    /// Posts an operation on elements in several ranges.
-    fn post_atomic_msg<O: Operation>(
-        &self,
-        peer: K::To,
-        remote: &[RemoteRegion],
-        op: Granted<O>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        let (atomic, limits) = (op.op().atomic(), self.limits());
-        let flags = match atomic.form {
-            Form::Base => limits.with_default(options.flags()),
-            Form::Fetch | Form::Compare => options.flags() | limits.tx_flags.intersection(OpFlags::FENCE),
+        let (part, nothing) = (|at: usize| lent.behind(at * bytes).first(bytes), lent.first(0));
+        let ranges = match atomic.form {
+            Form::Base => [part(0), nothing, nothing],
+            Form::Fetch if lists == 1 => [nothing, nothing, part(0)],
+            Form::Fetch => [part(0), nothing, part(1)],
+            Form::Compare => [part(0), part(1), part(2)],
         };
-        // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
-        let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
-        let posting = posting.aim(self.destination(peer))?;
-        let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
-        self.opened.submitted(posting, submitted)
+        // SAFETY: the ranges lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1 and
+        // O1, `target` O4.
+        Ok(unsafe { T::atomic(posting.raw, target, ranges.each_ref(), atomic, context) }?)
     }
 
     fn submit_atomic_msg<O: Operation>(
@@ -539,7 +352,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         flags: OpFlags,
         posting: &Posting<'_, T, B, IoVecs>,
     ) -> Result<(), PostError> {
-        let (atomic, size) = (op.op().atomic(), size_of::<O::Element>());
+        let (atomic, size) = (op.op().atomic(), op.op().element_size());
         let limit = self.limits().tx_iov_limit.min(IoVecs::MOST);
         let (all, total) = posting.lent.get().zip(posting.lent.total()).ok_or(PostError::TooManyPieces { limit })?;
         let lists = lists(atomic);

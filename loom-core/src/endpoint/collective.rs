@@ -234,9 +234,9 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
             return Err(PostError::NotRegistered);
         }
         let call = self.call(collective, elements, root)?;
-        opened.cq().ops().post_values(opened.index(), (value, value), elements > 0, |lent, context| {
-            let range = |lent: &Lent| lent.first(elements * size_of::<E>());
-            self.submit(&call, &range(&lent.operand), &range(&lent.result), context)
+        let len = elements * size_of::<E>();
+        opened.cq().ops().post_values(opened.index(), (value, value), [len, 0, len], |lent, context| {
+            self.submit(&call, lent[0], lent[2], context)
         })
     }
 

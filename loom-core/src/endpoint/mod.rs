@@ -50,7 +50,7 @@ use core::fmt;
 pub use self::binding::{Binding, BothWays};
 pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
-pub use self::granted::{AnyAtomic, Granted};
+pub use self::granted::Granted;
 pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};

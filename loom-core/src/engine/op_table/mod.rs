@@ -57,7 +57,7 @@ use core::marker::PhantomData;
 use core::task::Waker;
 
 pub use self::done::{Done, OpError, Received, Transfer};
-pub use self::inline_atomic::{Fetched, LentValues};
+pub use self::inline_atomic::Fetched;
 pub(crate) use self::lending::Lending;
 use self::list::{List, NONE};
 pub(crate) use self::multi::Message;

@@ -126,7 +126,7 @@ fn fill<T: Transport + 'static>(
         Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
             // SAFETY: see above.
-            unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
+            unsafe { endpoint.multi_recv_unchecked(Source::Any, None, buf) }
         }
         result => result,
     }
