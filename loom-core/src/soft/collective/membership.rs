@@ -91,8 +91,6 @@ fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>
     }
 }
 
-#[cold]
-#[inline(never)]
 pub(crate) fn report_collectives(net: &Net, port: &EndpointState) {
     let mut number = port.own().memberships.get();
     while number != NIL {

@@ -138,12 +138,12 @@ impl Faults {
     pub(super) fn note_end(&self, event: &mut Event, queue: &Queue) -> bool {
         self.hide_source(event);
         if !event.is_error() && self.strikes_again(&self.fail, |plan| plan.fail) {
-            self.tally.failed();
+            self.tally.count(Fault::Failed);
             (event.errno, event.provider_errno) = (Errno::EIO, Errno::EIO.as_raw());
             event.overflow_or_place = 0;
         }
         if strikes(&self.overrun) && !queue.is_overrun() {
-            self.tally.overrun();
+            self.tally.count(Fault::Overrun);
             queue.overrun();
         }
         !queue.is_overrun()
@@ -207,46 +207,29 @@ impl Injected {
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Refused,
+    Delayed,
+    Reordered,
+    Failed,
+    Lost,
+    Overrun,
+    Killed,
+}
+
 impl Tally {
     pub(super) const fn new() -> Self {
         Tally([const { AtomicU64::new(0) }; 7])
     }
 
-    fn count(&self, kind: usize) {
-        self.0[kind].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn refused(&self) {
-        self.count(0);
-    }
-
-    pub(super) fn delayed(&self) {
-        self.count(1);
-    }
-
-    pub(super) fn reordered(&self) {
-        self.count(2);
-    }
-
-    pub(super) fn failed(&self) {
-        self.count(3);
-    }
-
-    pub(super) fn overrun(&self) {
-        self.count(4);
-    }
-
-    pub(super) fn killed(&self) {
-        self.count(5);
-    }
-
-    pub(super) fn lost(&self) {
-        self.count(6);
+    pub(super) fn count(&self, fault: Fault) {
+        self.0[fault as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_to(&self, sum: &mut Injected) {
         let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = sum;
-        for (sum, count) in [refused, delayed, reordered, failed, overrun, killed, lost].into_iter().zip(&self.0) {
+        for (sum, count) in [refused, delayed, reordered, failed, lost, overrun, killed].into_iter().zip(&self.0) {
             *sum += count.load(Ordering::Relaxed);
         }
     }

@@ -19,7 +19,7 @@ use crate::soft::shared::list::{Inbox, NIL, Reach, Returns};
 use crate::soft::shared::peer_counts::PeerCounters;
 use crate::soft::shared::queue::Queue;
 use crate::soft::shared::sleeper::Watch;
-use crate::transport::{Context, Event};
+use crate::transport::{Context, Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno};
 
 /// Default minimum of bytes left in a multi-receive that stays posted.
@@ -230,11 +230,6 @@ impl LocalState {
         }
     }
 
-    #[inline]
-    pub(crate) fn is_attended(&self) -> bool {
-        self.attended.get()
-    }
-
     pub(crate) fn tell(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {
@@ -243,11 +238,34 @@ impl LocalState {
         }
     }
 
-    #[inline]
-    pub(crate) fn count_unsignaled(&self, flags: CompletionFlags, len: usize) {
-        if self.attended.get() {
-            self.counters.count(&Event::success(0, flags, len));
+    /// Reserves the slot for the event of an operation. One without a context has no event.
+    #[inline(always)]
+    pub(crate) fn reserve_transmit(&self, context: Option<u64>) -> Result<(), Refusal> {
+        if context.is_some() && !self.tx().reserve() { Err(Refusal::Again) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn reserve_receive(&self) -> Result<(), Refusal> {
+        if self.rx().reserve() { Ok(()) } else { Err(Refusal::Again) }
+    }
+
+    /// Reports the end of an operation with a slot of its own, or without a context.
+    #[inline(always)]
+    pub(crate) fn end_post(
+        &self,
+        context: Option<u64>,
+        flags: CompletionFlags,
+        len: usize,
+        result: Result<(), Errno>,
+    ) -> Result<(), Refusal> {
+        match (context, result) {
+            (Some(context), Ok(())) => self.end_transmit(Event::success(context, flags, len)),
+            (Some(context), Err(errno)) => self.end_transmit(Event::failure(context, flags, errno)),
+            (None, Ok(())) if self.attended.get() => self.counters.count(&Event::success(0, flags, len)),
+            (None, Ok(())) => {}
+            (None, Err(errno)) => return Err(Refusal::Errno(errno)),
         }
+        Ok(())
     }
 
     #[inline]
@@ -310,6 +328,13 @@ impl LocalState {
         let receive = self.receive(at);
         receive.used.set(RecvKind::Other);
         receive.next.set(self.receives.replace(at));
+    }
+
+    /// Removes a posted receive of one of the `KINDS`.
+    pub(crate) fn unpost(&self, kind: usize, at: u32) {
+        self.posted[kind].remove(at);
+        self.free_pieces(self.receive(at).room());
+        self.free_receive(at);
     }
 
     pub(crate) fn receives_used(&self) -> impl Iterator<Item = (u32, RecvKind)> {

@@ -2,8 +2,9 @@
 
 use core::cell::Cell;
 
+use crate::transport::Event;
 use crate::util::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::vocabulary::CompletionFlags;
+use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
 
 /// Description of a message. With separate `Cell`s, a receiver reads only the fields that it needs.
 #[derive(Debug)]
@@ -51,6 +52,16 @@ impl Message {
         self.data.set(data);
         self.len.set(len);
         self.bytes.set(core::ptr::null());
+    }
+
+    /// Event of the receive that takes the message.
+    #[inline(always)]
+    pub(crate) fn event(&self, context: u64, len: usize) -> Event {
+        let mut event = Event::success(context, self.flags(), len);
+        event.tag = Tag(self.tag.get());
+        event.data = ImmediateData(self.data.get());
+        event.source = FabricAddr(self.from.get());
+        event
     }
 
     #[inline(always)]

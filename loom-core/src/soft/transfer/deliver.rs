@@ -10,8 +10,7 @@ use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::LocalState;
 use crate::soft::network::matching_memory::kind_of;
 use crate::soft::shared::cell::{LANE_NEWS, MessageCell, State};
-use crate::transport::Event;
-use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
+use crate::vocabulary::{CompletionFlags, FabricAddr, Tag};
 
 /// Returns `false` if a peer's event has to wait for a free slot in the queue.
 #[inline(always)]
@@ -46,8 +45,7 @@ pub(crate) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
 #[cold]
 #[inline(never)]
 fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
-    let receive = own.receive(at);
-    let room = receive.room();
+    let (receive, room) = (own.receive(at), own.receive(at).room());
     let over = if room.is_multi() {
         let Some(nth) = admit(own, head, receive) else { return false };
         // SAFETY: the receive is posted, so its memory is still lent.
@@ -57,9 +55,7 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
         unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
     };
     if over {
-        own.posted[kind].remove(at);
-        own.free_pieces(room);
-        own.free_receive(at);
+        own.unpost(kind, at);
     }
     true
 }
@@ -70,14 +66,14 @@ fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
         answer(net, own, head);
         return true;
     }
-    if own.is_attended() {
+    if own.attended.get() {
         return report_written_attended(net, own, head);
     }
     let queue = own.rx();
     if !queue.reserve() {
         return false;
     }
-    let _ = queue.push(written(head, 0));
+    let _ = queue.push(head.message.event(0, head.message.len.get()));
     return_cell(net, head);
     true
 }
@@ -91,7 +87,7 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     if !own.rx().reserve() {
         return false;
     }
-    own.tell(written(head, 0));
+    own.tell(head.message.event(0, head.message.len.get()));
     return_cell(net, head);
     true
 }
@@ -100,20 +96,9 @@ fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
     let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
-    let room = own.receive(at).room();
-    own.posted[kind].remove(at);
-    own.free_pieces(room);
-    own.free_receive(at);
-    own.end_receive(written(head, room.context));
+    let context = own.receive(at).context.get();
+    own.unpost(kind, at);
+    own.end_receive(head.message.event(context, head.message.len.get()));
     return_cell(net, head);
     true
-}
-
-#[inline(always)]
-fn written(head: &MessageCell, context: u64) -> Event {
-    let message = &head.message;
-    let mut event = Event::success(context, message.flags(), message.len.get());
-    event.data = ImmediateData(message.data.get());
-    event.source = FabricAddr(message.from.get());
-    event
 }

@@ -84,12 +84,7 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     message.bytes.set(room);
     // SAFETY: the slot has the bytes, its cell has as much room, and the receiver has both.
     unsafe { copy_message(slot.room(), room, facts.len()) };
-    cell.set(State::Eager);
-    let delivered = deliver(net, own, cell);
-    if !delivered {
-        cell.set(State::Home);
-    }
-    delivered
+    deliver_cell(net, own, cell)
 }
 
 #[inline(never)]
@@ -97,6 +92,11 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     #[expect(clippy::cast_possible_truncation, reason = "a length, as it was put there")]
     let len = slot.tag.get() as usize;
     cell.message.tell_written(from, len, slot.data.get());
+    deliver_cell(net, own, cell)
+}
+
+#[inline(always)]
+fn deliver_cell(net: &Net, own: &LocalState, cell: &MessageCell) -> bool {
     cell.set(State::Eager);
     let delivered = deliver(net, own, cell);
     if !delivered {

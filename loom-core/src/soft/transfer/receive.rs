@@ -15,7 +15,7 @@ use crate::soft::shared::copy::{
 };
 use crate::soft::shared::list::NIL;
 use crate::transport::{Event, Msg, Refusal};
-use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
+use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
@@ -28,9 +28,7 @@ pub(crate) unsafe fn post_receive(
     room: RecvBuffer,
 ) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     // SAFETY: the caller guarantees `room`.
     if unsafe { place_receive(net, own, kind, want, room) } {
         return Ok(());
@@ -105,10 +103,7 @@ pub(crate) unsafe fn hand_over(
         unsafe { copy_message(message.bytes.get(), room.ptr, len) };
     }
 
-    let mut event = Event::success(room.context, message.flags(), len);
-    event.tag = Tag(message.tag.get());
-    event.data = ImmediateData(message.data.get());
-    event.source = FabricAddr(message.from.get());
+    let event = message.event(room.context, len);
     if message.len.get() > room.len {
         end(truncated(event, message.len.get() - room.len));
     } else {
@@ -168,9 +163,7 @@ unsafe fn post_scattered(
     (want, room): (Want, RecvBuffer),
     msg: &Msg<'_>,
 ) -> Result<(), Refusal> {
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     let Some(first) = own.take_places(msg.pieces.len()) else {
         own.rx().release();
         return Err(Refusal::Again);
@@ -208,9 +201,7 @@ unsafe fn post_multi_receive(
     want: Want,
     room: RecvBuffer,
 ) -> Result<(), Refusal> {
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     let place = own.receives.get();
     if place == NIL {
         own.rx().release();
@@ -309,23 +300,14 @@ const fn none(context: u64) -> Event {
     Event::failure(context, RECEIVED, Errno::ENOMSG)
 }
 
-fn found(context: u64, head: &MessageCell) -> Event {
-    let message = &head.message;
-    Event {
-        tag: Tag(message.tag.get()),
-        data: ImmediateData(message.data.get()),
-        source: FabricAddr(message.from.get()),
-        ..Event::success(context, message.flags(), message.len.get())
-    }
-}
-
 pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
     let own = port.own();
     let place = own.receives.get();
     let claims = flags.contains(OpFlags::CLAIM);
-    if claims && place == NIL || !own.rx().reserve() {
+    if claims && place == NIL {
         return Err(Refusal::Again);
     }
+    own.reserve_receive()?;
     let unexpected = &own.unexpected[kind_of(CompletionFlags::TAGGED)];
     let mut answer = none(context);
     while let Some(at) = unexpected.find(want) {
@@ -335,7 +317,7 @@ pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
             return_cell(net, head);
             continue;
         }
-        answer = found(context, head);
+        answer = head.message.event(context, head.message.len.get());
         if claims {
             unexpected.remove(at);
             own.receives.set(own.receive(place).next.get());
@@ -365,11 +347,15 @@ fn discard(net: &Net, head: &MessageCell) -> bool {
     true
 }
 
-fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Option<&'n MessageCell> {
-    let (at, _) = own.find_place(context, |used| used == RecvKind::Claimed)?;
+fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Result<&'n MessageCell, Refusal> {
+    own.reserve_receive()?;
+    let Some((at, _)) = own.find_place(context, |used| used == RecvKind::Claimed) else {
+        own.rx().release();
+        return Err(Refusal::Errno(Errno::ENOMSG));
+    };
     let head = claimed_cell(net, own, at);
     own.free_receive(at);
-    Some(head)
+    Ok(head)
 }
 
 pub(crate) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n MessageCell {
@@ -381,13 +367,7 @@ pub(crate) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n M
 /// `room` is valid for writes.
 pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvBuffer) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let Some(head) = take_claim(net, own, room.context) else {
-        own.rx().release();
-        return Err(Refusal::Errno(Errno::ENOMSG));
-    };
+    let head = take_claim(net, own, room.context)?;
     // SAFETY: the caller guarantees `room`.
     if !unsafe { hand_over(net, own, head, room, |event| own.end_receive(event)) } {
         own.end_receive(none(room.context));
@@ -397,14 +377,8 @@ pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
 
 pub(crate) fn discard_claimed(net: &Net, port: &EndpointState, context: u64) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let Some(head) = take_claim(net, own, context) else {
-        own.rx().release();
-        return Err(Refusal::Errno(Errno::ENOMSG));
-    };
-    let told = found(context, head);
+    let head = take_claim(net, own, context)?;
+    let told = head.message.event(context, head.message.len.get());
     own.tell(if discard(net, head) { told } else { none(context) });
     Ok(())
 }

@@ -4,6 +4,7 @@ use core::ptr;
 
 use super::lane_asking::consider;
 use crate::buffer::Lent;
+use crate::soft::faults::Fault;
 use crate::soft::lane::{Facts, Lane, Room, SLOT_BYTES};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
@@ -154,7 +155,7 @@ pub(crate) fn lose(own: &LocalState, context: Option<u64>, flags: CompletionFlag
     if !own.tx().reserve() {
         return Some(Err(Refusal::Again));
     }
-    faults.tally.lost();
+    faults.tally.count(Fault::Lost);
     own.end_transmit(Event::failure(context, flags, Errno::ECONNABORTED));
     Some(Ok(()))
 }
@@ -180,18 +181,12 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
     let own = port.own();
     let short = outgoing.len <= SLOT_BYTES;
     if short && let Some(lane) = own.routes.last_lane(outgoing.to) {
-        if lane.is_unwatched() {
-            match lane.room() {
-                Room::Free => return send_by_lane(own, lane, &outgoing, fill),
-                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-                Room::Full | Room::Kept => {}
-            }
-        } else {
-            match room_of_watched(lane) {
-                Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
-                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-                Room::Full | Room::Kept => {}
-            }
+        let unwatched = lane.is_unwatched();
+        match if unwatched { lane.room() } else { room_of_watched(lane) } {
+            Room::Free if unwatched => return send_by_lane::<false>(net, own, lane, &outgoing, fill),
+            Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
+            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+            Room::Full | Room::Kept => {}
         }
     }
     let head = begin_send(net, port, outgoing.context)?;
@@ -203,23 +198,26 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
     write_message(head, own, &outgoing, room);
     head.set(State::Eager);
     match push(net, own, outgoing.to, head, outgoing.delay) {
-        Ok(()) => {
-            end_eager(own, &outgoing);
-            Ok(())
-        }
+        Ok(()) => own.end_post(outgoing.context, outgoing.sent(), outgoing.len, Ok(())),
         Err(errno) => unsent(own, head, outgoing.context, outgoing.sent(), errno),
     }
 }
 
 #[inline(always)]
-fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
-    if outgoing.context.is_some() && !own.tx().reserve() {
-        return Err(Refusal::Again);
-    }
+fn send_by_lane<const WATCHED: bool>(
+    net: &Net,
+    own: &LocalState,
+    lane: &Lane,
+    outgoing: &Outgoing,
+    fill: impl FnOnce(*mut u8),
+) -> Result<(), Refusal> {
+    own.reserve_transmit(outgoing.context)?;
     let (facts, said) = outgoing.in_slot();
-    lane.send(facts, said, fill);
-    end_eager(own, outgoing);
-    Ok(())
+    lane.send(WATCHED, facts, said, fill);
+    if WATCHED {
+        wake_receiver(net, lane);
+    }
+    own.end_post(outgoing.context, outgoing.sent(), outgoing.len, Ok(()))
 }
 
 #[cold]
@@ -237,28 +235,13 @@ fn send_watched(
     outgoing: &Outgoing,
     fill: impl FnOnce(*mut u8),
 ) -> Result<(), Refusal> {
-    if outgoing.context.is_some() && !own.tx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let (facts, said) = outgoing.in_slot();
-    lane.send_watched(facts, said, fill);
-    wake_receiver(net, lane);
-    end_eager(own, outgoing);
-    Ok(())
+    send_by_lane::<true>(net, own, lane, outgoing, fill)
 }
 
 #[inline]
 fn wake_receiver(net: &Net, lane: &Lane) {
     if let Some(receiver) = net.ports().get(usize::from(addr_parts(lane.to()).0)) {
         receiver.watch.wake();
-    }
-}
-
-#[inline(always)]
-fn end_eager(own: &LocalState, outgoing: &Outgoing) {
-    match outgoing.context {
-        Some(context) => own.end_transmit(Event::success(context, outgoing.sent(), outgoing.len)),
-        None => own.count_unsignaled(outgoing.sent(), outgoing.len),
     }
 }
 
@@ -299,13 +282,10 @@ pub(crate) fn begin_send<'n>(
     port: &EndpointState,
     context: Option<u64>,
 ) -> Result<&'n MessageCell, Refusal> {
-    let tx = port.own().tx();
-    if context.is_some() && !tx.reserve() {
-        return Err(Refusal::Again);
-    }
+    port.own().reserve_transmit(context)?;
     let cell = take_cell(net, port);
     if cell.is_none() && context.is_some() {
-        tx.release();
+        port.own().tx().release();
     }
     cell.ok_or(Refusal::Again)
 }
@@ -330,13 +310,7 @@ fn unsent(
     errno: Errno,
 ) -> Result<(), Refusal> {
     head.come_home();
-    match context {
-        Some(context) => {
-            own.end_transmit(Event::failure(context, flags, errno));
-            Ok(())
-        }
-        None => Err(Refusal::Errno(errno)),
-    }
+    own.end_post(context, flags, 0, Err(errno))
 }
 
 #[inline]
@@ -364,7 +338,7 @@ fn push_late(
         return Err(Errno::EHOSTUNREACH);
     }
     if looks > 0 {
-        sender.own().faults().tally.delayed();
+        sender.own().faults().tally.count(Fault::Delayed);
     }
     port.tell();
     Ok(())
@@ -396,7 +370,7 @@ pub(crate) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: Immedia
     if !lane.is_unwatched() {
         return announce_watched(net, lane, len, data);
     }
-    lane.send(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(false, Facts::WRITTEN, (len as u64, data.0), |_| {});
     Ok(())
 }
 
@@ -406,7 +380,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     if !lane.is_open() {
         return Err(Errno::EHOSTUNREACH);
     }
-    lane.send_watched(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(true, Facts::WRITTEN, (len as u64, data.0), |_| {});
     wake_receiver(net, lane);
     Ok(())
 }
