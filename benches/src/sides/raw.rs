@@ -167,7 +167,7 @@ impl<T: Transport> Raw<'_, T> {
         let before = self.into(WORD);
         for _ in 0..count {
             // SAFETY: see above.
-            self.post(|| unsafe { T::atomic(self.a.raw(), target, [&one, &one.first(0), &before], add, context) });
+            self.post(|| unsafe { T::fetch_atomic(self.a.raw(), target, &one, &before, add, context) });
             self.reap(1);
             let fetched = u64::from_ne_bytes(self.into[..WORD].try_into().expect("a word"));
             assert!(

@@ -27,11 +27,11 @@ use super::options::AtomicOptions;
 use super::post::{Posting, rma_target};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, OperationIn, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent};
-use crate::engine::op_table::OpKey;
+use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::transport::{AtomicRanges, Msg, RmaTarget, Transport};
+use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, AtomicOp, Errno, FabricAddr, OpFlags};
+use crate::vocabulary::{Access, AtomicOp, FabricAddr, OpFlags};
 
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
     match (form, op) {
@@ -174,16 +174,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<BaseOp<E>>,
         operands: &[E],
     ) -> Result<(), PostError> {
-        if !self.kind.injects_writes() {
-            return Err(PostError::Errno(Errno::EOPNOTSUPP));
-        }
         // SAFETY: elements have no padding, so all of their bytes are initialised.
         let bytes = unsafe { core::slice::from_raw_parts(operands.as_ptr().cast::<u8>(), size_of_val(operands)) };
-        let (peer, limits) = (peer.into(), self.limits());
-        if bytes.len() > limits.inject_size {
-            return Err(PostError::TooLong { limit: limits.inject_size });
-        }
-        limits.admit(Op::Atomic(op.op().atomic()).caps(), None)?;
+        let peer = peer.into();
+        self.admits_injected(Op::Atomic(op.op().atomic()), bytes.len())?;
         let (target, atomic) = self.opened.target(self.destination(peer)?, (region, offset), &op, bytes.len())?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), the length is at most `inject_size`, and `target` has checked O4.
@@ -207,7 +201,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<BaseOp<E>>,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, operand))
+        self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
+            Ok(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) }?)
+        })
     }
 
     /// [`atomic_value`](Self::atomic_value) that returns the previous element, for example
@@ -246,7 +243,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<FetchOp<E>>,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, operand))
+        self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
+            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) }?)
+        })
     }
 
     /// Reads one element of a peer's region atomically.
@@ -263,7 +263,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<ReadOp<E>>,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO))
+        self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
+            Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) }?)
+        })
     }
 
     /// Replaces one element of a peer's region by `operand` if its comparison with `compare` holds,
@@ -283,10 +286,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         compare: E,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        self.post_value(peer.into(), (region, offset), op, (operand, compare))
+        self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
+            let ranges = [&lent.operand, &lent.compare, &lent.result];
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
+            Ok(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) }?)
+        })
     }
 
-    /// Posts an operation on a value.
+    /// Posts an operation on a value. `submit` may rely on an open endpoint (H1) on this thread
+    /// (T1), a valid destination (O1), O4, and values that stay in the op table until the event
+    /// or the endpoint's close (L1, L2).
     #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
@@ -294,6 +303,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         place: (&RemoteRegion, u64),
         op: Granted<O>,
         values: (E, E),
+        submit: impl FnOnce(&T::Endpoint, RmaTarget, &LentValues, Atomic, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let atomic = op.op().atomic();
         self.limits().admit(Op::Atomic(atomic).caps(), None)?;
@@ -302,17 +312,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             return Err(PostError::NotRegistered);
         }
         let (target, atomic) = self.opened.target(to, place, &op, size_of::<E>())?;
-        let size = size_of::<E>();
-        let lens = match atomic.form {
-            Form::Base => [size, 0, 0],
-            Form::Fetch => [size, 0, size],
-            Form::Compare => [size; 3],
-        };
-        self.opened.cq().ops().post_values(self.opened.index(), values, lens, |lent, context| {
-            // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
-            // (O1), `target` has checked O4, and the values stay in the op table until the event or
-            // the endpoint's close (L1, L2).
-            Ok(unsafe { T::atomic(self.raw(), target, lent, atomic, context) }?)
+        let fetches = atomic.form != Form::Base;
+        self.opened.cq().ops().post_values(self.opened.index, values, fetches, |lent, context| {
+            submit(self.raw(), target, lent, atomic, context)
         })
     }
 
@@ -333,16 +335,20 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             // `validate` has checked the whole buffer as a target only.
             self.opened.check_range(&lent.first((lists - 1) * bytes), Use::Source)?;
         }
-        let (part, nothing) = (|at: usize| lent.behind(at * bytes).first(bytes), lent.first(0));
-        let ranges = match atomic.form {
-            Form::Base => [part(0), nothing, nothing],
-            Form::Fetch if lists == 1 => [nothing, nothing, part(0)],
-            Form::Fetch => [part(0), nothing, part(1)],
-            Form::Compare => [part(0), part(1), part(2)],
-        };
-        // SAFETY: the ranges lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1 and
-        // O1, `target` O4.
-        Ok(unsafe { T::atomic(posting.raw, target, ranges.each_ref(), atomic, context) }?)
+        let part = |at: usize| lent.behind(at * bytes).first(bytes);
+        let raw = posting.raw;
+        // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
+        // and O1, `target` O4.
+        Ok(match atomic.form {
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
+        }?)
     }
 
     fn submit_atomic_msg<O: Operation>(

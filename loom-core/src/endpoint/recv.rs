@@ -323,7 +323,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let opened = &self.opened;
-        opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
+        opened.cq().ops().post_claim(opened.index, claim, buf, |lent, context| {
             let (tag, address) = (Some(claim.tag.into()), FabricAddr::UNSPEC);
             let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
@@ -344,7 +344,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError> {
         self.peeks(OpFlags::DISCARD)?;
-        let (cq, index) = (self.cq(), self.opened.index());
+        let (cq, index) = (self.cq(), self.opened.index);
         cq.ops().post_discard(index, claim, |context| {
             self.ask(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
         })
@@ -353,7 +353,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
+        let (cq, index, address) = (self.cq(), self.opened.index, self.permitted(from, Some(tag))?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
         cq.ops().post_empty(index, kind, |context| self.ask(address, tag, flags | OpFlags::PEEK, context))
     }

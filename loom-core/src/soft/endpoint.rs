@@ -102,7 +102,7 @@ fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
 /// When it returns, peers no longer touch memory lent through the endpoint.
 fn close(net: &Net, port: &EndpointState) {
     let own = port.own();
-    if !own.faults().is_dead() {
+    if !own.faults().dead.get() {
         end(net, port);
     }
     own.tx.set(None);

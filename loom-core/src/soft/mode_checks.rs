@@ -17,7 +17,7 @@ use crate::vocabulary::{Access, Errno, MemoryKey};
 impl SoftEndpoint<'_> {
     pub(super) fn gate(&self) -> Result<(), Refusal> {
         let faults = self.port().own().faults();
-        if faults.is_dead() {
+        if faults.dead.get() {
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
         if strikes(&faults.kill) {

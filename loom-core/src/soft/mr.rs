@@ -112,7 +112,8 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         let (ptr, len, endpoint) = (memory.ptr, memory.len, AtomicU64::new(u64::MAX));
         let exposed = Exposed { ptr, len, access, domain: domain.number, reached_in, endpoint };
         let mut numbers = net.opening.lock();
-        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
+        let (index, region) =
+            (0u16..).zip(net.regions()).find(|(_, region)| !region.taken.get()).ok_or(Errno::ENOMR)?;
         Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
     }
 
@@ -160,7 +161,8 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
         region.close();
         let opening = mr.net.opening.lock();
-        region.free();
+        // The lock orders the users' reads before the next owner.
+        region.taken.set(false);
         drop(opening);
         if let Some(endpoint) = mr.endpoint {
             let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;

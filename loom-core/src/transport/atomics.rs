@@ -51,16 +51,14 @@ pub unsafe trait Atomics: Endpoints {
     /// # Safety
     /// Contract of callers.
     unsafe fn query_atomic(domain: &Self::Domain, atomic: Atomic) -> Result<AtomicAttr, Errno>;
-    /// `fi_atomic`, `fi_fetch_atomic` or `fi_compare_atomic`, by the operation's form. The ranges are
-    /// the operands, the compared values and the results, of which the operation uses those that it
-    /// has.
+    /// `fi_atomic`
     ///
     /// # Safety
     /// Contract of callers.
     unsafe fn atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
-        ranges: [&Lent; 3],
+        operands: &Lent,
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal>;
@@ -73,6 +71,30 @@ pub unsafe trait Atomics: Endpoints {
         to: RmaTarget,
         operands: &[u8],
         atomic: Atomic,
+    ) -> Result<(), Refusal>;
+    /// `fi_fetch_atomic`. Operands of [`AtomicOp::READ`](crate::vocabulary::AtomicOp::READ) have no
+    /// elements.
+    ///
+    /// # Safety
+    /// Contract of callers.
+    unsafe fn fetch_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        operands: &Lent,
+        results: &Lent,
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_compare_atomic`. The ranges are the operands, the compared values, and the results.
+    ///
+    /// # Safety
+    /// Contract of callers.
+    unsafe fn compare_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        ranges: [&Lent; 3],
+        atomic: Atomic,
+        context: Context,
     ) -> Result<(), Refusal>;
     /// `fi_atomicmsg`, `fi_fetch_atomicmsg` or `fi_compare_atomicmsg`, by the operation's form. The
     /// pieces of the message are the operands.

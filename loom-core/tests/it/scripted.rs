@@ -433,7 +433,10 @@ unsafe impl<'s> Atomics for Scripted<'s> {
     }
 
     posts! {
-        fn atomic(to: RmaTarget, ranges: [&Lent; 3], _atomic: Atomic, context: Context) =
+        fn atomic(to: RmaTarget, lent: &Lent, _atomic: Atomic, context: Context) = (context, &[*lent], to.to, NONE);
+        fn fetch_atomic(to: RmaTarget, operands: &Lent, results: &Lent, _atomic: Atomic, context: Context) =
+            (context, &[*operands, *results], to.to, NONE);
+        fn compare_atomic(to: RmaTarget, ranges: [&Lent; 3], _atomic: Atomic, context: Context) =
             (context, &ranges.map(|lent| *lent), to.to, NONE);
         fn atomicmsg(msg: &Msg<'_>, _ranges: AtomicRanges<'_>, _remote: &[RemotePart], _atomic: Atomic) =
             (msg.context, msg.pieces, msg.address, msg.flags);

@@ -81,68 +81,16 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
     unsafe fn atomic(
         endpoint: &Endpoint<L>,
         to: RmaTarget,
-        ranges: [&Lent; 3],
+        operands: &Lent,
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (raw, size) = (endpoint.raw(), size(atomic)?);
-        let [mut operands, compare, results] = ranges.map(Memory::new);
-        let (raw_ep, count) = (raw.as_ptr(), results.len / size);
-        let RmaTarget { to, addr, key } = to;
+        let (raw, size, Memory { start, len, descriptor }) = (endpoint.raw(), size(atomic)?, Memory::new(operands));
+        let write = entry!(raw, atomic => write)?;
         let (datatype, op, context) = (atomic.datatype.as_raw(), atomic.op.as_raw(), context.as_ptr().cast());
-        posted(match atomic.form {
-            Form::Base => {
-                let (write, count) = (entry!(raw, atomic => write)?, operands.len / size);
-                let Memory { start, descriptor, .. } = operands;
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
-                unsafe { write(raw_ep, start, count, descriptor, to.0, addr.0, key.0, datatype, op, context) }
-            }
-            Form::Fetch => {
-                let fetch = entry!(raw, atomic => readwrite)?;
-                if atomic.op == AtomicOp::READ {
-                    operands.start = ptr::null_mut();
-                }
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. libfabric ignores the operands of a read.
-                unsafe {
-                    fetch(
-                        raw_ep,
-                        operands.start,
-                        count,
-                        operands.descriptor,
-                        results.start,
-                        results.descriptor,
-                        to.0,
-                        addr.0,
-                        key.0,
-                        datatype,
-                        op,
-                        context,
-                    )
-                }
-            }
-            Form::Compare => {
-                let compare_and_swap = entry!(raw, atomic => compwrite)?;
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
-                unsafe {
-                    compare_and_swap(
-                        raw_ep,
-                        operands.start,
-                        count,
-                        operands.descriptor,
-                        compare.start,
-                        compare.descriptor,
-                        results.start,
-                        results.descriptor,
-                        to.0,
-                        addr.0,
-                        key.0,
-                        datatype,
-                        op,
-                        context,
-                    )
-                }
-            }
-        })
+        let (raw, count) = (raw.as_ptr(), len / size);
+        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
+        posted(unsafe { write(raw, start, count, descriptor, to.to.0, to.addr.0, to.key.0, datatype, op, context) })
     }
 
     #[inline]
@@ -158,6 +106,72 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         let (datatype, op) = (atomic.datatype.as_raw(), atomic.op.as_raw());
         // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
         posted(unsafe { inject(raw.as_ptr(), start, count, to.to.0, to.addr.0, to.key.0, datatype, op) })
+    }
+
+    #[inline]
+    unsafe fn fetch_atomic(
+        endpoint: &Endpoint<L>,
+        to: RmaTarget,
+        operands: &Lent,
+        results: &Lent,
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let (raw, size) = (endpoint.raw(), size(atomic)?);
+        let (mut operands, results) = (Memory::new(operands), Memory::new(results));
+        if atomic.op == AtomicOp::READ {
+            operands.start = ptr::null_mut();
+        }
+        let fetch = entry!(raw, atomic => readwrite)?;
+        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. libfabric ignores the operands of a read.
+        posted(unsafe {
+            fetch(
+                raw.as_ptr(),
+                operands.start,
+                results.len / size,
+                operands.descriptor,
+                results.start,
+                results.descriptor,
+                to.to.0,
+                to.addr.0,
+                to.key.0,
+                atomic.datatype.as_raw(),
+                atomic.op.as_raw(),
+                context.as_ptr().cast(),
+            )
+        })
+    }
+
+    #[inline]
+    unsafe fn compare_atomic(
+        endpoint: &Endpoint<L>,
+        to: RmaTarget,
+        ranges: [&Lent; 3],
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let (raw, size) = (endpoint.raw(), size(atomic)?);
+        let [operands, compare, results] = ranges.map(Memory::new);
+        let compare_and_swap = entry!(raw, atomic => compwrite)?;
+        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
+        posted(unsafe {
+            compare_and_swap(
+                raw.as_ptr(),
+                operands.start,
+                results.len / size,
+                operands.descriptor,
+                compare.start,
+                compare.descriptor,
+                results.start,
+                results.descriptor,
+                to.to.0,
+                to.addr.0,
+                to.key.0,
+                atomic.datatype.as_raw(),
+                atomic.op.as_raw(),
+                context.as_ptr().cast(),
+            )
+        })
     }
 
     unsafe fn atomicmsg(

@@ -218,7 +218,7 @@ impl<T: Multicast, B: Buffer> Transmitter for MulticastGroup<'_, T, B, Joined> {
 impl<T: Multicast, B: SourceBuffer> MsgSend for MulticastGroup<'_, T, B, Joined> {
     #[inline]
     fn send(&mut self, (): (), buf: B) -> Posted<Self> {
-        MulticastGroup::send(self, buf)
+        self.send_with(SendOptions::default(), buf)
     }
 
     #[inline]

@@ -29,6 +29,17 @@ fn places<B>(holder: &Slot<B>) -> [NonNull<Place>; 3] {
     [0, 1, 2].map(|at| unsafe { first.add(at) })
 }
 
+/// Memory lent by an atomic operation on a value.
+#[derive(Clone, Copy, Debug)]
+pub struct LentValues {
+    /// Operand.
+    pub operand: Lent,
+    /// Comparand.
+    pub compare: Lent,
+    /// Room for the previous value.
+    pub result: Lent,
+}
+
 /// Completed atomic operation on a value, with the previous value if the operation fetches it.
 ///
 /// ```
@@ -81,8 +92,7 @@ impl Fetched {
 }
 
 impl<B> OpTable<B> {
-    /// Takes a slot for an atomic operation on a value, and passes its lent memory to `submit`: the
-    /// operand, the comparand, and room for the previous value, with these lengths.
+    /// Takes a slot for an atomic operation on a value, and passes its lent memory to `submit`.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
@@ -91,8 +101,8 @@ impl<B> OpTable<B> {
         &self,
         endpoint: u16,
         (operand, compare): (E, E),
-        lens: [usize; 3],
-        submit: impl FnOnce([&Lent; 3], Context) -> Result<(), PostError>,
+        fetches: bool,
+        submit: impl FnOnce(&LentValues, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
         let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         let holder = match self.contexts {
@@ -110,7 +120,7 @@ impl<B> OpTable<B> {
         };
         slot.endpoint.set(endpoint);
         slot.kind.set(Kind::Value);
-        slot.lent.set(lens[2]);
+        slot.lent.set(if fetches { size_of::<E>() } else { 0 });
         slot.phase.set(Phase::PostedValue);
         let [first, second, third] = places(holder);
         for (place, value) in [(first, operand), (second, compare)] {
@@ -119,10 +129,13 @@ impl<B> OpTable<B> {
         }
         // SAFETY: rule 11: only this operation's values use the scratch space.
         unsafe { third.write([0; 2]) };
-        let operand = Lent::source(first.cast(), lens[0]);
-        let compare = Lent::source(second.cast(), lens[1]);
-        let result = Lent::target(third.cast(), lens[2]);
-        submit([&operand, &compare, &result], self.context(slot, key)).map(|()| key).inspect_err(|_| {
+        let size = size_of::<E>();
+        let lent = LentValues {
+            operand: Lent::source(first.cast(), size),
+            compare: Lent::source(second.cast(), size),
+            result: Lent::target(third.cast(), size),
+        };
+        submit(&lent, self.context(slot, key)).map(|()| key).inspect_err(|_| {
             self.release_holder(slot);
             self.give_up(key.index(), slot);
         })

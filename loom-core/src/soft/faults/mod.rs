@@ -15,7 +15,7 @@ use super::shared::list::NIL;
 use super::shared::queue::Queue;
 use crate::transport::Event;
 use crate::util::random::Random;
-use crate::vocabulary::{Errno, FabricAddr};
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
 /// State of a port for the plan of its endpoint.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Faults {
             late: zero(),
             looks: zero(),
             held: Cell::new(NIL),
-            tally: Tally::new(),
+            tally: Tally([const { AtomicU64::new(0) }; 7]),
         }
     }
 
@@ -86,14 +86,6 @@ impl Faults {
     pub(super) fn delay(&self) -> Option<u32> {
         let most = self.rules.get().plan.delay;
         (most > 0).then(|| self.draw(|random| random.up_to(most)))
-    }
-
-    pub(super) fn are_late(&self) -> bool {
-        self.late.get() > 0
-    }
-
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead.get()
     }
 
     pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
@@ -128,7 +120,9 @@ impl Faults {
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
         self.hide_source(event);
         if self.strict().is_some() {
-            strict::hide_length(event);
+            // As over `tcp;ofi_rxm` and `net` of libfabric 1.
+            event.len = 0;
+            event.flags.remove(CompletionFlags::RMA);
         }
         if queue.is_overrun() {
             queue.lose_newest();
@@ -219,10 +213,6 @@ pub(super) enum Fault {
 }
 
 impl Tally {
-    pub(super) const fn new() -> Self {
-        Tally([const { AtomicU64::new(0) }; 7])
-    }
-
     pub(super) fn count(&self, fault: Fault) {
         self.0[fault as usize].fetch_add(1, Ordering::Relaxed);
     }

@@ -153,7 +153,7 @@ pub(super) struct Lane {
     /// Read with each message, seldom written.
     state: AtomicU32,
     mask: u32,
-    index: u32,
+    pub(super) index: u32,
     slots: NonNull<Slot>,
     /// First of the lane's cells.
     cells: NonNull<u8>,
@@ -198,10 +198,6 @@ impl Lane {
             },
             done: DoneWord(AtomicU64::new(1)),
         }
-    }
-
-    pub(super) const fn index(&self) -> u32 {
-        self.index
     }
 
     pub(super) const fn slot_count(&self) -> u64 {

@@ -249,23 +249,11 @@ impl LocalState {
         if self.rx().reserve() { Ok(()) } else { Err(Refusal::Again) }
     }
 
-    /// Reports the end of an operation with a slot of its own, or without a context.
-    #[inline(always)]
-    pub(crate) fn end_post(
-        &self,
-        context: Option<u64>,
-        flags: CompletionFlags,
-        len: usize,
-        result: Result<(), Errno>,
-    ) -> Result<(), Refusal> {
-        match (context, result) {
-            (Some(context), Ok(())) => self.end_transmit(Event::success(context, flags, len)),
-            (Some(context), Err(errno)) => self.end_transmit(Event::failure(context, flags, errno)),
-            (None, Ok(())) if self.attended.get() => self.counters.count(&Event::success(0, flags, len)),
-            (None, Ok(())) => {}
-            (None, Err(errno)) => return Err(Refusal::Errno(errno)),
+    #[inline]
+    pub(crate) fn count_unsignaled(&self, flags: CompletionFlags, len: usize) {
+        if self.attended.get() {
+            self.counters.count(&Event::success(0, flags, len));
         }
-        Ok(())
     }
 
     #[inline]

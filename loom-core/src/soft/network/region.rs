@@ -38,7 +38,7 @@ pub(crate) struct Region {
     /// Counter of peers' writes to the region, or null.
     counter: AtomicPtr<PeerCount>,
     /// `true` from the opening until the last user has left, under the network's lock.
-    taken: Cell<bool>,
+    pub(crate) taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
 
@@ -54,16 +54,6 @@ impl Region {
             taken: Cell::new(false),
             exposed: UnsafeCell::new(None),
         }
-    }
-
-    /// Under the network's lock.
-    pub(crate) fn is_free(&self) -> bool {
-        !self.taken.get()
-    }
-
-    /// Under the network's lock, which orders the users' reads before the next owner.
-    pub(crate) fn free(&self) {
-        self.taken.set(false);
     }
 
     /// Under the network's lock.

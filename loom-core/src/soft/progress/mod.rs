@@ -91,7 +91,7 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     let own = port.own();
     if own.offers.get() != 0 {
         harvest(net, port);
-        if own.faults().are_late() {
+        if own.faults().late.get() > 0 {
             do_late(net, port);
         }
     }

@@ -180,7 +180,9 @@ impl SoftEndpoint<'_> {
                 return lost;
             }
         }
-        own.reserve_transmit(context)?;
+        if context.is_some() && !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
         // SAFETY: the caller guarantees the local ranges.
         let done = unsafe { perform(&self.net, to, len, &mut local, atomic, counts(atomic)) };
         end_rma(own, flags(atomic.form), len, context, done)
@@ -189,17 +191,22 @@ impl SoftEndpoint<'_> {
     /// # Safety
     /// The context satisfies L2.
     #[inline]
-    unsafe fn lent_ranges(&self, to: RmaTarget, lent: [&Lent; 3], context: Context) -> Result<[Range; 3], Refusal> {
+    unsafe fn lent_ranges<const N: usize>(
+        &self,
+        to: RmaTarget,
+        lent: [(&Lent, Access); N],
+        context: Context,
+    ) -> Result<[Range; N], Refusal> {
         if self.extra_checks {
             self.meets(to.to)?;
             self.gate()?;
-            for (lent, access) in lent.into_iter().zip([Access::WRITE, Access::WRITE, Access::READ]) {
+            for (lent, access) in lent {
                 self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
             }
             // SAFETY: the context satisfies L2.
             unsafe { begin_context(self.port().own().modes.get(), context) };
         }
-        Ok(lent.map(range))
+        Ok(lent.map(|(lent, _)| range(lent)))
     }
 }
 
@@ -213,20 +220,15 @@ unsafe impl<'n> Atomics for Soft<'n> {
     unsafe fn atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
-        lent: [&Lent; 3],
+        operands: &Lent,
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal> {
         // SAFETY: the context satisfies L2.
-        let [operands, compare, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
-        let len = if atomic.form == Form::Base { operands.1 } else { results.1 };
-        let local = Local {
-            operands: Elements::one(operands),
-            compare: Elements::one(compare),
-            results: Elements::one(results),
-        };
-        // SAFETY: lent memory is readable, and results are writable (L1).
-        unsafe { endpoint.post_atomic(to, len, local, atomic, Some(context.addr())) }
+        let [operands] = unsafe { endpoint.lent_ranges(to, [(operands, Access::WRITE)], context) }?;
+        let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
+        // SAFETY: lent memory is readable (L1).
+        unsafe { endpoint.post_atomic(to, operands.1, local, atomic, Some(context.addr())) }
     }
 
     #[inline(always)]
@@ -244,6 +246,44 @@ unsafe impl<'n> Atomics for Soft<'n> {
         let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
         // SAFETY: borrowed operands are readable, and only read.
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, None) }
+    }
+
+    #[inline(always)]
+    unsafe fn fetch_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        operands: &Lent,
+        results: &Lent,
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let lent = [(operands, Access::WRITE), (results, Access::READ)];
+        // SAFETY: the context satisfies L2.
+        let [operands, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
+        let local =
+            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::one(results) };
+        // SAFETY: lent memory is readable, and results are writable (L1).
+        unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
+    }
+
+    #[inline(always)]
+    unsafe fn compare_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        [operands, compare, results]: [&Lent; 3],
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let lent = [(operands, Access::WRITE), (compare, Access::WRITE), (results, Access::READ)];
+        // SAFETY: the context satisfies L2.
+        let [operands, compare, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
+        let local = Local {
+            operands: Elements::one(operands),
+            compare: Elements::one(compare),
+            results: Elements::one(results),
+        };
+        // SAFETY: lent memory is readable, and results are writable (L1).
+        unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }
 
     unsafe fn atomicmsg(
@@ -281,7 +321,9 @@ unsafe impl<'n> Atomics for Soft<'n> {
         {
             return lost;
         }
-        own.reserve_transmit(context)?;
+        if context.is_some() && !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
         let mut local = Local {
             operands: Elements::of(&operands),
             compare: Elements::of(&compare),

@@ -20,7 +20,7 @@ use super::transfer::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
-use crate::transport::{Context, Msg, Refusal, RemotePart, Rma, RmaTarget};
+use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, OpFlags, RemoteAddr};
 
 /// # Safety
@@ -111,7 +111,26 @@ pub(super) fn end_rma(
         Err(_) if flags.contains(CompletionFlags::RMA | CompletionFlags::WRITE) => own.faults().end_of_write(result),
         other => other,
     };
-    own.end_post(context, flags, len, result)
+    match (context, result) {
+        (Some(context), Ok(())) => {
+            own.end_transmit(Event::success(context, flags, len));
+            Ok(())
+        }
+        (Some(context), Err(errno)) => {
+            own.end_transmit(Event::failure(context, flags, errno));
+            Ok(())
+        }
+        (None, Ok(())) => {
+            own.count_unsignaled(flags, len);
+            Ok(())
+        }
+        (None, Err(errno)) => Err(Refusal::Errno(errno)),
+    }
+}
+
+enum RmaKind {
+    Read,
+    Write(Option<ImmediateData>),
 }
 
 const fn remote_access(reads: bool) -> (Access, Counts) {
@@ -139,14 +158,16 @@ impl SoftEndpoint<'_> {
     unsafe fn rma_checked(
         &self,
         target: RmaTarget,
-        reads: bool,
         lent: &Lent,
-        data: Option<ImmediateData>,
+        kind: RmaKind,
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(target.to)?;
         let target = self.aim(target);
-        let access = if reads { Access::READ } else { Access::WRITE };
+        let (access, reads, data) = match kind {
+            RmaKind::Read => (Access::READ, true, None),
+            RmaKind::Write(data) => (Access::WRITE, false, data),
+        };
         // SAFETY: the caller guarantees the buffer and L2. RMA has no prefix (L4).
         let (bytes, len) = unsafe { self.apply_modes(lent, access, context) }?;
         let (context, report) = (Some(context.addr()), Report::All);
@@ -246,7 +267,7 @@ unsafe impl<'n> Rma for Soft<'n> {
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.rma_checked(from, true, lent, None, context) };
+            return unsafe { endpoint.rma_checked(from, lent, RmaKind::Read, context) };
         }
         // SAFETY: the buffer is writable (L1).
         unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr.as_ptr(), lent.len, Some(context.addr())) }
@@ -262,7 +283,7 @@ unsafe impl<'n> Rma for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.rma_checked(to, false, lent, data, context) };
+            return unsafe { endpoint.rma_checked(to, lent, RmaKind::Write(data), context) };
         }
         let bytes = (lent.ptr.as_ptr().cast_const(), lent.len);
         // SAFETY: the buffer is readable (L1).

@@ -2,9 +2,8 @@
 
 use core::cell::Cell;
 
-use crate::transport::Event;
 use crate::util::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
+use crate::vocabulary::CompletionFlags;
 
 /// Description of a message. With separate `Cell`s, a receiver reads only the fields that it needs.
 #[derive(Debug)]
@@ -12,7 +11,7 @@ pub(crate) struct Message {
     /// Lower half of [`flags`](Self::flags).
     flags: Cell<u32>,
     /// [`number_in_pair`] of a [numbered](super::lane) message, otherwise zero.
-    in_pair: Cell<u32>,
+    pub(crate) in_pair: Cell<u32>,
     pub(crate) from: Cell<u64>,
     pub(crate) tag: Cell<u64>,
     pub(crate) data: Cell<u64>,
@@ -52,21 +51,6 @@ impl Message {
         self.data.set(data);
         self.len.set(len);
         self.bytes.set(core::ptr::null());
-    }
-
-    /// Event of the receive that takes the message.
-    #[inline(always)]
-    pub(crate) fn event(&self, context: u64, len: usize) -> Event {
-        let mut event = Event::success(context, self.flags(), len);
-        event.tag = Tag(self.tag.get());
-        event.data = ImmediateData(self.data.get());
-        event.source = FabricAddr(self.from.get());
-        event
-    }
-
-    #[inline(always)]
-    pub(crate) fn in_pair(&self) -> u32 {
-        self.in_pair.get()
     }
 
     #[inline(always)]
@@ -177,10 +161,6 @@ impl MessageCell {
     #[inline]
     pub(crate) fn finish(&self) {
         self.state.store(State::Done as u32, Ordering::Release);
-    }
-
-    pub(crate) fn revoke(&self) -> bool {
-        self.claim(State::Revoked)
     }
 
     /// The buffer is then the sender's: no receiver copies twice.

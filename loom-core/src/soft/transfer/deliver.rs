@@ -10,7 +10,8 @@ use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::LocalState;
 use crate::soft::network::matching_memory::kind_of;
 use crate::soft::shared::cell::{LANE_NEWS, MessageCell, State};
-use crate::vocabulary::{CompletionFlags, FabricAddr, Tag};
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
 
 /// Returns `false` if a peer's event has to wait for a free slot in the queue.
 #[inline(always)]
@@ -73,7 +74,7 @@ fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     if !queue.reserve() {
         return false;
     }
-    let _ = queue.push(head.message.event(0, head.message.len.get()));
+    let _ = queue.push(written(head, 0));
     return_cell(net, head);
     true
 }
@@ -87,7 +88,7 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     if !own.rx().reserve() {
         return false;
     }
-    own.tell(head.message.event(0, head.message.len.get()));
+    own.tell(written(head, 0));
     return_cell(net, head);
     true
 }
@@ -98,7 +99,16 @@ fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
     let context = own.receive(at).context.get();
     own.unpost(kind, at);
-    own.end_receive(head.message.event(context, head.message.len.get()));
+    own.end_receive(written(head, context));
     return_cell(net, head);
     true
+}
+
+#[inline(always)]
+fn written(head: &MessageCell, context: u64) -> Event {
+    let message = &head.message;
+    let mut event = Event::success(context, message.flags(), message.len.get());
+    event.data = ImmediateData(message.data.get());
+    event.source = FabricAddr(message.from.get());
+    event
 }

@@ -116,7 +116,7 @@ pub(crate) enum Turn<'a> {
 
 #[inline(always)]
 pub(crate) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
-    if head.message.in_pair() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
+    if head.message.in_pair.get() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
 }
 
 #[inline(never)]
@@ -125,7 +125,7 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
         debug_assert!(false, "messages are numbered on the way to an endpoint that has accepted a lane");
         return Turn::Now(None);
     };
-    if number_in_pair(arriving.next.get()) != head.message.in_pair() && !catch_up(net, own, arriving, head) {
+    if number_in_pair(arriving.next.get()) != head.message.in_pair.get() && !catch_up(net, own, arriving, head) {
         return Turn::Later;
     }
     if head.message.flags().contains(LANE_NEWS) {
@@ -139,7 +139,7 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
 /// Returns `false` if one has to wait.
 #[inline(never)]
 fn catch_up(net: &Net, own: &LocalState, arriving: &Arriving, head: &MessageCell) -> bool {
-    while number_in_pair(arriving.next.get()) != head.message.in_pair() {
+    while number_in_pair(arriving.next.get()) != head.message.in_pair.get() {
         if !deliver_next(net, own, arriving) {
             return false;
         }

@@ -15,7 +15,7 @@ use crate::soft::shared::copy::{
 };
 use crate::soft::shared::list::NIL;
 use crate::transport::{Event, Msg, Refusal};
-use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
@@ -103,7 +103,10 @@ pub(crate) unsafe fn hand_over(
         unsafe { copy_message(message.bytes.get(), room.ptr, len) };
     }
 
-    let event = message.event(room.context, len);
+    let mut event = Event::success(room.context, message.flags(), len);
+    event.tag = Tag(message.tag.get());
+    event.data = ImmediateData(message.data.get());
+    event.source = FabricAddr(message.from.get());
     if message.len.get() > room.len {
         end(truncated(event, message.len.get() - room.len));
     } else {
@@ -300,6 +303,16 @@ const fn none(context: u64) -> Event {
     Event::failure(context, RECEIVED, Errno::ENOMSG)
 }
 
+fn found(context: u64, head: &MessageCell) -> Event {
+    let message = &head.message;
+    Event {
+        tag: Tag(message.tag.get()),
+        data: ImmediateData(message.data.get()),
+        source: FabricAddr(message.from.get()),
+        ..Event::success(context, message.flags(), message.len.get())
+    }
+}
+
 pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
     let own = port.own();
     let place = own.receives.get();
@@ -317,7 +330,7 @@ pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
             return_cell(net, head);
             continue;
         }
-        answer = head.message.event(context, head.message.len.get());
+        answer = found(context, head);
         if claims {
             unexpected.remove(at);
             own.receives.set(own.receive(place).next.get());
@@ -378,7 +391,7 @@ pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
 pub(crate) fn discard_claimed(net: &Net, port: &EndpointState, context: u64) -> Result<(), Refusal> {
     let own = port.own();
     let head = take_claim(net, own, context)?;
-    let told = head.message.event(context, head.message.len.get());
+    let told = found(context, head);
     own.tell(if discard(net, head) { told } else { none(context) });
     Ok(())
 }

@@ -130,7 +130,7 @@ pub(crate) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Opti
 }
 
 pub(crate) fn revoke(net: &Net, head: &MessageCell) -> bool {
-    let revoked = head.revoke();
+    let revoked = head.claim(State::Revoked);
     if revoked
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
@@ -181,12 +181,18 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
     let own = port.own();
     let short = outgoing.len <= SLOT_BYTES;
     if short && let Some(lane) = own.routes.last_lane(outgoing.to) {
-        let unwatched = lane.is_unwatched();
-        match if unwatched { lane.room() } else { room_of_watched(lane) } {
-            Room::Free if unwatched => return send_by_lane::<false>(net, own, lane, &outgoing, fill),
-            Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
-            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-            Room::Full | Room::Kept => {}
+        if lane.is_unwatched() {
+            match lane.room() {
+                Room::Free => return send_by_lane(own, lane, &outgoing, fill),
+                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+                Room::Full | Room::Kept => {}
+            }
+        } else {
+            match room_of_watched(lane) {
+                Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
+                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+                Room::Full | Room::Kept => {}
+            }
         }
     }
     let head = begin_send(net, port, outgoing.context)?;
@@ -198,26 +204,23 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
     write_message(head, own, &outgoing, room);
     head.set(State::Eager);
     match push(net, own, outgoing.to, head, outgoing.delay) {
-        Ok(()) => own.end_post(outgoing.context, outgoing.sent(), outgoing.len, Ok(())),
+        Ok(()) => {
+            end_eager(own, &outgoing);
+            Ok(())
+        }
         Err(errno) => unsent(own, head, outgoing.context, outgoing.sent(), errno),
     }
 }
 
 #[inline(always)]
-fn send_by_lane<const WATCHED: bool>(
-    net: &Net,
-    own: &LocalState,
-    lane: &Lane,
-    outgoing: &Outgoing,
-    fill: impl FnOnce(*mut u8),
-) -> Result<(), Refusal> {
-    own.reserve_transmit(outgoing.context)?;
-    let (facts, said) = outgoing.in_slot();
-    lane.send(WATCHED, facts, said, fill);
-    if WATCHED {
-        wake_receiver(net, lane);
+fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
+    if outgoing.context.is_some() && !own.tx().reserve() {
+        return Err(Refusal::Again);
     }
-    own.end_post(outgoing.context, outgoing.sent(), outgoing.len, Ok(()))
+    let (facts, said) = outgoing.in_slot();
+    lane.send(false, facts, said, fill);
+    end_eager(own, outgoing);
+    Ok(())
 }
 
 #[cold]
@@ -235,13 +238,28 @@ fn send_watched(
     outgoing: &Outgoing,
     fill: impl FnOnce(*mut u8),
 ) -> Result<(), Refusal> {
-    send_by_lane::<true>(net, own, lane, outgoing, fill)
+    if outgoing.context.is_some() && !own.tx().reserve() {
+        return Err(Refusal::Again);
+    }
+    let (facts, said) = outgoing.in_slot();
+    lane.send(true, facts, said, fill);
+    wake_receiver(net, lane);
+    end_eager(own, outgoing);
+    Ok(())
 }
 
 #[inline]
 fn wake_receiver(net: &Net, lane: &Lane) {
     if let Some(receiver) = net.ports().get(usize::from(addr_parts(lane.to()).0)) {
         receiver.watch.wake();
+    }
+}
+
+#[inline(always)]
+fn end_eager(own: &LocalState, outgoing: &Outgoing) {
+    match outgoing.context {
+        Some(context) => own.end_transmit(Event::success(context, outgoing.sent(), outgoing.len)),
+        None => own.count_unsignaled(outgoing.sent(), outgoing.len),
     }
 }
 
@@ -282,10 +300,13 @@ pub(crate) fn begin_send<'n>(
     port: &EndpointState,
     context: Option<u64>,
 ) -> Result<&'n MessageCell, Refusal> {
-    port.own().reserve_transmit(context)?;
+    let tx = port.own().tx();
+    if context.is_some() && !tx.reserve() {
+        return Err(Refusal::Again);
+    }
     let cell = take_cell(net, port);
     if cell.is_none() && context.is_some() {
-        port.own().tx().release();
+        tx.release();
     }
     cell.ok_or(Refusal::Again)
 }
@@ -310,7 +331,13 @@ fn unsent(
     errno: Errno,
 ) -> Result<(), Refusal> {
     head.come_home();
-    own.end_post(context, flags, 0, Err(errno))
+    match context {
+        Some(context) => {
+            own.end_transmit(Event::failure(context, flags, errno));
+            Ok(())
+        }
+        None => Err(Refusal::Errno(errno)),
+    }
 }
 
 #[inline]

@@ -10,6 +10,7 @@ use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::endpoint::{ReadOptions, SendOptions};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
@@ -33,8 +34,8 @@ fn any(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
 }
 
 fn each(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
-    match cq.poll_tx()? {
-        None => cq.poll_rx(),
+    match cq.poll_direction(Direction::Transmit)? {
+        None => cq.poll_direction(Direction::Receive),
         some => Ok(some),
     }
 }

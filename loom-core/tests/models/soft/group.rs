@@ -58,7 +58,7 @@ impl Two {
 
     fn end(&self, rank: usize, round: u32) -> Result<(), Errno> {
         loop {
-            let is_broken = self.group.is_broken();
+            let is_broken = self.group.usable() == Usable::NoMore;
             let call = self.members[rank].call(round);
             let result = match call.result() {
                 None if is_broken => Err(Errno::ECONNRESET),

@@ -94,12 +94,12 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
                 let (region, _, opening) = &*shared;
                 region.close();
                 let _opening = opening.lock().unwrap();
-                region.free();
+                region.taken.set(false);
             })
         };
         let (region, description, opening) = &*shared;
         let opening = opening.lock().unwrap();
-        if region.is_free() {
+        if !region.taken.get() {
             description.write(1);
             let _ = region.open(0, 2, exposed());
         }

@@ -424,8 +424,12 @@ unsafe impl Rma for Watched {
 unsafe impl Atomics for Watched {
     answers! {
         fn query_atomic(&Self::Domain, Atomic) -> Result<AtomicAttr, Errno> = Err(NOT_HERE);
-        fn atomic(&Self::Endpoint, RmaTarget, [&Lent; 3], Atomic, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn atomic(&Self::Endpoint, RmaTarget, &Lent, Atomic, Context) -> Result<(), Refusal> = Err(NO_POSTS);
         fn inject_atomic(&Self::Endpoint, RmaTarget, &[u8], Atomic) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn fetch_atomic(&Self::Endpoint, RmaTarget, &Lent, &Lent, Atomic, Context) -> Result<(), Refusal> =
+            Err(NO_POSTS);
+        fn compare_atomic(&Self::Endpoint, RmaTarget, [&Lent; 3], Atomic, Context) -> Result<(), Refusal> =
+            Err(NO_POSTS);
         fn atomicmsg(&Self::Endpoint, &Msg<'_>, AtomicRanges<'_>, &[RemotePart], Atomic) -> Result<(), Refusal> =
             Err(NO_POSTS);
     }

@@ -12,13 +12,13 @@ use crate::engine::op_table::world::{Counted, complete, park, table};
 /// Posts a fetching operation: its key, context, and where its result goes.
 fn ask(table: &OpTable<Counted>, operand: u64) -> Result<(OpKey, u64, Lent), PostError> {
     let mut posted = None;
-    let key = table.post_values(0, (operand, !operand), [8; 3], |[first, second, result], context| {
-        let [first, second] = [first, second].map(|lent| {
+    let key = table.post_values(0, (operand, !operand), true, |lent, context| {
+        let [first, second] = [lent.operand, lent.compare].map(|lent| {
             // SAFETY: eight bytes that the table lends.
             unsafe { lent.ptr.cast::<u64>().read_unaligned() }
         });
-        assert_eq!((first, second, result.len), (operand, !operand, 8));
-        posted = Some((context.addr(), *result));
+        assert_eq!((first, second, lent.result.len), (operand, !operand, 8));
+        posted = Some((context.addr(), lent.result));
         Ok(())
     })?;
     let (context, result) = posted.expect("it was submitted");
@@ -86,7 +86,7 @@ fn a_value_that_is_refused_leaves_nothing() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 4);
         for _ in 0..9 {
-            let refused = table.post_values(0, (1_u8, 2), [1; 3], |_, _| Err(PostError::Again));
+            let refused = table.post_values(0, (1_u8, 2), true, |_, _| Err(PostError::Again));
             assert_eq!(refused, Err(PostError::Again));
             assert_eq!(table.in_flight(), 0);
         }
