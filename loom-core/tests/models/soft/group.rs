@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
-use crate::soft::network::group::{Args, Group, Member};
+use crate::soft::network::group::{Args, Group, Member, Usable};
 use crate::soft::shared::copy::NOTHING;
 use crate::transport::CollectiveCall;
 use crate::util::sync::spin_loop;
