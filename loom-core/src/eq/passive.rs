@@ -18,7 +18,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///
 /// /// Returns `true` if a peer requests a connection with this listener.
 /// fn is_request<T: Connected>(event: &EqEvent<'_, T>, listener: &PassiveEndpoint<'_, T>) -> bool {
-///     matches!(event, EqEvent::Request(request) if request.listener() == listener.fid)
+///     matches!(event, EqEvent::Request(request) if request.listener == listener.fid)
 /// }
 /// ```
 ///
