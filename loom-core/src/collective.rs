@@ -4,7 +4,8 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::atomic::{Atomic, Element, Form, Integer, Operation, Ordered, Sealed, by_datatype, operations};
+use crate::atomic::{Atomic, Element, Form, Integer, Operation, OperationIn, Ordered, Sealed, by_datatype, operations};
+use crate::buffer::SourceBuffer;
 use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype, Errno};
 
 /// Kind, element type and reduction of a collective operation, for
@@ -181,7 +182,7 @@ operations! {
     /// use loom_core::collective::ReduceOp;
     /// let bits_of_a_float = ReduceOp::<f64>::BOR;
     /// ```
-    ReduceOp is Base {
+    ReduceOp is Base in SourceBuffer {
         Element: SUM, PROD, LOR, LAND, LXOR;
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;

@@ -5,7 +5,6 @@
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::ffi::c_int;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -433,8 +432,4 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for BoundCounters<'_, '_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.list.iter().map(|(counted, _)| counted)).finish()
-    }
-}
+debug_struct!([T: Transport] BoundCounters['_, '_, T], |it| count: it.list.len());

@@ -60,7 +60,7 @@
 //! address (`node` is `0.0.0.0`):
 //!
 //! ```no_run
-//! use loom_fabric::{EqEvent, Source};
+//! use loom_fabric::{EqEvent, SendOptions, Source};
 //! # use std::net::SocketAddr;
 //! # use std::time::{Duration, Instant};
 //! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
@@ -86,7 +86,7 @@
 //! let group = joining.joined(&event).map_err(|_| "event of another join")?;
 //!
 //! let received = endpoint.recv(Source::Any, vec![0; 64])?;
-//! group.send(b"to all".to_vec())?;
+//! group.send_with(SendOptions::default(), b"to all".to_vec())?;
 //! let (bytes, result) = cq.finish(received, Instant::now() + Duration::from_secs(10))?.into_parts();
 //! println!("{:?}", &bytes[..result?.len]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())

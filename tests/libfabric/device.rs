@@ -138,7 +138,7 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
         assert_eq!(rejected.value.0, [0; 8], "the buffer comes back");
     }
     // SAFETY: it is refused: its messages would be looked at where they lie.
-    let rejected = unsafe { endpoint.multi_recv_unchecked(Source::Any, device()) }.unwrap_err();
+    let rejected = unsafe { endpoint.multi_recv_unchecked(Source::Any, None, device()) }.unwrap_err();
     assert_eq!(rejected.error, PostError::DeviceMemory);
 }
 

@@ -76,7 +76,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             for (at, word) in buf.chunks_exact_mut(WORD).enumerate() {
                 word.copy_from_slice(&[at as u64, 0][usize::from(at >= COUNT)].to_ne_bytes());
             }
-            let post = |buf| a.fetch_atomic(to_b, &remote, WORD as u64, add, buf);
+            let post = |buf| a.atomic(to_b, &remote, WORD as u64, add, buf);
             let key = cq.post(buf, until, post).map_err(|refused| refused.error)?;
             let (buf, result) = cq.finish(key, until)?.into_parts();
             result?;

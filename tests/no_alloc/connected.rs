@@ -67,12 +67,8 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     }
 
     fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b> {
-        match tag {
-            // SAFETY: the peer sends what fits, and it is not cancelled.
-            None => unsafe { self.endpoint.multi_recv_unchecked(ThePeer, into) },
-            // SAFETY: as above.
-            Some(tag) => unsafe { self.endpoint.tagged_multi_recv_unchecked(ThePeer, tag, into) },
-        }
+        // SAFETY: the peer sends what fits, and it is not cancelled.
+        unsafe { self.endpoint.multi_recv_unchecked(ThePeer, tag.map(Into::into), into) }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {

@@ -79,12 +79,8 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
     }
 
     fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b> {
-        match tag {
-            // SAFETY: one peer sends what fits, and it is not cancelled.
-            None => unsafe { self.endpoint.multi_recv_unchecked(Source::Any, into) },
-            // SAFETY: as above.
-            Some(tag) => unsafe { self.endpoint.tagged_multi_recv_unchecked(Source::Any, tag, into) },
-        }
+        // SAFETY: one peer sends what fits, and it is not cancelled.
+        unsafe { self.endpoint.multi_recv_unchecked(Source::Any, tag.map(Into::into), into) }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {

@@ -339,8 +339,8 @@ impl<'w> World<'w> {
         let cq = &self.queues[queue];
         let polled = match side {
             Side::Both => cq.poll(),
-            Side::Transmit => cq.poll_tx(),
-            Side::Receive => cq.poll_rx(),
+            Side::Transmit => cq.poll_direction(Direction::Transmit),
+            Side::Receive => cq.poll_direction(Direction::Receive),
         };
         if let (Err(CqError::Queue(Errno::EOVERRUN)), true) = (&polled, self.record.faults.overruns()) {
             self.record.overrun[queue] = true;

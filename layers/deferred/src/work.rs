@@ -1,5 +1,6 @@
+use loom_core::atomic::AnyOperation;
 use loom_core::buffer::{SourceBuffer, TargetBuffer};
-use loom_core::endpoint::{AnyAtomic, Endpoint, Receives, RecvOptions, SendOptions, Transmits};
+use loom_core::endpoint::{Endpoint, Granted, Receives, RecvOptions, SendOptions, Transmits};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::mr::RemoteRegion;
@@ -91,7 +92,7 @@ pub enum Work<To, From> {
         /// Immediate data.
         data: Option<ImmediateData>,
     },
-    /// [`Endpoint::any_atomic`].
+    /// [`Endpoint::atomic`].
     #[doc(alias = "FI_OP_ATOMIC")]
     #[doc(alias = "FI_OP_FETCH_ATOMIC")]
     #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
@@ -103,7 +104,7 @@ pub enum Work<To, From> {
         /// Offset in the region, in bytes.
         offset: u64,
         /// Granted operation.
-        op: AnyAtomic,
+        op: Granted<AnyOperation>,
     },
 }
 
@@ -146,7 +147,7 @@ impl<To, From> Work<To, From> {
             Work::Write { peer, region, offset, data: Some(data) } => {
                 endpoint.write_data(peer, &region, offset, data, buf)
             }
-            Work::Atomic { peer, region, offset, op } => endpoint.any_atomic(peer, &region, offset, op, buf),
+            Work::Atomic { peer, region, offset, op } => endpoint.atomic(peer, &region, offset, op, buf),
         }
     }
 }

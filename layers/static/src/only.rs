@@ -1,7 +1,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
+use loom_core::atomic::{CompareOp, Element, FetchOp, OperationIn};
 use loom_core::completion::Fetched;
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
@@ -289,51 +289,15 @@ where
     In<Q, AtomicOps>: Asked<AtomicOps>,
 {
     #[inline]
-    fn atomic<V: Element>(
+    fn atomic<O: OperationIn<E::Buf>>(
         &mut self,
         peer: E::To,
         region: &RemoteRegion,
         offset: u64,
-        op: Granted<BaseOp<V>>,
+        op: Granted<O>,
         buf: E::Buf,
     ) -> Posted<Self> {
         self.endpoint.atomic(peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn fetch_atomic<V: Element>(
-        &mut self,
-        peer: E::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<FetchOp<V>>,
-        buf: E::Buf,
-    ) -> Posted<Self> {
-        self.endpoint.fetch_atomic(peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn atomic_read<V: Element>(
-        &mut self,
-        peer: E::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<ReadOp<V>>,
-        buf: E::Buf,
-    ) -> Posted<Self> {
-        self.endpoint.atomic_read(peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn compare_atomic<V: Element>(
-        &mut self,
-        peer: E::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<CompareOp<V>>,
-        buf: E::Buf,
-    ) -> Posted<Self> {
-        self.endpoint.compare_atomic(peer, region, offset, op, buf)
     }
 
     #[inline]

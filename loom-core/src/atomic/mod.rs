@@ -18,6 +18,7 @@ use core::marker::PhantomData;
 pub(crate) use self::compute::Compute;
 pub(crate) use self::datatype::by_datatype;
 pub(crate) use self::word::Word;
+use crate::buffer::{SourceBuffer, TargetBuffer};
 use crate::vocabulary::{AtomicOp, Datatype};
 
 /// Type that atomic operations compute with: integers of 8 to 128 bits, `f32`, `f64`, and
@@ -220,9 +221,13 @@ pub trait Operation: Copy + fmt::Debug + Sealed {
     }
 }
 
+/// Operation with operands and results in a buffer of type `B`, which is a
+/// [source](SourceBuffer), and a [target](TargetBuffer) for results.
+pub trait OperationIn<B>: Operation {}
+
 /// Operation without the type of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AnyOperation {
+pub struct AnyOperation {
     atomic: Atomic,
     element_size: usize,
 }
@@ -234,6 +239,7 @@ impl AnyOperation {
 }
 
 impl Sealed for AnyOperation {}
+impl<B: SourceBuffer + TargetBuffer> OperationIn<B> for AnyOperation {}
 
 impl Operation for AnyOperation {
     type Element = u8;
@@ -252,7 +258,7 @@ pub(crate) trait Sealed {}
 macro_rules! operations {
     ($(
         $(#[$attribute:meta])*
-        $Type:ident is $Form:ident { $($Bound:ident: $($NAME:ident),+;)+ }
+        $Type:ident is $Form:ident in $Buffer:ident $(+ $Target:ident)? { $($Bound:ident: $($NAME:ident),+;)+ }
     )+) => {$(
         $(#[$attribute])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,6 +275,7 @@ macro_rules! operations {
         )+
 
         impl<E> Sealed for $Type<E> {}
+        impl<E: Element, B: $Buffer $(+ $Target)?> OperationIn<B> for $Type<E> {}
 
         impl<E: Element> Operation for $Type<E> {
             type Element = E;
@@ -312,7 +319,7 @@ operations! {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_atomic")]
-    BaseOp is Base {
+    BaseOp is Base in SourceBuffer {
         Element: SUM, PROD, LOR, LAND, LXOR, WRITE;
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
@@ -335,7 +342,7 @@ operations! {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_fetch_atomic")]
-    FetchOp is Fetch {
+    FetchOp is Fetch in SourceBuffer + TargetBuffer {
         Element: SUM, PROD, LOR, LAND, LXOR, WRITE;
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
@@ -357,7 +364,7 @@ operations! {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_ATOMIC_READ")]
-    ReadOp is Fetch {
+    ReadOp is Fetch in SourceBuffer + TargetBuffer {
         Element: READ;
     }
     /// Operation that changes the peer's memory if a comparison holds, and returns the previous
@@ -380,7 +387,7 @@ operations! {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_compare_atomic")]
-    CompareOp is Compare {
+    CompareOp is Compare in SourceBuffer + TargetBuffer {
         Element: CSWAP, CSWAP_NE;
         Ordered: CSWAP_LE, CSWAP_LT, CSWAP_GE, CSWAP_GT;
         Integer: MSWAP;

@@ -122,7 +122,7 @@ impl AvAttr {
     ) -> Result<AddressTableAttr, OpenError> {
         let removed = if room.reused.is_some() { room.places.saturating_sub(self.capacity) } else { 0 };
         let attr = AvAttr { singles: self.singles.map(|singles| singles.saturating_add(removed)), ..*self };
-        attr.of_places(room.places, domain.attributes().addr_format)
+        attr.of_places(room.places, domain.info().attributes().addr_format)
     }
 
     fn of_places(&self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {

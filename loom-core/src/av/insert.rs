@@ -53,28 +53,23 @@ impl<T: Transport> Av<'_, T> {
         address: &EndpointAddr,
         insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, AddressError>,
     ) -> Result<Peer, AddressError> {
-        self.try_insert(address, insert).inspect_err(|error| self.note_refused(address, *error))
+        let try_insert = || {
+            let mut addresses = self.body.addresses()?;
+            if let Some(peer) = addresses.find(address) {
+                return Ok(peer);
+            }
+            if !self.make_room(&mut addresses) {
+                return Err(AddressError::Full);
+            }
+            // SAFETY: the vector is open (H1).
+            let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
+            self.keep(&mut addresses, addr, |table| insert(table, addr))
+        };
+        try_insert().inspect_err(|error| self.note_refused(address, *error))
     }
 
     fn note_refused(&self, address: &dyn fmt::Display, error: AddressError) {
         note!(debug, "quirk", "address {address} is not inserted on {}: {error:#}", *self.body.domain);
-    }
-
-    fn try_insert(
-        &self,
-        address: &EndpointAddr,
-        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, AddressError>,
-    ) -> Result<Peer, AddressError> {
-        let mut addresses = self.body.addresses()?;
-        if let Some(peer) = addresses.find(address) {
-            return Ok(peer);
-        }
-        if !self.make_room(&mut addresses) {
-            return Err(AddressError::Full);
-        }
-        // SAFETY: the vector is open (H1).
-        let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
-        self.keep(&mut addresses, addr, |table| insert(table, addr))
     }
 
     fn refused(&self, errno: Errno) -> AddressError {

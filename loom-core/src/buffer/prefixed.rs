@@ -20,7 +20,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # let domain = Domain::open(&network.info_requiring(RequiredModes::PREFIXES))?;
 /// # fixture::pair!(domain, av, cq, alice, bob, to_bob);
 /// // Buffers without room for the prefix are refused here.
-/// let room = domain.attributes().endpoint.msg_prefix_size;
+/// let room = domain.info().attributes().endpoint.msg_prefix_size;
 /// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed { buf: vec![0_u8; room + 5], room });
 /// outbox.bytes_mut().copy_from_slice(b"hello");
 /// let received = bob.recv(Source::Any, inbox)?;

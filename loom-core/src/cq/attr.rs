@@ -17,6 +17,7 @@ use crate::vocabulary::WaitObj;
 ///
 /// ```
 /// use loom_core::{Av, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global, soft::Soft};
+/// use loom_core::engine::op_table::Direction;
 ///
 /// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
@@ -30,8 +31,8 @@ use crate::vocabulary::WaitObj;
 /// bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// // The program polls each direction alone.
-/// while cq.poll_tx()?.is_none() {}
-/// while cq.poll_rx()?.is_none() {}
+/// while cq.poll_direction(Direction::Transmit)?.is_none() {}
+/// while cq.poll_direction(Direction::Receive)?.is_none() {}
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::CqInner;
+use super::SlotState;
 use super::{EndpointSlot, ReceiveMode};
 use crate::buffer::Buffer;
 use crate::domain::DomainInner;
@@ -128,7 +129,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 warn,
                 "left",
                 "completion queue of {depth} operations stays open on {domain}, with endpoints that the provider cannot close now: {}",
-                self.endpoint_slots().iter().filter(|endpoint_slot| endpoint_slot.is_left()).count()
+                self.endpoint_slots().iter().filter(|endpoint_slot| endpoint_slot.is(SlotState::Left)).count()
             ),
             Err(errno) => note!(
                 warn,
@@ -153,7 +154,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// On closing, a bound region was forgotten, and its endpoint cannot be closed.
     fn has_bound_regions(&self) -> bool {
-        self.endpoint_slots().iter().any(|endpoint_slot| !endpoint_slot.regions().get().is_none())
+        self.endpoint_slots().iter().any(|endpoint_slot| !endpoint_slot.regions.get().is_none())
     }
 
     /// # Safety
@@ -204,10 +205,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             return;
         }
         let receives = endpoint_slot.receives();
-        if endpoint_slot.consumes().get() {
+        if endpoint_slot.consumes.get() {
             self.ops.end_used_up(index);
         }
-        if endpoint_slot.settles().get() {
+        if endpoint_slot.settles.get() {
             endpoint_slot.cancel_all(self.all_to_cancel(index));
             self.settle(index);
         }
@@ -231,7 +232,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.domain.release();
             drop(bonds);
             if let Some(ReceiveMode::Through(shared)) = receives
-                && self.endpoint_slots().get(usize::from(shared)).is_some_and(EndpointSlot::is_retired)
+                && self
+                    .endpoint_slots()
+                    .get(usize::from(shared))
+                    .is_some_and(|endpoint_slot| endpoint_slot.is(SlotState::Retired))
                 && !self.is_received_through(shared)
             {
                 // SAFETY: a retired endpoint has no handles any more.
@@ -246,7 +250,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 *self.domain
             );
         }
-        self.wants_driver();
+        self.ops.wants_driver();
     }
 
     pub(crate) fn cancelling(&self, key: OpKey) {

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "keeps the queue whose table a piece refers to")]
 
-use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -12,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{self, Done, Fetched, OpError, OpKey, Peek};
 use crate::storage::handle::{Erased, Head};
 use crate::transport::{Event, Transport};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 
 /// A peer's RMA write to this side's memory with immediate data.
@@ -61,16 +61,7 @@ impl RemoteEvent {
     }
 }
 
-impl fmt::Debug for RemoteEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteEvent")
-            .field("flags", &self.flags)
-            .field("len", &self.len)
-            .field("data", &self.data())
-            .field("source", &self.source())
-            .finish()
-    }
-}
+debug_struct!(RemoteEvent, |it| flags: it.flags, len: it.len, data: it.data(), source: it.source());
 
 /// Item that a completion queue reports.
 ///
@@ -179,8 +170,4 @@ impl<'m, B> Deref for Piece<'m, B> {
     }
 }
 
-impl<B> fmt::Debug for Piece<'_, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
+debug_struct!([B] Piece['_, B], |it| key: it.key(), result: it.result());

@@ -8,7 +8,7 @@ use super::keep::UnmatchedEvent;
 use super::poll::PEERS;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Direction, Done, NO_SLOT, OpKey, Peek};
+use crate::engine::op_table::{Done, NO_SLOT, OpKey};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::Errno;
 
@@ -47,16 +47,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         drop(self.ops.wanted().take());
     }
 
-    #[inline]
-    pub(crate) fn wants_driver(&self) {
-        self.ops.wants_driver();
-    }
-
-    #[inline]
-    pub(crate) const fn makes_detours(&self) -> bool {
-        self.detours
-    }
-
     pub(crate) const fn queues(&self) -> usize {
         if self.rx.is_some() { 2 } else { 1 }
     }
@@ -72,15 +62,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// Takes the next event if it reports success of the operation, otherwise keeps it. Not for
-    /// queues with detours.
     #[inline(always)]
-    pub(crate) fn take_one(&self, key: OpKey) -> Next<Done<B>> {
-        self.take_or_keep(Some(key))
-    }
-
-    #[inline(always)]
-    fn take_or_keep(&self, key: Option<OpKey>) -> Next<Done<B>> {
+    pub(crate) fn take_or_keep(&self, key: Option<OpKey>) -> Next<Done<B>> {
         if self.unmatched.borrow().is_full() {
             return Next::Kept(Err(CqError::PeerEvents));
         }
@@ -153,20 +136,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     pub(crate) fn has_unmatched(&self) -> bool {
         !self.unmatched.borrow().is_empty()
     }
-
-    #[inline]
-    pub(crate) fn has_used_up(&self) -> bool {
-        self.ops.has_used_up()
-    }
-
-    #[inline]
-    pub(crate) fn found_empty(&self) {
-        self.ops.drained(Direction::BOTH);
-    }
-
-    pub(crate) fn post_used_up(&self) {
-        self.post_used_up_again();
-    }
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
@@ -214,9 +183,5 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             _ => None,
         });
         answers.next().map(|given_up| *given_up = true).is_some()
-    }
-
-    pub(crate) fn take_answer(&self, key: OpKey) -> Option<Peek> {
-        self.take_peek(key)
     }
 }

@@ -32,14 +32,14 @@ pub(crate) struct EndpointSlot<T: Transport> {
     /// Bytes of the longest truncated message.
     truncated: Cell<usize>,
     receives: Cell<ReceiveMode>,
-    handles: Cell<Count>,
+    pub(crate) handles: Cell<Count>,
     /// Bound memory regions close before the endpoint.
-    regions: Cell<Count>,
+    pub(crate) regions: Cell<Count>,
     /// Peers' writes consume its receives.
-    consumes: Cell<bool>,
+    pub(crate) consumes: Cell<bool>,
     /// Closing first ends operations in flight that end soon.
-    settles: Cell<bool>,
-    offered: Cell<Offered>,
+    pub(crate) settles: Cell<bool>,
+    pub(crate) offered: Cell<Offered>,
 }
 
 /// Attributes that posts are not checked against.
@@ -81,7 +81,7 @@ pub(crate) enum ReceiveMode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SlotState {
+pub(crate) enum SlotState {
     Closed,
     Open,
     /// Closes with the queue ([`Closing::Retired`]).
@@ -108,14 +108,6 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.get() == SlotState::Closed
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        self.state.get() == SlotState::Open
-    }
-
     /// # Safety
     /// The state is `Closed`, so the previous raw handle is not referenced. The endpoint is bound
     /// to this slot alone.
@@ -140,41 +132,17 @@ impl<T: Transport> EndpointSlot<T> {
     }
 
     pub(crate) fn receives(&self) -> Option<ReceiveMode> {
-        (!self.is_closed()).then(|| self.receives.get())
-    }
-
-    pub(crate) const fn handles(&self) -> &Cell<Count> {
-        &self.handles
-    }
-
-    pub(crate) const fn regions(&self) -> &Cell<Count> {
-        &self.regions
-    }
-
-    pub(crate) const fn consumes(&self) -> &Cell<bool> {
-        &self.consumes
-    }
-
-    pub(crate) const fn settles(&self) -> &Cell<bool> {
-        &self.settles
-    }
-
-    pub(crate) const fn offered(&self) -> &Cell<Offered> {
-        &self.offered
-    }
-
-    pub(crate) fn is_retired(&self) -> bool {
-        self.state.get() == SlotState::Retired
-    }
-
-    pub(crate) fn is_left(&self) -> bool {
-        self.state.get() == SlotState::Left
+        (!self.is(SlotState::Closed)).then(|| self.receives.get())
     }
 
     pub(crate) fn retire(&self) {
-        if self.state.get() == SlotState::Open {
+        if self.is(SlotState::Open) {
             self.state.set(SlotState::Retired);
         }
+    }
+
+    pub(crate) fn is(&self, state: SlotState) -> bool {
+        self.state.get() == state
     }
 
     /// # Safety
@@ -225,13 +193,13 @@ impl<T: Transport> EndpointSlot<T> {
             self.bonds.borrow().leave();
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
-            domain.deferred_close().endpoint_closed();
+            domain.deferred_close.endpoint_closed();
         }
         closing
     }
 
     pub(crate) fn leave(&self) {
-        if self.state.get() == SlotState::Retired {
+        if self.is(SlotState::Retired) {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired (H3).
@@ -240,7 +208,7 @@ impl<T: Transport> EndpointSlot<T> {
     }
 
     pub(crate) fn leave_for_good(&self, domain: &DomainInner<T>) {
-        if self.state.get() == SlotState::Retired {
+        if self.is(SlotState::Retired) {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired (H3).
@@ -248,7 +216,7 @@ impl<T: Transport> EndpointSlot<T> {
             self.state.set(SlotState::Left);
             self.bonds.borrow().leave();
             if !driven {
-                domain.deferred_close().endpoint_closed();
+                domain.deferred_close.endpoint_closed();
             }
         }
     }
@@ -274,4 +242,4 @@ impl<T: Transport> EndpointSlot<T> {
     }
 }
 
-debug_struct!([T: Transport] EndpointSlot[T], |it| open: it.state.get() == SlotState::Open);
+debug_struct!([T: Transport] EndpointSlot[T], |it| open: it.is(SlotState::Open));

@@ -29,7 +29,7 @@ pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
 pub(crate) use self::driver_hooks::{Kept, Next};
 pub use self::driving::Driving;
-pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
+pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode, SlotState};
 pub use self::error::ErrorText;
 use self::keep::UnmatchedEvent;
 use self::sleep::Signalled;
@@ -103,7 +103,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     signalled: Signalled,
     has_signallers: Cell<bool>,
     /// Polls never take the fast path: there are two provider queues, or prefixes.
-    detours: bool,
+    pub(crate) detours: bool,
     /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
     /// Peers' writes consume receives (`FI_RX_CQ_DATA`).

@@ -88,7 +88,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             wait => wait,
         };
         let parts = attr.parts::<T, B, A>()?;
-        let attributes = domain.attributes();
+        let attributes = domain.info().attributes();
         let asked = !domain.info().contexts().is_empty();
         let for_claims = attr.claims && T::quirks(domain.info().raw()).claims == Claims::InContexts;
         let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
@@ -170,10 +170,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         // SAFETY: the place lies in the block.
         let ops = unsafe { &raw mut (*this).ops };
         // SAFETY: the block has room for `attr.depth` slots.
-        unsafe { OpTable::init_slots(ops, kind, horizon) };
+        unsafe { OpTable::init_slots(ops, kind, horizon, prefix) };
         // SAFETY: every field is written; the plan has the layout of the place.
         let body = unsafe { block.filled(place) };
-        body.ops.set_prefix(prefix);
         body.ops.set_kept(body.detours);
         // SAFETY: the place lies in the block.
         let node = unsafe { &raw mut (*this).node };

@@ -4,6 +4,7 @@
 
 use core::borrow::Borrow;
 
+use super::SlotState;
 use super::keep::UnmatchedEvent;
 use super::{Completion, RemoteEvent};
 use super::{Cq, CqError, CqInner};
@@ -146,24 +147,14 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Returns the next completion of a send, read or write.
+    /// Returns the next completion of this direction. Events of peers are received.
     ///
-    /// # Errors
-    /// Those of [`Cq::poll`](Self::poll).
-    pub fn poll_tx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
-        self.poll_direction(&self.body.tx, Direction::Transmit)
-    }
-
-    /// Returns the next completion of a receive, or event of a peer.
-    ///
-    /// # Errors
-    /// Those of [`Cq::poll`](Self::poll).
-    pub fn poll_rx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
-        self.poll_direction(self.body.rx.as_ref().unwrap_or(&self.body.tx), Direction::Receive)
-    }
-
     /// Keeps completions of the other direction: one raw queue may report both.
-    fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`](Self::poll).
+    pub fn poll_direction(&self, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
+        let queue = self.body.rx.as_ref().filter(|_| direction == Direction::Receive).unwrap_or(&self.body.tx);
         if self.body.driven.get() {
             return Err(CqError::Driven);
         }
@@ -236,7 +227,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 
     #[inline]
-    pub(super) fn post_used_up_again(&self) {
+    pub(crate) fn post_used_up_again(&self) {
         if self.ops.has_used_up() {
             self.post_again();
         }
@@ -246,7 +237,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(never)]
     fn post_again(&self) {
         let record_of = |endpoint: u16| {
-            self.endpoint_slots().get(usize::from(endpoint)).filter(|endpoint_slot| endpoint_slot.is_open())
+            self.endpoint_slots().get(usize::from(endpoint)).filter(|endpoint_slot| endpoint_slot.is(SlotState::Open))
         };
         self.ops.post_again(
             |endpoint| record_of(endpoint).is_some(),

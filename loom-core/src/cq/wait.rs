@@ -193,7 +193,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    pub(super) fn take_peek(&self, key: OpKey) -> Option<Peek> {
+    pub(crate) fn take_peek(&self, key: OpKey) -> Option<Peek> {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
         // One full rotation keeps the order of the other events.
@@ -272,7 +272,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     pub fn progress(&self) -> Result<bool, CqError> {
         let busy = self.body.progress();
-        self.body.wants_driver();
+        self.ops().wants_driver();
         busy
     }
 

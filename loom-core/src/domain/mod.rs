@@ -70,7 +70,7 @@ pub(crate) struct DomainInner<T: Transport> {
     raw: T::Domain,
     info: Info<T>,
     fabric: T::Fabric,
-    deferred_close: DeferredClose,
+    pub(crate) deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
     /// Scope that opened the domain.
@@ -221,31 +221,10 @@ impl<'m, T: Transport> Domain<'m, T> {
         self.body.info()
     }
 
-    /// Returns the attributes of the info.
-    ///
-    /// ```
-    /// use loom_core::vocabulary::Progress;
-    ///
-    /// # fixture::domain!(network, domain);
-    /// let by_itself = domain.attributes().domain.data_progress == Progress::AUTO;
-    /// assert!(!by_itself, "transfers go on while the program polls a queue");
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    #[must_use]
-    pub fn attributes(&self) -> &Attributes {
-        self.body.attributes()
-    }
-
     /// Returns the raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Domain {
         self.body.raw()
-    }
-
-    /// Returns the raw handle of the fabric, for calls that loom does not wrap.
-    #[must_use]
-    pub fn raw_fabric(&self) -> &T::Fabric {
-        &self.body.fabric
     }
 }
 
@@ -358,10 +337,6 @@ impl<T: Transport> DomainInner<T> {
             return MemoryKey(0);
         }
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(crate) fn deferred_close(&self) -> &DeferredClose {
-        &self.deferred_close
     }
 
     /// Runs user code, which may unwind.

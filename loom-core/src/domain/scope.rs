@@ -1,7 +1,6 @@
 //! [`scope`]: objects and memory for the duration of a call.
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 
 use allocator_api2::alloc::Allocator;
@@ -11,6 +10,7 @@ use crate::domain::Domain;
 use crate::error::OpenError;
 use crate::info::Info;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 /// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas for their own
 /// memory.
@@ -125,8 +125,4 @@ impl<'m, 'env> Scope<'m, 'env> {
     }
 }
 
-impl fmt::Debug for Scope<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").finish_non_exhaustive()
-    }
-}
+debug_struct!(Scope['_, '_], |it| registry: it.left_open.place().0);

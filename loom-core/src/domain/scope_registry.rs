@@ -17,7 +17,7 @@ unsafe impl Sync for ScopeRegistry {}
 
 /// Outlives its objects, because handles live for `'m`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScopeRef(NonNull<ScopeRegistry>);
+pub(crate) struct ScopeRef(pub(super) NonNull<ScopeRegistry>);
 
 // SAFETY: `ScopeRegistry` is `Sync`.
 unsafe impl Send for ScopeRef {}

@@ -88,7 +88,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
 
     /// Returns the counter that it reads.
     #[must_use]
-    pub fn counter(&self) -> &Counter<'m, T> {
+    pub(crate) fn counter(&self) -> &Counter<'m, T> {
         &self.body.counter
     }
 

@@ -13,7 +13,7 @@ use super::entry::{Entry, Interest};
 use super::wait_list::{WaitList, for_each};
 use crate::buffer::Buffer;
 use crate::cq::{Cq, CqError, Kept, Next};
-use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
+use crate::engine::op_table::{Direction, Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
 use crate::storage::Part;
 use crate::storage::block_slice::BlockSlice;
@@ -99,13 +99,13 @@ pub struct CqDriver<'m, T: Transport, B: Buffer> {
 }
 
 pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
-    cq: Cq<'m, T, B>,
+    pub(super) cq: Cq<'m, T, B>,
     unclaimed: Unclaimed,
     /// By slot.
     entries: BlockSlice<Entry>,
     /// Number of kept completions and other events at the last notification.
     told_of: Cell<u32>,
-    failed: Cell<Option<CqError>>,
+    pub(super) failed: Cell<Option<CqError>>,
     /// Number of turns that found events untaken.
     untaken: Cell<u32>,
     receives_first: Cell<bool>,
@@ -199,13 +199,62 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
 
     /// Takes the oldest completed operation whose future was dropped.
     pub fn take_unclaimed(&self) -> Option<Done<B>> {
-        self.body.take_unclaimed()
+        let inner = &*self.body;
+        loop {
+            let (first, last) = inner.given_up.get();
+            let entry = inner.entries.get(first as usize)?;
+            inner.given_up.set((entry.after.get(), last));
+            if let Interest::Unclaimed(key) = entry.interest.get() {
+                entry.interest.set(Interest::None);
+                if let Taken::Done(done) = inner.ops().take(key) {
+                    inner.has_room();
+                    return Some(done);
+                }
+            }
+        }
     }
 }
 
 impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
     fn turn(&self, budget: usize) -> usize {
-        self.body.turn(budget)
+        let inner = &*self.body;
+        let queue = &*inner.cq.body;
+        inner.at_once.set(0);
+        if inner.has_to_do() && !inner.prepare() {
+            return 0;
+        }
+        let (mut events, mut empty) = (0, 0);
+        let receives_first = inner.receives_first.get();
+        for number in 0..queue.queues() {
+            while events < budget {
+                match queue.keep_one(receives_first != (number == 1)) {
+                    Ok(Kept::Nothing) => {
+                        empty += 1;
+                        break;
+                    }
+                    Ok(kept) => inner.tell_of(kept),
+                    Err(error) => {
+                        inner.cannot_go_on(error);
+                        return events;
+                    }
+                }
+                events += 1;
+            }
+        }
+        if empty == queue.queues() {
+            inner.ops().drained(Direction::BOTH);
+        }
+        if !inner.room.is_empty() && (events > 0 || !inner.has_room_by_events_alone()) {
+            inner.room.tell_first(events + 1);
+            // The first post may wait for an unresponsive peer. While events arrive, others are
+            // tried only now and then, to keep the order.
+            let turns = inner.turns.get();
+            inner.turns.set(turns.wrapping_add(1));
+            if events == 0 || turns.is_multiple_of(OTHERS_TURN) {
+                inner.room.tell_next_in_turn();
+            }
+        }
+        events
     }
 }
 
@@ -215,73 +264,24 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.cq.ops()
     }
 
-    pub(super) const fn cq(&self) -> &Cq<'m, T, B> {
-        &self.cq
-    }
-
     #[inline]
     pub(super) fn entry(&self, key: OpKey) -> Option<&Entry> {
         self.entries.get(key.index() as usize)
     }
 
     #[inline]
-    pub(super) const fn failure(&self) -> Option<CqError> {
-        self.failed.get()
-    }
-
-    #[inline]
     pub(super) fn is_wanted(&self) {
-        self.cq.body.wants_driver();
-    }
-
-    fn turn(&self, budget: usize) -> usize {
-        let queue = &*self.cq.body;
-        self.at_once.set(0);
-        if self.has_to_do() && !self.prepare() {
-            return 0;
-        }
-        let (mut events, mut empty) = (0, 0);
-        let receives_first = self.receives_first.get();
-        for number in 0..queue.queues() {
-            while events < budget {
-                match queue.keep_one(receives_first != (number == 1)) {
-                    Ok(Kept::Nothing) => {
-                        empty += 1;
-                        break;
-                    }
-                    Ok(kept) => self.tell_of(kept),
-                    Err(error) => {
-                        self.cannot_go_on(error);
-                        return events;
-                    }
-                }
-                events += 1;
-            }
-        }
-        if empty == queue.queues() {
-            queue.found_empty();
-        }
-        if !self.room.is_empty() && (events > 0 || !self.has_room_by_events_alone()) {
-            self.room.tell_first(events + 1);
-            // The first post may wait for an unresponsive peer. While events arrive, others are
-            // tried only now and then, to keep the order.
-            let turns = self.turns.get();
-            self.turns.set(turns.wrapping_add(1));
-            if events == 0 || turns.is_multiple_of(OTHERS_TURN) {
-                self.room.tell_next_in_turn();
-            }
-        }
-        events
+        self.ops().wants_driver();
     }
 
     #[inline]
     fn has_to_do(&self) -> bool {
-        self.failed.get().is_some() || self.is_behind() || self.cq.body.makes_detours()
+        self.failed.get().is_some() || self.is_behind() || self.cq.body.detours
     }
 
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
-        self.told_of.get() != self.ops().ends().0 || self.cq.body.has_used_up()
+        self.told_of.get() != self.ops().ends().0 || self.ops().has_used_up()
     }
 
     #[cold]
@@ -291,7 +291,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         self.tell_of_others();
         self.receives_first.set(!self.receives_first.get());
-        self.cq.body.post_used_up();
+        self.cq.body.post_used_up_again();
         true
     }
 
@@ -302,7 +302,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if at_once == AT_ONCE || self.has_to_do() {
             return None;
         }
-        match self.cq.body.take_one(key) {
+        match self.cq.body.take_or_keep(Some(key)) {
             Next::Taken(done) => {
                 self.at_once.set(at_once + 1);
                 self.is_wanted();
@@ -324,10 +324,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.told_of.set(self.told_of.get().wrapping_add(1));
         match kept {
             Kept::Completion(index) => self.is_over(index),
-            Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest())) {
+            Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest.get())) {
                 Some((entry, Interest::Awaited(awaited))) if awaited == key => entry.wake(),
                 Some((entry, Interest::GivenUp(given_up))) if given_up == key => {
-                    entry.set(Interest::None);
+                    entry.interest.set(Interest::None);
                     self.give_up_answer(key);
                 }
                 _ => {}
@@ -347,7 +347,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     #[cold]
     pub(super) fn is_of_another(&self, entry: &Entry) {
-        match entry.interest() {
+        match entry.interest.get() {
             Interest::Awaited(_) => entry.wake(),
             Interest::GivenUp(key) => self.give_up_answer(key),
             Interest::None | Interest::Unclaimed(_) => {}
@@ -357,7 +357,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[inline]
     fn is_over(&self, index: u32) {
         let Some(entry) = self.entries.get(index as usize) else { return };
-        match entry.interest() {
+        match entry.interest.get() {
             Interest::Awaited(_) => entry.wake(),
             Interest::GivenUp(key) => self.give_back(entry, key),
             Interest::None | Interest::Unclaimed(_) => {}
@@ -372,7 +372,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         let told = self.entries.iter().map(Told::Entry).chain([Told::List(&self.events)]);
         for_each(told, |told| match told {
-            Told::Entry(entry) => match entry.interest() {
+            Told::Entry(entry) => match entry.interest.get() {
                 Interest::Awaited(key) if !self.ops().is_unfinished(key) => entry.wake(),
                 Interest::GivenUp(key) if !self.ops().is_unfinished(key) => self.give_back(entry, key),
                 _ => {}
@@ -385,17 +385,17 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[cold]
     pub(super) fn give_back(&self, entry: &Entry, key: OpKey) {
         if self.ops().parked_at(key.index()) != Some(key) {
-            entry.set(Interest::None);
+            entry.interest.set(Interest::None);
             self.give_up_answer(key);
             return;
         }
         if self.unclaimed == Unclaimed::Drop || self.ops().is_value(key) {
-            entry.set(Interest::None);
+            entry.interest.set(Interest::None);
             // Runs user code, so it comes last.
             drop(self.take_any(key));
             return;
         }
-        entry.set(Interest::Unclaimed(key));
+        entry.interest.set(Interest::Unclaimed(key));
         entry.after.set(NONE);
         let index = key.index();
         match self.given_up.get() {
@@ -423,7 +423,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// Removes an operation from the list, in linear time.
     #[cold]
     pub(super) fn claim(&self, entry: &Entry, key: OpKey) {
-        entry.set(Interest::None);
+        entry.interest.set(Interest::None);
         let (first, last) = self.given_up.get();
         let (mut before, mut at) = (NONE, first);
         while at != key.index() {
@@ -437,21 +437,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         if after == NONE {
             self.given_up.set((self.given_up.get().0, before));
-        }
-    }
-
-    fn take_unclaimed(&self) -> Option<Done<B>> {
-        loop {
-            let (first, last) = self.given_up.get();
-            let entry = self.entries.get(first as usize)?;
-            self.given_up.set((entry.after.get(), last));
-            if let Interest::Unclaimed(key) = entry.interest() {
-                entry.set(Interest::None);
-                if let Taken::Done(done) = self.ops().take(key) {
-                    self.has_room();
-                    return Some(done);
-                }
-            }
         }
     }
 
@@ -488,7 +473,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     fn is_awaited(&self, key: OpKey) -> bool {
-        self.entry(key).is_some_and(|entry| entry.interest() == Interest::Awaited(key))
+        self.entry(key).is_some_and(|entry| entry.interest.get() == Interest::Awaited(key))
     }
 
     pub(super) fn goes_on(&self) {

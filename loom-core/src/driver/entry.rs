@@ -19,7 +19,7 @@ pub(super) enum Interest {
 }
 
 pub(super) struct Entry {
-    interest: Cell<Interest>,
+    pub(super) interest: Cell<Interest>,
     waker: Cell<Option<Waker>>,
     /// Next in the list of operations to take back.
     pub(super) after: Cell<u32>,
@@ -28,16 +28,6 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) const fn new() -> Self {
         Entry { interest: Cell::new(Interest::None), waker: Cell::new(None), after: Cell::new(u32::MAX) }
-    }
-
-    #[inline]
-    pub(super) const fn interest(&self) -> Interest {
-        self.interest.get()
-    }
-
-    #[inline]
-    pub(super) fn set(&self, interest: Interest) {
-        self.interest.set(interest);
     }
 
     #[inline]

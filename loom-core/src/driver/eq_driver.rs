@@ -277,6 +277,14 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 }
 
+/// Applies `f` to the event of a place, if it has one.
+fn look<'m, T: Connected>(place: &Place<'m, T>, f: impl FnOnce(&mut Kept<'m, T>) -> bool) -> bool {
+    let mut kept = place.take();
+    let result = kept.as_mut().is_some_and(f);
+    place.set(kept);
+    result
+}
+
 fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, OpenError> {
     CmData::new(data).ok_or_else(|| {
         let limit = endpoint.cm_data_size().map_or(CmData::MAX_LEN, |limit| limit.min(CmData::MAX_LEN));
@@ -299,12 +307,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
         let len = self.len.get();
         let held = self.events.get(..len)?;
-        let at = held.iter().position(|place| {
-            let kept = place.take();
-            let meant = kept.as_ref().is_some_and(&is_meant);
-            place.set(kept);
-            meant
-        })?;
+        let at = held.iter().position(|place| look(place, |kept| is_meant(kept)))?;
         let Kept { event, .. } = held.get(at)?.take()?;
         for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
             place.set(after.take());
@@ -332,13 +335,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
-        let holds = |place: &&Place<'m, T>| {
-            let kept = place.take();
-            let held = kept.as_ref().is_some_and(&holds);
-            place.set(kept);
-            held
-        };
-        self.events.iter().filter(holds).count()
+        self.events.iter().filter(|place| look(place, |kept| holds(kept))).count()
     }
 
     fn room(&self) -> usize {
@@ -347,14 +344,10 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
 
     fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
         for place in self.events.iter() {
-            let mut kept = place.take();
-            if let Some(kept) = &mut kept
-                && kept.about == Some(object)
-                && is_earlier(kept.seen)
-            {
-                kept.about = None;
-            }
-            place.set(kept);
+            look(place, |kept| {
+                kept.about = kept.about.filter(|about| *about != object || !is_earlier(kept.seen));
+                true
+            });
         }
     }
 

@@ -40,7 +40,7 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
                 waiter.leave();
                 return Poll::Ready(Ok(taken));
             }
-            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = self.driver.body.failure() {
+            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = self.driver.body.failed.get() {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }
@@ -133,7 +133,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// Takes the oldest event other than a completed operation.
     pub fn take_event(&self) -> Option<Completion<'m, B>> {
         let inner = &*self.body;
-        let event = inner.cq().take_unmatched()?;
+        let event = inner.cq.take_unmatched()?;
         inner.goes_on();
         Some(event)
     }

@@ -171,7 +171,7 @@ impl<T: Transport, B: Buffer> Future for FinishPeek<'_, T, B> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Waiting { driver, wait } = &mut self.0;
-        wait.poll(&driver.body, cx, |inner, key| match inner.cq().take_answer(key) {
+        wait.poll(&driver.body, cx, |inner, key| match inner.cq.take_peek(key) {
             Some(peek) => {
                 inner.goes_on();
                 Look::Over(peek)

@@ -34,13 +34,13 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
 
     #[cold]
     fn may_try_again(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
-        if self.driver.body.failure().is_some() {
+        if self.driver.body.failed.get().is_some() {
             return true;
         }
         match &self.waiter {
             None => !self.is_refused(cx),
             Some(waiter) if waiter.still_waits() => {
-                waiter.renew(cx.waker());
+                waiter.store(cx.waker());
                 false
             }
             Some(_) => true,
@@ -52,7 +52,7 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
         // SAFETY: the waiter, the only pinned field, is created in place.
         let Place { driver, waiter } = unsafe { self.get_unchecked_mut() };
         let inner = &*driver.body;
-        if inner.failure().is_some() {
+        if inner.failed.get().is_some() {
             return false;
         }
         let waiter = &*waiter.get_or_insert_with(Waiter::new);

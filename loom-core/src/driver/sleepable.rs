@@ -91,7 +91,7 @@ impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
     fn idles(&self, waker: &Waker) -> Result<Option<bool>, CqError> {
         let inner = &*self.body;
         store(inner.ops().wanted(), waker);
-        match inner.failure() {
+        match inner.failed.get() {
             Some(CqError::PeerEvents) => Ok(Some(true)),
             Some(error) => Err(error),
             None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {

@@ -49,7 +49,7 @@ impl Wait {
     pub(super) fn take<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) -> Option<Done<B>> {
         let key = self.key;
         let is_new = self.progress == Progress::New;
-        if is_new && !inner.entry(key).is_some_and(|entry| entry.interest() == Interest::None) {
+        if is_new && !inner.entry(key).is_some_and(|entry| entry.interest.get() == Interest::None) {
             return None;
         }
         if let Some(done) = inner.ops().take_done(key) {
@@ -89,7 +89,7 @@ impl Wait {
         let Some(entry) = inner.entry(key) else { return self.fails(inner, CqError::UnknownKey) };
         let mut unclaimed = false;
         if self.progress == Progress::New {
-            match entry.interest() {
+            match entry.interest.get() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
                 Interest::Unclaimed(of) => unclaimed = of == key,
                 _ => {}
@@ -101,8 +101,8 @@ impl Wait {
                 Look::Over(value) => {
                     if unclaimed {
                         inner.claim(entry, key);
-                    } else if entry.interest() == Interest::GivenUp(key) {
-                        entry.set(Interest::None);
+                    } else if entry.interest.get() == Interest::GivenUp(key) {
+                        entry.interest.set(Interest::None);
                     }
                     self.over(inner);
                     return Poll::Ready(Ok(value));
@@ -111,7 +111,7 @@ impl Wait {
                 Look::UnderWay => false,
                 Look::Draining => true,
             };
-            if let Some(error) = inner.failure() {
+            if let Some(error) = inner.failed.get() {
                 return self.fails(inner, error);
             }
             if draining && self.progress == Progress::Waiting {
@@ -122,12 +122,12 @@ impl Wait {
                 break;
             }
             if self.progress == Progress::New {
-                if entry.interest() != Interest::GivenUp(key) {
+                if entry.interest.get() != Interest::GivenUp(key) {
                     // Only now, because only an operation in flight certainly holds the slot: the
                     // key may be an old one.
                     inner.is_of_another(entry);
                 }
-                entry.set(Interest::Awaited(key));
+                entry.interest.set(Interest::Awaited(key));
                 self.progress = Progress::Waiting;
                 inner.is_wanted();
             }
@@ -158,9 +158,9 @@ impl Wait {
         // An answered peek has no slot any more, so the entry may belong to another operation.
         if matches!(before, Progress::Waiting | Progress::Draining)
             && let Some(entry) = inner.entry(self.key)
-            && matches!(entry.interest(), Interest::Awaited(awaited) if awaited == self.key)
+            && matches!(entry.interest.get(), Interest::Awaited(awaited) if awaited == self.key)
         {
-            entry.set(Interest::None);
+            entry.interest.set(Interest::None);
             entry.clear();
         }
         if before == Progress::Draining {
@@ -183,16 +183,16 @@ impl Wait {
         let Some(entry) = inner.entry(key) else { return };
         let of_another =
             |interest| matches!(interest, Interest::Awaited(other) | Interest::Unclaimed(other) if other == key);
-        if is_new && of_another(entry.interest()) {
+        if is_new && of_another(entry.interest.get()) {
             return;
         }
         if !inner.ops().knows(key) {
             return inner.give_up_answer(key);
         }
-        if !matches!(entry.interest(), Interest::GivenUp(given_up) if given_up == key) {
+        if !matches!(entry.interest.get(), Interest::GivenUp(given_up) if given_up == key) {
             inner.is_of_another(entry);
         }
-        entry.set(Interest::GivenUp(key));
+        entry.interest.set(Interest::GivenUp(key));
         if !inner.ops().is_unfinished(key) {
             inner.give_back(entry, key);
         }

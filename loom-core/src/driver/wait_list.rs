@@ -237,12 +237,8 @@ impl Waiter {
         self.list.get().is_some()
     }
 
-    pub(crate) fn renew(&self, waker: &Waker) {
-        self.store(waker);
-    }
-
     /// Stores a waker, and wakes it if user code meanwhile notified this waiter.
-    fn store(&self, waker: &Waker) {
+    pub(crate) fn store(&self, waker: &Waker) {
         store(&self.waker, waker);
         if self.told.get() {
             waker.wake_by_ref();

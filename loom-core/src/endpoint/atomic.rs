@@ -19,19 +19,19 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::granted::{AnyAtomic, Granted};
+use super::granted::Granted;
 use super::kind::Transmits;
 use super::op::{Op, Use};
 use super::opened::Opened;
 use super::options::AtomicOptions;
 use super::post::{Posting, rma_target};
-use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
-use crate::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
+use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, OperationIn, ReadOp};
+use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, AtomicOp, Errno, FabricAddr, OpFlags};
+use crate::vocabulary::{Access, AtomicOp, FabricAddr, OpFlags};
 
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
     match (form, op) {
@@ -50,11 +50,21 @@ const fn access(Atomic { form, op, .. }: Atomic) -> Access {
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Applies `op` to elements of a peer's region, from byte `offset`, one for each operand in the
-    /// buffer.
+    /// Applies `op` to elements of a peer's region, from byte `offset`. The buffer holds as many
+    /// operands, then comparison values, then space for the previous elements, as far as the
+    /// operation has them:
+    ///
+    /// | operation | buffer |
+    /// |---|---|
+    /// | [`BaseOp`] | operands |
+    /// | [`FetchOp`] | operands, results |
+    /// | [`ReadOp`] | results |
+    /// | [`CompareOp`] | operands, comparison values, results |
+    ///
+    /// An operation that the program determines at run time is a [`Granted::any`].
     ///
     /// ```
-    /// use loom_core::{Access, Caps, Forever, Mr, atomic::BaseOp};
+    /// use loom_core::{Access, Caps, Forever, Mr, atomic::{BaseOp, FetchOp}};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
     /// let region = Mr::open(&domain, vec![1, 2, 3, 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
@@ -67,6 +77,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
+    /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
+    /// // The buffer has two operands, and room for two results.
+    /// let post = |buf| alice.atomic(to_bob, &region.remote(), 2, add, buf);
+    /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
+    /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
+    /// result?;
+    /// assert_eq!(buf[2..], [3, 4]);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -75,177 +92,55 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`] or any
     /// other of an RMA write. An operation that the peer refuses completes with an error.
     #[doc(alias = "fi_atomic")]
-    pub fn atomic<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<BaseOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// [`atomic`](Self::atomic) that returns the previous elements. The buffer holds the operands,
-    /// then space for as many results.
-    ///
-    /// ```
-    /// use loom_core::atomic::FetchOp;
-    /// # use loom_core::{Access, Caps, Forever, Mr};
-    ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
-    /// let region = Mr::open(&domain, vec![1, 2], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-    /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
-    /// // The buffer has two operands, and room for two results.
-    /// let post = |buf| alice.fetch_atomic(to_bob, &region.remote(), 0, add, buf);
-    /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
-    /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
-    /// result?;
-    /// assert_eq!(buf[2..], [1, 2]);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
-    pub fn fetch_atomic<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<FetchOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// Reads elements of a peer's region, each atomically, until the buffer is full.
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
-    #[doc(alias = "fi_fetch_atomic")]
-    #[doc(alias = "FI_ATOMIC_READ")]
-    pub fn atomic_read<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<ReadOp<E>>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
-    }
-
-    /// Replaces elements of a peer's region if the comparison holds, and returns the previous
-    /// elements. The buffer holds operands, comparison values, and space for results.
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
-    pub fn compare_atomic<E: Element>(
+    #[doc(alias = "FI_ATOMIC_READ")]
+    pub fn atomic<O: OperationIn<B>>(
         &self,
         peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
-        op: Granted<CompareOp<E>>,
+        op: Granted<O>,
         buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op, buf)
+    ) -> Result<OpKey, Rejected<B>> {
+        let peer = peer.into();
+        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
+        let posting = posting.validate(self.destination(peer))?;
+        let submitted = self.submit_atomic((region, offset), op, &posting);
+        self.opened.submitted(posting, submitted)
     }
 
     /// [`atomic`](Self::atomic) on parts of a peer's memory ([`RemoteRegion::part`]), from one or
-    /// several buffers.
+    /// several buffers, which form one range of operands, comparison values and results.
     ///
     /// # Errors
     /// Those of [`atomic`](Self::atomic), [`PostError::TooManyPieces`] for either side, and
     /// [`PostError::NotElements`] for a piece or part that splits an element.
     #[doc(alias = "fi_atomicmsg")]
     #[doc(alias = "fi_atomicv")]
-    pub fn atomic_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<BaseOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`fetch_atomic`](Self::fetch_atomic) on parts and pieces, which form one range of operands
-    /// and results.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_fetch_atomicmsg")]
     #[doc(alias = "fi_fetch_atomicv")]
-    pub fn fetch_atomic_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<FetchOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`atomic_read`](Self::atomic_read) on parts and pieces.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
-    #[doc(alias = "fi_fetch_atomicmsg")]
-    pub fn atomic_read_with<E: Element>(
-        &self,
-        peer: impl Into<K::To>,
-        remote: &[RemoteRegion],
-        op: Granted<ReadOp<E>>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
-    }
-
-    /// [`compare_atomic`](Self::compare_atomic) on parts and pieces, which form one range of
-    /// operands, comparison values and results.
-    ///
-    /// # Errors
-    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_compare_atomicmsg")]
     #[doc(alias = "fi_compare_atomicv")]
-    pub fn compare_atomic_with<E: Element>(
+    pub fn atomic_with<O: OperationIn<B>>(
         &self,
         peer: impl Into<K::To>,
         remote: &[RemoteRegion],
-        op: Granted<CompareOp<E>>,
+        op: Granted<O>,
         options: AtomicOptions,
         buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic_msg(peer.into(), remote, op, options, buf)
+    ) -> Result<OpKey, Rejected<B>> {
+        let (peer, atomic, limits) = (peer.into(), op.op().atomic(), self.limits());
+        let flags = match atomic.form {
+            Form::Base => limits.with_default(options.flags()),
+            Form::Fetch | Form::Compare => options.flags() | limits.tx_flags.intersection(OpFlags::FENCE),
+        };
+        // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
+        let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
+        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
+        let posting = posting.aim(self.destination(peer))?;
+        let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
+        self.opened.submitted(posting, submitted)
     }
 
     /// [`atomic`](Self::atomic) with a copy of `operands`. Success is not reported.
@@ -279,16 +174,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<BaseOp<E>>,
         operands: &[E],
     ) -> Result<(), PostError> {
-        if !self.kind.injects_writes() {
-            return Err(PostError::Errno(Errno::EOPNOTSUPP));
-        }
         // SAFETY: elements have no padding, so all of their bytes are initialised.
         let bytes = unsafe { core::slice::from_raw_parts(operands.as_ptr().cast::<u8>(), size_of_val(operands)) };
-        let (peer, limits) = (peer.into(), self.limits());
-        if bytes.len() > limits.inject_size {
-            return Err(PostError::TooLong { limit: limits.inject_size });
-        }
-        limits.admit(Op::Atomic(op.op().atomic()).caps(), None)?;
+        let peer = peer.into();
+        self.admits_injected(Op::Atomic(op.op().atomic()), bytes.len())?;
         let (target, atomic) = self.opened.target(self.destination(peer)?, (region, offset), &op, bytes.len())?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), the length is at most `inject_size`, and `target` has checked O4.
@@ -424,57 +313,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let (target, atomic) = self.opened.target(to, place, &op, size_of::<E>())?;
         let fetches = atomic.form != Form::Base;
-        self.opened.cq().ops().post_values(self.opened.index(), values, fetches, |lent, context| {
+        self.opened.cq().ops().post_values(self.opened.index, values, fetches, |lent, context| {
             submit(self.raw(), target, lent, atomic, context)
         })
-    }
-
-    /// [`atomic`](Self::atomic), [`fetch_atomic`](Self::fetch_atomic),
-    /// [`atomic_read`](Self::atomic_read) or [`compare_atomic`](Self::compare_atomic) for an
-    /// operation that the program determines at run time.
-    ///
-    /// ```
-    /// use loom_core::{atomic::FetchOp, endpoint::AnyAtomic};
-    /// # use loom_core::{Access, Caps, Forever, Mr};
-    ///
-    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob; Caps::MSG | Caps::ATOMIC);
-    /// let region = Mr::open(&domain, vec![40], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
-    /// let add: AnyAtomic = domain.query_atomic(FetchOp::<u8>::SUM)?.into();
-    /// // The operand 2, and space for the previous element.
-    /// let post = |buf| alice.any_atomic(to_bob, &region.remote(), 0, add, buf);
-    /// let added = cq.post(vec![2, 0], Forever, post)?;
-    /// assert_eq!(cq.finish(added, Forever)?.into_buf(), [2, 40]);
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic`](Self::atomic).
-    pub fn any_atomic(
-        &self,
-        peer: impl Into<K::To>,
-        region: &RemoteRegion,
-        offset: u64,
-        op: AnyAtomic,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer + TargetBuffer,
-    {
-        self.post_atomic(peer.into(), (region, offset), op.0, buf)
-    }
-
-    /// Posts an operation on elements in one range on both sides.
-    fn post_atomic<O: Operation>(
-        &self,
-        peer: K::To,
-        place: (&RemoteRegion, u64),
-        op: Granted<O>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
-        let posting = posting.validate(self.destination(peer))?;
-        let submitted = self.submit_atomic(place, op, &posting);
-        self.opened.submitted(posting, submitted)
     }
 
     fn submit_atomic<O: Operation>(
@@ -510,28 +351,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }?)
     }
 
-    /// Posts an operation on elements in several ranges.
-    fn post_atomic_msg<O: Operation>(
-        &self,
-        peer: K::To,
-        remote: &[RemoteRegion],
-        op: Granted<O>,
-        options: AtomicOptions,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        let (atomic, limits) = (op.op().atomic(), self.limits());
-        let flags = match atomic.form {
-            Form::Base => limits.with_default(options.flags()),
-            Form::Fetch | Form::Compare => options.flags() | limits.tx_flags.intersection(OpFlags::FENCE),
-        };
-        // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
-        let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
-        let posting = posting.aim(self.destination(peer))?;
-        let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
-        self.opened.submitted(posting, submitted)
-    }
-
     fn submit_atomic_msg<O: Operation>(
         &self,
         remote: &[RemoteRegion],
@@ -539,7 +358,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         flags: OpFlags,
         posting: &Posting<'_, T, B, IoVecs>,
     ) -> Result<(), PostError> {
-        let (atomic, size) = (op.op().atomic(), size_of::<O::Element>());
+        let (atomic, size) = (op.op().atomic(), op.op().element_size());
         let limit = self.limits().tx_iov_limit.min(IoVecs::MOST);
         let (all, total) = posting.lent.get().zip(posting.lent.total()).ok_or(PostError::TooManyPieces { limit })?;
         let lists = lists(atomic);

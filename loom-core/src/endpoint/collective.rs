@@ -30,7 +30,7 @@ impl<T: Collectives> Domain<'_, T> {
     /// - `man fi_collective`, section *Query Collective*
     #[doc(alias = "fi_query_collective")]
     pub fn query_collective(&self, collective: Collective) -> Result<CollectiveAttr, Errno> {
-        if !self.attributes().caps.contains(Caps::COLLECTIVE) {
+        if !self.info().attributes().caps.contains(Caps::COLLECTIVE) {
             return Err(Errno::EOPNOTSUPP);
         }
         // SAFETY: this handle keeps the domain open (H1).
@@ -234,7 +234,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
             return Err(PostError::NotRegistered);
         }
         let call = self.call(collective, elements, root)?;
-        opened.cq().ops().post_values(opened.index(), (value, value), elements > 0, |lent, context| {
+        opened.cq().ops().post_values(opened.index, (value, value), elements > 0, |lent, context| {
             let range = |lent: &Lent| lent.first(elements * size_of::<E>());
             self.submit(&call, &range(&lent.operand), &range(&lent.result), context)
         })

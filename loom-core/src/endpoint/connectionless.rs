@@ -140,7 +140,7 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
             let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;
-        note!(debug, "open", "endpoint {} on {} is at {}", opened.index(), **domain, opened.shown_address());
+        note!(debug, "open", "endpoint {} on {} is at {}", opened.index, **domain, opened.shown_address());
         Ok(opened.with_selective(selective))
     }
 }

@@ -40,6 +40,24 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
+    /// Returns the operation without its type, which the program can determine at run time.
+    ///
+    /// ```
+    /// use loom_core::{Caps, atomic::{AnyOperation, CompareOp, FetchOp}, endpoint::Granted};
+    ///
+    /// # fixture::domain!(network, domain; Caps::MSG | Caps::ATOMIC);
+    /// // Operations of any kind, on any type, have one type.
+    /// let ops: [Granted<AnyOperation>; 2] = [
+    ///     domain.query_atomic(FetchOp::<u64>::SUM)?.any(),
+    ///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.any(),
+    /// ];
+    /// assert_ne!(ops[0], ops[1]);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    pub fn any(self) -> Granted<AnyOperation> {
+        Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
+    }
+
     #[inline]
     pub(crate) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
         let size = self.op.element_size();
@@ -56,29 +74,6 @@ impl<O: Operation> Granted<O> {
             return Err(PostError::Misaligned { size }.cold());
         }
         Ok(self.op.atomic())
-    }
-}
-
-/// Atomic operation of any kind that a domain has granted. Converts from [`Granted`].
-///
-/// ```
-/// use loom_core::{Caps, atomic::{CompareOp, FetchOp}, endpoint::AnyAtomic};
-///
-/// # fixture::domain!(network, domain; Caps::MSG | Caps::ATOMIC);
-/// // Operations of any kind, on any type, have one type.
-/// let ops: [AnyAtomic; 2] = [
-///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
-///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
-/// ];
-/// assert_ne!(ops[0], ops[1]);
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnyAtomic(pub(super) Granted<AnyOperation>);
-
-impl<O: Operation> From<Granted<O>> for AnyAtomic {
-    fn from(Granted { op, max_count, domain }: Granted<O>) -> Self {
-        AnyAtomic(Granted { op: AnyOperation::of(op), max_count, domain })
     }
 }
 

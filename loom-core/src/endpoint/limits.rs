@@ -20,7 +20,7 @@ pub struct Limits {
     /// Injects of at least this length need a prefix, or are too long.
     pub(super) inject_end: usize,
     pub(super) max_msg_size: usize,
-    cq_data_size: usize,
+    pub(super) cq_data_size: usize,
     pub(super) tx_iov_limit: usize,
     pub(super) rx_iov_limit: usize,
     pub(super) rma_iov_limit: usize,
@@ -88,10 +88,6 @@ impl Limits {
     /// Granted capabilities of posts.
     pub(super) const fn caps(&self) -> Caps {
         self.lacking.complement()
-    }
-
-    pub(super) const fn cq_data_size(&self) -> usize {
-        self.cq_data_size
     }
 
     #[inline]

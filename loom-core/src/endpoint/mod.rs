@@ -45,12 +45,10 @@ mod send;
 mod shared_rx;
 mod unsignaled;
 
-use core::fmt;
-
 pub use self::binding::{Binding, BothWays};
 pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
-pub use self::granted::{AnyAtomic, Granted};
+pub use self::granted::Granted;
 pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
@@ -68,6 +66,7 @@ use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
 use crate::error::PostError;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
 /// An endpoint, connectionless by default.
@@ -152,13 +151,13 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// ```
     #[must_use]
     pub fn attributes(&self) -> Attributes {
-        let (limits, offered) = (self.limits(), self.opened.endpoint_slot().offered().get());
+        let (limits, offered) = (self.limits(), self.opened.endpoint_slot().offered.get());
         let mut attributes = *self.cq().domain().attributes();
         attributes.endpoint.kind = offered.kind;
         attributes.caps = limits.caps();
         (attributes.tx.msg_order, attributes.rx.msg_order) = (offered.msg_order, offered.msg_order);
         attributes.tx.inject_size = limits.inject_size;
-        attributes.domain.cq_data_size = limits.cq_data_size();
+        attributes.domain.cq_data_size = limits.cq_data_size;
         attributes
     }
 
@@ -303,8 +302,4 @@ impl<T: Transport, B: Buffer, K: Clone> Clone for Endpoint<'_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K> fmt::Debug for Endpoint<'_, T, B, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("opened", &self.opened).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer, K] Endpoint['_, T, B, K], |it| opened: it.opened);

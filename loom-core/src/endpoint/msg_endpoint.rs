@@ -198,7 +198,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         let receives = match through {
             None => bind.receives,
             Some(_) if bind.receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
-            Some(shared) => ReceiveMode::Through(shared.opened.index()),
+            Some(shared) => ReceiveMode::Through(shared.opened.index),
         };
         let bonds = bind.bonds(Some(eq.bond()));
         let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
@@ -220,6 +220,19 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
 
     pub(crate) const fn cm_data_size(&self) -> Result<usize, Errno> {
         self.kind.cm_data_size
+    }
+
+    /// Connects or accepts by `begin`, with data that the provider can carry.
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
+    fn begin(
+        self,
+        data: &[u8],
+        begin: impl FnOnce(&T::Endpoint) -> Result<(), Errno>,
+    ) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
+        match check_data(data, self.kind.cm_data_size).and_then(|()| Ok(begin(self.raw())?)) {
+            Ok(()) => Ok(self.into_state()),
+            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
+        }
     }
 
     fn into_state<N>(self) -> MsgEndpoint<'m, T, B, N> {
@@ -268,15 +281,11 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         to: &EndpointAddr,
         data: &[u8],
     ) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
-        let connected = check_data(data, self.kind.cm_data_size).and_then(|()| {
+        self.begin(data, |raw| {
             // SAFETY: the endpoint is open (H1), on its event queue's thread (T3). The data's
             // length is checked above.
-            Ok(unsafe { T::connect(self.raw(), to, data) }?)
-        });
-        match connected {
-            Ok(()) => Ok(self.into_state()),
-            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
-        }
+            unsafe { T::connect(raw, to, data) }
+        })
     }
 }
 
@@ -288,15 +297,11 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Rejected<Self, OpenError>> {
-        let accepted = check_data(data, self.kind.cm_data_size).and_then(|()| {
+        self.begin(data, |raw| {
             // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
             // a request. The data's length is checked above.
-            Ok(unsafe { T::accept(self.raw(), data) }?)
-        });
-        match accepted {
-            Ok(()) => Ok(self.into_state()),
-            Err(error) => Err(Rejected { value: self, error: error.of_connection() }),
-        }
+            unsafe { T::accept(raw, data) }
+        })
     }
 }
 

@@ -136,11 +136,11 @@ pub enum Joining {}
 /// State of a joined group.
 ///
 /// ```
-/// use loom_core::{Cq, Error, Forever, endpoint::{Joined, MulticastGroup}, transport::Multicast};
+/// use loom_core::{Cq, Error, Forever, SendOptions, endpoint::{Joined, MulticastGroup}, transport::Multicast};
 ///
 /// /// Sends to a group. A group that is still being joined has no `send`.
 /// fn tell<T: Multicast>(cq: &Cq<'_, T, Vec<u8>>, group: &MulticastGroup<'_, T, Vec<u8>, Joined>) -> Result<(), Error> {
-///     let sent = cq.post(b"news".to_vec(), Forever, |message| group.send(message))?;
+///     let sent = cq.post(b"news".to_vec(), Forever, |message| group.send_with(SendOptions::default(), message))?;
 ///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(())
 /// }
@@ -156,14 +156,14 @@ pub enum Joined {}
 /// | [`Joined`] | dropping it |
 ///
 /// ```
-/// use loom_core::{Cq, Error, Forever, endpoint::MulticastGroup, transport::Multicast};
+/// use loom_core::{Cq, Error, Forever, SendOptions, endpoint::MulticastGroup, transport::Multicast};
 ///
 /// /// Sends one message to all members, and leaves the group.
 /// fn say_goodbye<T: Multicast>(
 ///     cq: &Cq<'_, T, Vec<u8>>,
 ///     group: MulticastGroup<'_, T, Vec<u8>>,
 /// ) -> Result<(), Error> {
-///     let sent = cq.post(b"goodbye".to_vec(), Forever, |message| group.send(message))?;
+///     let sent = cq.post(b"goodbye".to_vec(), Forever, |message| group.send_with(SendOptions::default(), message))?;
 ///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(group.leave()?)
 /// }
@@ -240,23 +240,12 @@ impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
 }
 
 impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
-    /// Sends a message to every member, including this endpoint if it receives there. Arrival is
-    /// not reported.
-    ///
-    /// # Errors
-    /// Any [`PostError`](crate::error::PostError) of a send, with the buffer.
-    #[doc(alias = "fi_send")]
-    pub fn send(&self, buf: B) -> Result<OpKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        self.send_with(SendOptions::default(), buf)
-    }
-
-    /// Sends a message to every member, from one or several buffers.
+    /// Sends a message to every member, including this endpoint if it receives there, from one or
+    /// several buffers. Arrival is not reported.
     ///
     /// # Errors
     /// Those of [`Endpoint::send_with`].
+    #[doc(alias = "fi_send")]
     #[doc(alias = "fi_sendmsg")]
     #[doc(alias = "fi_mc_addr")]
     pub fn send_with(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>

@@ -8,12 +8,13 @@ use core::ptr::NonNull;
 use super::binding::is_sane;
 use super::limits::Limits;
 use crate::buffer::Buffer;
-use crate::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
+use crate::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode, SlotState};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::storage::handle::Erased;
 use crate::transport::{EndpointError, Transport};
+use crate::util::debug::debug_struct;
 use crate::util::log::note;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
@@ -21,7 +22,7 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricA
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     endpoint_slot: NonNull<EndpointSlot<T>>,
-    index: u16,
+    pub(super) index: u16,
     pub(super) limits: Limits,
 }
 
@@ -36,14 +37,15 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
-        let place = (0u16..).zip(cq.body.endpoint_slots()).find(|(_, endpoint_slot)| endpoint_slot.is_closed());
+        let place =
+            (0u16..).zip(cq.body.endpoint_slots()).find(|(_, endpoint_slot)| endpoint_slot.is(SlotState::Closed));
         if matches!(receives, ReceiveMode::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
             // Receives of zero bytes have no space for a prefix.
             return Err(OpenError::Mode(Mode::MSG_PREFIX));
         }
         let Some((index, endpoint_slot)) = place else { return Err(OpenError::TooManyEndpoints) };
         let (tx, rx) = cq.raw();
-        domain.deferred_close().endpoint_opened();
+        domain.deferred_close.endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
                 // SAFETY: the slot is closed, so its handle has no references. The endpoint is
@@ -51,10 +53,10 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                 unsafe { endpoint_slot.open(raw, receives, bonds) };
                 let limits = Limits::of(info, domain, receives);
                 let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
-                endpoint_slot.consumes().set(limits.consumes);
+                endpoint_slot.consumes.set(limits.consumes);
                 let Attributes { endpoint, tx, rx, .. } = info.attributes();
                 endpoint_slot
-                    .offered()
+                    .offered
                     .set(Offered { kind: endpoint.kind, msg_order: tx.msg_order.intersection(rx.msg_order) });
                 if let ReceiveMode::OfWrites(count) = receives
                     && opened.limits.consumes
@@ -87,7 +89,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                     );
                 } else {
                     drop(bonds);
-                    domain.deferred_close().endpoint_closed();
+                    domain.deferred_close.endpoint_closed();
                     domain.release();
                 }
                 Err(OpenError::refused::<T>(error.errno))
@@ -98,16 +100,6 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     pub(super) const fn with_selective(mut self, selective: bool) -> Self {
         self.limits.selective = selective;
         self
-    }
-
-    /// Makes the endpoint end its operations before it closes.
-    pub(super) fn settling(self) -> Self {
-        self.endpoint_slot().settles().set(true);
-        self
-    }
-
-    pub(super) const fn index(&self) -> u16 {
-        self.index
     }
 
     #[inline]
@@ -142,7 +134,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     pub(super) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
         if self.limits.consumes && self.cq.ops().cancel_used_up(key, self.index) {
-            self.cq.body.wants_driver();
+            self.cq.ops().wants_driver();
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
@@ -152,7 +144,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         // Only once the provider has accepted: otherwise the operation ends normally. A later poll
         // reads the event.
         self.cq.body.cancelling(key);
-        self.cq.body.wants_driver();
+        self.cq.ops().wants_driver();
         Ok(())
     }
 
@@ -179,7 +171,7 @@ impl<T: Transport, B: Buffer> fmt::Display for ShownAddress<'_, '_, T, B> {
 
 impl<T: Transport, B: Buffer> Clone for Opened<'_, T, B> {
     fn clone(&self) -> Self {
-        let handles = self.endpoint_slot().handles();
+        let handles = &self.endpoint_slot().handles;
         handles.set(handles.get().one_more());
         Opened { cq: self.cq.clone(), ..*self }
     }
@@ -187,7 +179,7 @@ impl<T: Transport, B: Buffer> Clone for Opened<'_, T, B> {
 
 impl<T: Transport, B: Buffer> Drop for Opened<'_, T, B> {
     fn drop(&mut self) {
-        let handles = self.endpoint_slot().handles();
+        let handles = &self.endpoint_slot().handles;
         handles.set(handles.get().one_less());
         if handles.get().is_none() {
             // SAFETY: this was the last handle of the endpoint.
@@ -196,11 +188,7 @@ impl<T: Transport, B: Buffer> Drop for Opened<'_, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("index", &self.index).field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer] Opened['_, T, B], |it| index: it.index, limits: it.limits);
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     pub(super) fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
@@ -240,17 +228,17 @@ impl Kept {
             // SAFETY: the caller guarantees that the queue is a `CqInner<T, B>`.
             let queue = unsafe { queue.object::<CqInner<T, B>>() };
             let Some(endpoint_slot) = queue.endpoint_slots().get(usize::from(index)) else { return };
-            endpoint_slot.regions().set(endpoint_slot.regions().get().one_less());
-            endpoint_slot.handles().set(endpoint_slot.handles().get().one_less());
-            if endpoint_slot.handles().get().is_none() {
+            endpoint_slot.regions.set(endpoint_slot.regions.get().one_less());
+            endpoint_slot.handles.set(endpoint_slot.handles.get().one_less());
+            if endpoint_slot.handles.get().is_none() {
                 // SAFETY: this was the last handle of the endpoint.
                 unsafe { queue.close_one(index) };
             }
         }
         let endpoint_slot = endpoint.endpoint_slot();
-        endpoint_slot.regions().set(endpoint_slot.regions().get().one_more());
-        endpoint_slot.handles().set(endpoint_slot.handles().get().one_more());
-        let (queue, index) = (endpoint.cq().body.erased(), endpoint.index());
+        endpoint_slot.regions.set(endpoint_slot.regions.get().one_more());
+        endpoint_slot.handles.set(endpoint_slot.handles.get().one_more());
+        let (queue, index) = (endpoint.cq().body.erased(), endpoint.index);
         Kept(Some(Keeper { queue, index, release: release::<T, B> }))
     }
 }
@@ -264,8 +252,4 @@ impl Drop for Kept {
     }
 }
 
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Kept").field(&self.0.as_ref().map(|keeper| keeper.index)).finish()
-    }
-}
+debug_struct!(Kept, |it| endpoint: it.0.as_ref().map(|keeper| keeper.index));

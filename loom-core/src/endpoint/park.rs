@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code, reason = "moves a queue to another thread")]
 
-use core::fmt;
-
 use super::{Connectionless, Endpoint};
 use crate::Error;
 use crate::buffer::Buffer;
@@ -11,6 +9,7 @@ use crate::cq::{Cq, EndpointSlot};
 use crate::domain::Domain;
 use crate::error::Rejected;
 use crate::transport::Transport;
+use crate::util::debug::debug_struct;
 
 type Unparked<'m, T, B, const N: usize> = (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]);
 
@@ -90,8 +89,4 @@ impl<'m, T: Transport, B: Buffer, const N: usize> Parked<'m, T, B, N> {
     }
 }
 
-impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for Parked<'_, T, B, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parked").field("cq", &self.cq).finish_non_exhaustive()
-    }
-}
+debug_struct!([T: Transport, B: Buffer, const N: usize] Parked['_, T, B, N], |it| cq: it.cq);

@@ -52,7 +52,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         if let Err(error) = self.limits.admit(op.caps(), op.data()) {
             return Err(Rejected { value: buf, error });
         }
-        let Lending { lent, context, slot } = self.cq().ops().lend(self.index(), op.kind(), buf)?;
+        let Lending { lent, context, slot } = self.cq().ops().lend(self.index, op.kind(), buf)?;
         Ok(Reserved { opened: self, slot, op, lent, context })
     }
 }
@@ -193,7 +193,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         if let Err(error) = self.limits.admit(with_fence(op.caps(), flags), op.data()) {
             return Err(Rejected { value: buf, error });
         }
-        let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index(), op.kind(), buf)?;
+        let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index, op.kind(), buf)?;
         Ok(Reserved { opened: self, slot, op, lent, context })
     }
 

@@ -127,15 +127,11 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let limits = self.limits();
-        if !limits.quirks.multi_recv && limits.granted(Op::MultiRecv { tag: None }.caps()).is_ok() {
-            return Err(Rejected { value: buf, error: PostError::NotSafe });
-        }
-        // SAFETY: the transport's quirks state that it keeps to the buffer.
-        unsafe { self.multi_recv_unchecked(from, buf) }
+        self.post_multi_recv(from, None, self.limits().quirks.multi_recv, buf)
     }
 
-    /// [`multi_recv`](Self::multi_recv) over any provider that grants it.
+    /// [`multi_recv`](Self::multi_recv) or [`tagged_multi_recv`](Self::tagged_multi_recv) over any
+    /// provider that grants it.
     ///
     /// # Errors
     /// Those of [`multi_recv`](Self::multi_recv), except `NotSafe`.
@@ -152,12 +148,26 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// - messages over `tcp;ofi_rxm` (1.17) have at most 16 KiB, and only one peer sends over `net`
     ///   and `udp;ofi_rxd`. Otherwise these release a buffer before it is complete
     #[doc(alias = "FI_MULTI_RECV")]
-    pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
+    #[doc(alias = "FI_TAGGED_MULTI_RECV")]
+    pub unsafe fn multi_recv_unchecked(
+        &self,
+        from: impl Into<K::From>,
+        tag: Option<TagMatch>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        // SAFETY: the caller keeps the requirements of this function.
-        unsafe { self.post_multi_recv(from.into(), None, buf) }
+        let from = from.into();
+        // No prefix: multi-receives are not granted with prefixes.
+        let op = self.opened.reserve(Op::MultiRecv { tag }, buf)?;
+        let op = op.validate(self.permitted(from, tag))?;
+        let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
+        let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
+        let msg = Msg { address, pieces, data: None, context, flags };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the caller P6 (O3).
+        let submitted = unsafe { T::recvmsg(op.raw, &msg, tag) };
+        self.opened.submitted(op, submitted)
     }
 
     /// [`multi_recv`](Self::multi_recv) of tagged messages that `tag` accepts. Each
@@ -192,34 +202,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (tag, limits) = (tag.into(), self.limits());
-        if !limits.quirks.tagged_multi_recv && limits.granted(Op::MultiRecv { tag: Some(tag) }.caps()).is_ok() {
-            return Err(Rejected { value: buf, error: PostError::NotSafe });
-        }
-        // SAFETY: the transport's quirks state that it keeps to the buffer.
-        unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }
-    }
-
-    /// [`tagged_multi_recv`](Self::tagged_multi_recv) over any provider that grants it.
-    ///
-    /// # Errors
-    /// Those of [`tagged_multi_recv`](Self::tagged_multi_recv), except `NotSafe`.
-    ///
-    /// # Safety
-    /// The provider writes only to the buffer, and only until it has come back. See
-    /// [`multi_recv_unchecked`](Self::multi_recv_unchecked) for untagged messages.
-    #[doc(alias = "FI_TAGGED_MULTI_RECV")]
-    pub unsafe fn tagged_multi_recv_unchecked(
-        &self,
-        from: impl Into<K::From>,
-        tag: impl Into<TagMatch>,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: TargetBuffer,
-    {
-        // SAFETY: the caller keeps the requirements of this function.
-        unsafe { self.post_multi_recv(from.into(), Some(tag.into()), buf) }
+        self.post_multi_recv(from, Some(tag.into()), self.limits().quirks.tagged_multi_recv, buf)
     }
 
     /// Address of a permitted source.
@@ -256,18 +239,21 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         self.opened.submitted(op, submitted)
     }
 
-    /// # Safety
-    /// The transport keeps P6.
-    unsafe fn post_multi_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
-        // No prefix: multi-receives are not granted with prefixes.
-        let op = self.opened.reserve(Op::MultiRecv { tag }, buf)?;
-        let op = op.validate(self.permitted(from, tag))?;
-        let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
-        let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
-        let msg = Msg { address, pieces, data: None, context, flags };
-        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the caller P6 (O3).
-        let submitted = unsafe { T::recvmsg(op.raw, &msg, tag) };
-        self.opened.submitted(op, submitted)
+    fn post_multi_recv(
+        &self,
+        from: impl Into<K::From>,
+        tag: Option<TagMatch>,
+        safe: bool,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        if !safe && self.limits().granted(Op::MultiRecv { tag }.caps()).is_ok() {
+            return Err(Rejected { value: buf, error: PostError::NotSafe });
+        }
+        // SAFETY: the transport's quirks state that it keeps to the buffer, or the post is refused.
+        unsafe { self.multi_recv_unchecked(from, tag, buf) }
     }
 }
 
@@ -337,7 +323,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let opened = &self.opened;
-        opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
+        opened.cq().ops().post_claim(opened.index, claim, buf, |lent, context| {
             let (tag, address) = (Some(claim.tag.into()), FabricAddr::UNSPEC);
             let lent = opened.check_memory(lent, Op::Recv { tag }, context, address)?;
             let pieces = core::slice::from_ref(&lent);
@@ -358,7 +344,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError> {
         self.peeks(OpFlags::DISCARD)?;
-        let (cq, index) = (self.cq(), self.opened.index());
+        let (cq, index) = (self.cq(), self.opened.index);
         cq.ops().post_discard(index, claim, |context| {
             self.ask(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
         })
@@ -367,7 +353,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
+        let (cq, index, address) = (self.cq(), self.opened.index, self.permitted(from, Some(tag))?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
         cq.ops().post_empty(index, kind, |context| self.ask(address, tag, flags | OpFlags::PEEK, context))
     }

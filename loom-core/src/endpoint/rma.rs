@@ -77,12 +77,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ) {
-            Ok(parts) => parts,
-            Err(error) => return Err(self.opened.refused(op, error)),
-        };
+        let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-        let submitted = unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) };
+        let submitted = parts.and_then(|parts| Ok(unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }?));
         self.opened.submitted(op, submitted)
     }
 
@@ -184,12 +181,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = limits.with_default(options.flags());
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let parts = match self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE) {
-            Ok(parts) => parts,
-            Err(error) => return Err(self.opened.refused(op, error)),
-        };
+        let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-        let submitted = unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) };
+        let submitted = parts.and_then(|parts| Ok(unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }?));
         self.opened.submitted(op, submitted)
     }
 
@@ -228,6 +222,19 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_inject_write(peer.into(), region, offset, Some(data), bytes)
     }
 
+    /// Checks a write or atomic operation with a copy of `len` bytes.
+    #[inline]
+    pub(super) fn admits_injected(&self, op: Op, len: usize) -> Result<(), PostError> {
+        if !self.kind.injects_writes() {
+            return Err(PostError::Errno(Errno::EOPNOTSUPP));
+        }
+        let limits = self.limits();
+        if len > limits.inject_size {
+            return Err(PostError::TooLong { limit: limits.inject_size });
+        }
+        limits.admit(op.caps(), op.data())
+    }
+
     #[inline]
     fn post_inject_write(
         &self,
@@ -237,14 +244,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        if !self.kind.injects_writes() {
-            return Err(PostError::Errno(Errno::EOPNOTSUPP));
-        }
-        let limits = self.limits();
-        if bytes.len() > limits.inject_size {
-            return Err(PostError::TooLong { limit: limits.inject_size });
-        }
-        limits.admit(Op::Write { data }.caps(), data)?;
+        self.admits_injected(Op::Write { data }, bytes.len())?;
         let target = rma_target(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), and the length is at most `inject_size`.

@@ -180,12 +180,6 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
-    /// Number of contexts, with indices from zero.
-    #[must_use]
-    pub fn contexts(&self) -> Contexts {
-        self.body.contexts
-    }
-
     /// Address vector with the contexts' peers.
     #[must_use]
     pub const fn av(&self) -> &Av<'m, T> {
@@ -230,7 +224,7 @@ impl<T: Scalable> Clone for ScalableEndpoint<'_, T> {
     }
 }
 
-debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.contexts());
+debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.body.contexts);
 
 impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
     /// Checks the binding of a context of `domain` that can count `countable`.
@@ -438,6 +432,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         // Avoids closing the context during a message, where possible.
-        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.to.av.clone() } })
+        opened.endpoint_slot().settles.set(true);
+        Ok(Endpoint { opened, kind: RxCtx { av: bind.to.av.clone() } })
     }
 }

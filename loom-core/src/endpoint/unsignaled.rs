@@ -15,7 +15,7 @@ use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Sends a message without reporting success or returning memory.
+    /// Sends a message, with or without a tag, without reporting success or returning memory.
     ///
     /// A [`Counter`](crate::counter::Counter) of the endpoint counts completed sends, and failures
     /// separately. With ordered completions
@@ -39,7 +39,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let message = *b"hello";
     /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
     /// // SAFETY: the message is only read, and lives until the counter reports the send.
-    /// unsafe { alice.send_unsignaled(to_bob, SendOptions::default(), &lent) }?;
+    /// unsafe { alice.send_unsignaled(to_bob, None, SendOptions::default(), &lent) }?;
     /// assert!(cq.wait_counter(&sends, 1, Forever)?);
     /// // Only the receive has a completion.
     /// assert!(cq.poll()?.is_some() && cq.poll()?.is_none());
@@ -55,33 +55,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// - the memory stays in place and is not written to
     /// - endpoint and queue stay open
     #[doc(alias = "fi_sendmsg")]
+    #[doc(alias = "fi_tsendmsg")]
     pub unsafe fn send_unsignaled(
         &self,
         to: impl Into<K::To>,
+        tag: Option<Tag>,
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller keeps the requirements of this function.
-        unsafe { self.post_send_unsignaled(to.into(), None, options, lent) }
-    }
-
-    /// [`send_unsignaled`](Self::send_unsignaled) for a tagged message.
-    ///
-    /// # Errors
-    /// Those of [`send_unsignaled`](Self::send_unsignaled).
-    ///
-    /// # Safety
-    /// Conditions of [`send_unsignaled`](Self::send_unsignaled).
-    #[doc(alias = "fi_tsendmsg")]
-    pub unsafe fn tagged_send_unsignaled(
-        &self,
-        to: impl Into<K::To>,
-        tag: Tag,
-        options: SendOptions,
-        lent: &Lent,
-    ) -> Result<(), PostError> {
-        // SAFETY: the caller keeps the requirements of this function.
-        unsafe { self.post_send_unsignaled(to.into(), Some(tag), options, lent) }
+        let (to, data, flags) = (to.into(), options.data, self.limits().with_default(options.flags()));
+        let lent = self.opened.unsignaled(Op::Send { tag, data }, flags, self.destination(to), lent)?;
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
+        Ok(unsafe { T::sendmsg(self.raw(), &lent.msg(data, flags), tag) }?)
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a write to a peer's region from byte
@@ -133,21 +118,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
         // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::readmsg(self.raw(), &lent.msg(None, flags), &[part]) }?)
-    }
-
-    /// # Safety
-    /// The requirements of [`send_unsignaled`](Self::send_unsignaled).
-    unsafe fn post_send_unsignaled(
-        &self,
-        to: K::To,
-        tag: Option<Tag>,
-        options: SendOptions,
-        lent: &Lent,
-    ) -> Result<(), PostError> {
-        let (data, flags) = (options.data, self.limits().with_default(options.flags()));
-        let lent = self.opened.unsignaled(Op::Send { tag, data }, flags, self.destination(to), lent)?;
-        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
-        Ok(unsafe { T::sendmsg(self.raw(), &lent.msg(data, flags), tag) }?)
     }
 }
 

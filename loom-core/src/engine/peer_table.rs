@@ -201,10 +201,7 @@ impl<'s> Peers<'s> {
 
     /// Returns the peers in the table.
     pub fn iter(self) -> impl Iterator<Item = Peer> + use<'s> {
-        (0u32..).zip(self.entries).filter_map(|(index, entry)| {
-            let (generation, _) = entry.load();
-            (generation % 2 == 1).then_some(Peer { index, generation })
-        })
+        (0u32..).zip(self.entries).filter_map(move |(place, _)| self.at(place))
     }
 }
 

@@ -192,7 +192,8 @@ impl<'m, T: Connected> Eq<'m, T> {
             Notice::Request { listener, info, request } => match self.body.listener(listener) {
                 Some(place) => EqEvent::Request(ConnectionRequest {
                     eq: self.clone(),
-                    listener: (place, listener),
+                    listener,
+                    place,
                     info: Info::from_raw(info),
                     request: Some(request),
                     data,

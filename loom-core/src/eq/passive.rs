@@ -18,7 +18,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///
 /// /// Returns `true` if a peer requests a connection with this listener.
 /// fn is_request<T: Connected>(event: &EqEvent<'_, T>, listener: &PassiveEndpoint<'_, T>) -> bool {
-///     matches!(event, EqEvent::Request(request) if request.listener() == listener.fid)
+///     matches!(event, EqEvent::Request(request) if request.listener == listener.fid)
 /// }
 /// ```
 ///
@@ -106,7 +106,9 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 #[doc(alias = "FI_CONNREQ")]
 pub struct ConnectionRequest<'m, T: Connected> {
     pub(super) eq: Eq<'m, T>,
-    pub(super) listener: (usize, Fid),
+    /// Identifier of the passive endpoint.
+    pub listener: Fid,
+    pub(super) place: usize,
     pub(super) info: Info<T>,
     /// `None` once an endpoint has taken the request.
     pub(super) request: Option<T::Request>,
@@ -119,12 +121,6 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         &self.info
-    }
-
-    /// Passive endpoint of the request.
-    #[must_use]
-    pub const fn listener(&self) -> Fid {
-        self.listener.1
     }
 
     pub(crate) fn parts(&mut self) -> (&Eq<'m, T>, &Info<T>, &mut Option<T::Request>) {
@@ -148,14 +144,14 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
 
     fn try_reject(&mut self, data: &[u8]) -> Result<(), OpenError> {
         if !data.is_empty() {
-            let limit = self.eq.body.with_listener(self.listener.0, |passive| {
+            let limit = self.eq.body.with_listener(self.place, |passive| {
                 // SAFETY: the passive endpoint is open as long as the queue (H1).
                 unsafe { T::passive_cm_data_size(passive) }
             });
             check_data(data, limit)?;
         }
         let request = self.request.take().ok_or(Errno::ENOENT)?;
-        Ok(self.eq.body.reject(self.listener.0, request, data)?)
+        Ok(self.eq.body.reject(self.place, request, data)?)
     }
 }
 
@@ -167,7 +163,7 @@ impl<T: Connected> Drop for ConnectionRequest<'_, T> {
 
 debug_struct!(
     [T: Connected] ConnectionRequest['_, T],
-    |it| listener: it.listener.1, peer_address: it.info.destination_address(), data: it.data
+    |it| listener: it.listener, peer_address: it.info.destination_address(), data: it.data
 );
 
 /// Checks the length of the data of a connection.

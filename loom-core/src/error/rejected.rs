@@ -4,6 +4,7 @@ use core::error::Error;
 use core::fmt;
 
 use super::{OpenError, PostError};
+use crate::util::debug::debug_struct;
 
 /// Error of a call that takes a value, with the unchanged value: the buffer of a refused post, an
 /// endpoint that was not connected, a region that was not closed.
@@ -40,11 +41,7 @@ const _: () = {
     assert!(size_of::<Posted>() == size_of::<&[u8]>() + size_of::<PostError>());
 };
 
-impl<V, E: fmt::Debug> fmt::Debug for Rejected<V, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
-    }
-}
+debug_struct!([V, E: fmt::Debug] Rejected[V, E], |it| error: it.error);
 
 impl<V, E: fmt::Display> fmt::Display for Rejected<V, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -102,7 +102,7 @@ fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
 /// When it returns, peers no longer touch memory lent through the endpoint.
 fn close(net: &Net, port: &EndpointState) {
     let own = port.own();
-    if !own.faults().is_dead() {
+    if !own.faults().dead.get() {
         end(net, port);
     }
     own.tx.set(None);
@@ -152,10 +152,11 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
 
     for (at, used) in own.receives_used() {
         if let Some(kind) = used.kind() {
-            own.posted[kind].remove(at);
-            own.free_pieces(own.receive(at).room());
+            own.unpost(kind, at);
             own.rx().release();
-        } else if used == RecvKind::Claimed {
+            continue;
+        }
+        if used == RecvKind::Claimed {
             refuse(net, claimed_cell(net, own, at));
         }
         own.free_receive(at);
@@ -183,9 +184,7 @@ fn cancel(net: &Net, port: &EndpointState, context: u64) {
         && let Some(kind) = used.kind()
     {
         let room = own.receive(at).room();
-        own.posted[kind].remove(at);
-        own.free_pieces(room);
-        own.free_receive(at);
+        own.unpost(kind, at);
         let kind = KINDS[kind] | CompletionFlags::RECV;
         let multi = if room.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
         own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));

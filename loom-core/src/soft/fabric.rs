@@ -40,7 +40,7 @@ impl<'n> Network<'n> {
 
     fn granting(&self, hints: &Hints<'_>, plan: Plan) -> Info<Soft<'n>> {
         let strict = self.net.attr.strict.then(|| Strict::of(hints));
-        Info::from_raw(SoftInfo::new(self.net.clone(), Rules { plan, strict }))
+        Info::from_raw(SoftInfo { net: self.net.clone(), rules: Rules { plan, strict } })
     }
 
     /// Returns the network's info if it satisfies the hints.

@@ -19,6 +19,7 @@ use crate::util::debug::debug_struct;
 use crate::vocabulary::{MemoryKey, OpFlags};
 
 /// Raw handles do not outlive the info from which they were opened.
+#[derive(Clone, Copy)]
 pub(super) struct NetRef<'n> {
     net: NonNull<Net>,
     memory: PhantomData<&'n Net>,
@@ -28,14 +29,6 @@ pub(super) struct NetRef<'n> {
 unsafe impl Send for NetRef<'_> {}
 // SAFETY: a network is `Sync`.
 unsafe impl Sync for NetRef<'_> {}
-
-impl Copy for NetRef<'_> {}
-
-impl Clone for NetRef<'_> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
 
 impl Deref for NetRef<'_> {
     type Target = Net;
@@ -55,10 +48,6 @@ pub struct SoftInfo<'n> {
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: Handle<'n, Net>, rules: Rules) -> Self {
-        SoftInfo { net, rules }
-    }
-
     pub(super) fn network(&self) -> NetRef<'n> {
         NetRef { net: self.net.value_ptr(), memory: PhantomData }
     }

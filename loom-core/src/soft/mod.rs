@@ -74,7 +74,7 @@
 //! | cancelling a send | ends it | has no effect | all |
 //! | peeks, claims, discards | granted | refused | `shm` of libfabric 1 (`udp;ofi_rxd` can peek) |
 //! | multi-receives | safe | only `multi_recv_unchecked` | all but `tcp` of libfabric 2 |
-//! | multi-receives of tagged messages | safe | only `tagged_multi_recv_unchecked`, if `TAGGED_MULTI_RECV` is requested | not granted by any |
+//! | multi-receives of tagged messages | safe | only `multi_recv_unchecked`, if `TAGGED_MULTI_RECV` is requested | not granted by any |
 //! | selective endpoints | granted | refused | `net` |
 //! | queues to sleep on | granted, with `std` | refused | `shm` |
 //!

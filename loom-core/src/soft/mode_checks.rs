@@ -7,7 +7,7 @@ use heapless::Vec;
 
 use super::endpoint::end;
 use super::faults::required_modes::RequiredModes;
-use super::faults::strikes;
+use super::faults::{Fault, strikes};
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
 use crate::buffer::{IoVecs, Lent};
@@ -17,17 +17,17 @@ use crate::vocabulary::{Access, Errno, MemoryKey};
 impl SoftEndpoint<'_> {
     pub(super) fn gate(&self) -> Result<(), Refusal> {
         let faults = self.port().own().faults();
-        if faults.is_dead() {
+        if faults.dead.get() {
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
         if strikes(&faults.kill) {
-            faults.tally.killed();
+            faults.tally.count(Fault::Killed);
             end(&self.net, self.port());
             faults.dead.set(true);
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
         if faults.strikes_again(&faults.refuse, |plan| plan.refuse) {
-            faults.tally.refused();
+            faults.tally.count(Fault::Refused);
             return Err(Refusal::Again);
         }
         Ok(())

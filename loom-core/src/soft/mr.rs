@@ -8,12 +8,12 @@ use super::faults::required_modes::RequiredModes;
 use super::handles::SoftMr;
 use super::network::Net;
 use super::network::counter::SoftCounter;
-use super::network::region::{Exposed, Guard, Reached};
+use super::network::region::{Exposed, Guard, NO_DOMAIN};
 use super::shared::address::addr_parts;
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
-use crate::util::sync::Ordering;
+use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey};
 
 /// Counters for an operation on a range of a region.
@@ -108,10 +108,12 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         }
         let (net, access) = (domain.net, attr.access);
         let of_endpoint = domain.modes.contains(RequiredModes::ENDPOINT_REGIONS);
-        let reached = if of_endpoint { Reached::by_none() } else { Reached::through(domain.number) };
-        let exposed = Exposed { ptr: memory.ptr, len: memory.len, access, domain: domain.number, reached };
+        let reached_in = if of_endpoint { NO_DOMAIN } else { domain.number };
+        let (ptr, len, endpoint) = (memory.ptr, memory.len, AtomicU64::new(u64::MAX));
+        let exposed = Exposed { ptr, len, access, domain: domain.number, reached_in, endpoint };
         let mut numbers = net.opening.lock();
-        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
+        let (index, region) =
+            (0u16..).zip(net.regions()).find(|(_, region)| !region.taken.get()).ok_or(Errno::ENOMR)?;
         Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
     }
 
@@ -159,7 +161,8 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
         region.close();
         let opening = mr.net.opening.lock();
-        region.free();
+        // The lock orders the users' reads before the next owner.
+        region.taken.set(false);
         drop(opening);
         if let Some(endpoint) = mr.endpoint {
             let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;

@@ -33,6 +33,7 @@ use allocator_api2::alloc::Allocator;
 use crate::error::OpenError;
 use crate::storage::{Block, extend};
 use crate::util::count::SharedCount;
+use crate::util::debug::debug_struct;
 
 /// Begin of each block.
 pub(crate) struct Head {
@@ -296,11 +297,7 @@ impl Erased {
     }
 }
 
-impl fmt::Debug for Erased {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Erased")
-    }
-}
+debug_struct!(Erased, |it| head: it.0);
 
 /// Handle of an object that others are bound to.
 pub(crate) struct Bond(ManuallyDrop<Erased>);
@@ -336,11 +333,7 @@ impl Drop for Bond {
     }
 }
 
-impl fmt::Debug for Bond {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bond")
-    }
-}
+debug_struct!(Bond, |it| object: it.0);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {

@@ -12,7 +12,7 @@ use super::{
 ///
 /// ```
 /// # fixture::domain!(network, domain);
-/// let attributes = domain.attributes();
+/// let attributes = domain.info().attributes();
 /// // The provider grants a number of operations in flight, a message size, and ranges per operation.
 /// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
 /// println!("{} {}", attributes.endpoint.kind, attributes.caps);

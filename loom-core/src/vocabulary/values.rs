@@ -283,7 +283,7 @@ impl RemoteAddr {
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let data = ImmediateData(0x1_0000);
-/// assert!(data.fits(domain.attributes().domain.cq_data_size) && !data.fits(2));
+/// assert!(data.fits(domain.info().attributes().domain.cq_data_size) && !data.fits(2));
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data, Some(data));

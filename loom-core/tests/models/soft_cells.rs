@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-use super::network::region::{Exposed, Reached, Region};
+use super::network::region::{Exposed, NO_DOMAIN, Region};
 use super::rma::write_by;
 use super::{Network, NetworkAttr, Soft};
 use crate::av::Av;
@@ -65,8 +65,12 @@ fn region_closes_when_the_last_of_its_users_has_left() {
     let mut byte = 0_u8;
     for (round, users) in (1..=100).zip((1..=5).cycle()) {
         let region = Region::new();
-        let (ptr, reached) = (NonNull::from_mut(&mut byte), Reached::by_none());
-        let key = region.open(0, round, Exposed { ptr, len: 1, access: Access::REMOTE_WRITE, domain: 1, reached });
+        let (ptr, reached_in, endpoint) = (NonNull::from_mut(&mut byte), NO_DOMAIN, AtomicU64::new(u64::MAX));
+        let key = region.open(
+            0,
+            round,
+            Exposed { ptr, len: 1, access: Access::REMOTE_WRITE, domain: 1, reached_in, endpoint },
+        );
         let guards: Vec<_> = (0..users).map(|_| region.enter(key).unwrap()).collect();
         let left = AtomicBool::new(false);
         std::thread::scope(|scope| {

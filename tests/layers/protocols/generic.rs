@@ -199,7 +199,7 @@ pub(crate) fn atomics<P: Atomics<Buf = Bytes>, O: Completes>(
     assert_eq!(value(side, other, |side| side.compare_value(peer, region, offset, swap, 5, 50)), 40);
     // The operand, and room for the result.
     let words = [2_u64, 0].map(u64::to_le_bytes).concat();
-    let key = post((side, other), words, |side, buf| side.fetch_atomic(peer, region, offset, add, buf));
+    let key = post((side, other), words, |side, buf| side.atomic(peer, region, offset, add, buf));
     let outcome = outcome(side, other, key);
     outcome.result.unwrap();
     assert_eq!(outcome.buf[8..], 40_u64.to_le_bytes());

@@ -38,7 +38,7 @@ fn data_goes_along_both_ways(info: &Info<T>) {
             let connecting = sides.connect(&there);
             let request = sides.request();
             assert_eq!(request.data[..], *there);
-            assert_eq!(request.listener(), sides.listener.fid);
+            assert_eq!(request.listener, sides.listener.fid);
             let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint");
             let accepting = accepting.accept(&back).expect("accepts");
             let server = sides.established(sides.server, accepting);
@@ -241,7 +241,7 @@ fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
         let address = second.address().expect("its address");
         let connecting = sides.idle().connect(&address, b"second").expect("asks");
         let request = sides.request();
-        assert_eq!((request.listener(), &request.data[..]), (second.fid, &b"second"[..]));
+        assert_eq!((request.listener, &request.data[..]), (second.fid, &b"second"[..]));
         let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint").accept(&[]).expect("accepts");
         sides.established(sides.server, accepting);
         sides.established(sides.client, connecting);

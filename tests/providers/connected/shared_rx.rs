@@ -8,6 +8,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{AnyConnection, SharedRx, ThePeer};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::{Hints, Info};
@@ -206,7 +207,7 @@ fn an_endpoint_that_is_closed_in_the_middle_of_a_message_leaves_the_others(info:
             while sides.cq.poll().expect("the queue works").is_some() {}
             // What still waits is cancelled: the next round's messages are its own receives'.
             let _ = (shared.cancel(cut_off), shared.cancel(next));
-            while sides.cq.poll_rx().expect("the queue works").is_some() {}
+            while sides.cq.poll_direction(Direction::Receive).expect("the queue works").is_some() {}
         }
     });
 }
@@ -216,7 +217,9 @@ fn one_of(sides: &Sides<'_, '_>, receives: [OpKey; 2], len: usize) -> Bytes {
     let deadline = Instant::now() + LIMIT;
     loop {
         assert!(Instant::now() < deadline, "the message of the other connection arrives");
-        let Some(Completion::Op(done)) = sides.cq.poll_rx().expect("the queue works") else { continue };
+        let Some(Completion::Op(done)) = sides.cq.poll_direction(Direction::Receive).expect("the queue works") else {
+            continue;
+        };
         assert!(receives.contains(&done.key()), "a receive");
         let (bytes, result) = done.into_parts();
         match result {
@@ -338,11 +341,15 @@ fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
         while told.contains(&None) {
             assert!(Instant::now() < deadline, "{told:?} of the receive and the send within {LIMIT:?}");
             sides.cq.progress().expect("the client's queue works");
-            if let Some(Completion::Op(done)) = cq.poll_rx().expect("the queue of the receives works") {
+            if let Some(Completion::Op(done)) =
+                cq.poll_direction(Direction::Receive).expect("the queue of the receives works")
+            {
                 told[0] = Some(done.key());
                 into = Some(done.into_buf());
             }
-            if let Some(Completion::Op(done)) = cq.poll_tx().expect("the queue of the sends works") {
+            if let Some(Completion::Op(done)) =
+                cq.poll_direction(Direction::Transmit).expect("the queue of the sends works")
+            {
                 told[1] = Some(done.key());
             }
         }

@@ -98,7 +98,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
         // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
         retry(&cq, || unsafe {
-            client.send_unsignaled(ThePeer, SendOptions { data: Some(data), ..SendOptions::default() }, &lent)
+            client.send_unsignaled(ThePeer, None, SendOptions { data: Some(data), ..SendOptions::default() }, &lent)
         });
         assert_eq!(finish(&cq, received), (bytes.clone(), Some(data)));
         reaches(1);
@@ -106,12 +106,12 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         if tagged {
             let received = server.tagged_recv(ThePeer, Tag(9), room(bytes.len())).expect("posts");
             // SAFETY: as above.
-            retry(&cq, || unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::default(), &lent) });
+            retry(&cq, || unsafe { client.send_unsignaled(ThePeer, Some(Tag(9)), SendOptions::default(), &lent) });
             assert_eq!(&finish(&cq, received).0, bytes);
             reaches(1);
         } else {
             // SAFETY: it is refused.
-            let refused = unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::default(), &lent) };
+            let refused = unsafe { client.send_unsignaled(ThePeer, Some(Tag(9)), SendOptions::default(), &lent) };
             assert!(matches!(refused, Err(PostError::NotGranted(_))), "{refused:?}");
         }
 
@@ -136,7 +136,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     }
     let received = client.recv(ThePeer, room(64)).expect("posts");
     // SAFETY: as above.
-    retry(&cq, || unsafe { server.send_unsignaled(ThePeer, SendOptions::default(), &source(&answer)) });
+    retry(&cq, || unsafe { server.send_unsignaled(ThePeer, None, SendOptions::default(), &source(&answer)) });
     assert_eq!(finish(&cq, received).0, answer);
     let received = client.recv(ThePeer, room(64)).expect("posts");
     let sent = server.send(ThePeer, answer.clone()).expect("posts");
@@ -152,7 +152,7 @@ fn a_connection_that_is_not_selective_reports_everything(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         // SAFETY: it is refused.
-        let refused = unsafe { client.send_unsignaled(ThePeer, SendOptions::default(), &source(&[1; 8])) };
+        let refused = unsafe { client.send_unsignaled(ThePeer, None, SendOptions::default(), &source(&[1; 8])) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = sides.post(room(8), |buf| server.recv(ThePeer, buf));
         let sent = sides.post(pattern(8, 1), |buf| client.send_with(ThePeer, SendOptions::default(), buf));

@@ -159,9 +159,9 @@ impl Link<'_> {
         match self {
             // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as
             // fit, which have all come before anything is closed.
-            Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) },
+            Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_unchecked(Source::Any, None, buf) },
             // SAFETY: as above.
-            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_unchecked(ThePeer, buf) },
+            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_unchecked(ThePeer, None, buf) },
         }
     }
 

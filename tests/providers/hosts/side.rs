@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use loom_core::completion::{Completion, Transfer};
 use loom_core::counter::Counter;
 use loom_core::cq::Cq;
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::info::Info;
@@ -272,7 +273,7 @@ impl<'q, 'd> Side<'q, 'd> {
     pub(crate) fn next(&self) -> Completion<'d, Halves> {
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
-            if let Some(completion) = self.cq.poll_rx().expect("the queue works") {
+            if let Some(completion) = self.cq.poll_direction(Direction::Receive).expect("the queue works") {
                 return completion;
             }
         }

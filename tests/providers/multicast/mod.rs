@@ -18,7 +18,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::driver::EqDriver;
 use loom_core::endpoint::Source;
-use loom_core::endpoint::{MulticastEndpoint, MulticastGroup};
+use loom_core::endpoint::{MulticastEndpoint, MulticastGroup, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
@@ -181,8 +181,8 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
                 assert!(buf[..len] == bytes(len, seed), "{len} bytes");
                 assert_eq!(transfer.source.and_then(|source| there.av.peer(source)), Some(peer));
             }
-            let limit = here.domain.attributes().endpoint.max_msg_size;
-            let longer = group.send(vec![0; limit + 1]).unwrap_err();
+            let limit = here.domain.info().attributes().endpoint.max_msg_size;
+            let longer = group.send_with(SendOptions::default(), vec![0; limit + 1]).unwrap_err();
             assert_eq!(longer.value.len(), limit + 1, "the buffer comes back: {}", longer.error);
             // Its members are peers as before.
             let to_sender = there.av.insert(&sender.address().unwrap()).unwrap();

@@ -229,7 +229,7 @@ fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
             );
             // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
             // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
-            unsafe { scene.a.multi_recv_unchecked(Source::Any, buf) }
+            unsafe { scene.a.multi_recv_unchecked(Source::Any, None, buf) }
         }
         result => result,
     });

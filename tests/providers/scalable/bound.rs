@@ -140,7 +140,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     let refused = rx.multi_recv(Source::Any, vec![0; 400]).unwrap_err();
     assert_eq!((refused.error, refused.value.len()), (PostError::NotSafe, 400));
     // SAFETY: no message is longer than what is left at least, and it is not cancelled.
-    let key = unsafe { rx.multi_recv_unchecked(Source::Any, vec![0; 400]) }.unwrap();
+    let key = unsafe { rx.multi_recv_unchecked(Source::Any, None, vec![0; 400]) }.unwrap();
     let sent: Vec<_> = (0..4).map(|seed| post(cq, pattern(100, seed), |buf| tx.send(to.rx_context(1), buf))).collect();
     let (mut pieces, mut over) = (0, 0);
     let deadline = Instant::now() + LIMIT;

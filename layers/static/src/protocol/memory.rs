@@ -1,4 +1,4 @@
-use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
+use loom_core::atomic::{CompareOp, Element, FetchOp, OperationIn};
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
 use loom_core::endpoint::Granted;
@@ -98,65 +98,24 @@ pub trait RmaWrite: Transmitter {
 /// ```
 #[doc(alias = "FI_ATOMIC")]
 pub trait Atomics: Transmitter {
-    /// Applies the operands of the buffer to elements of a peer's region, from `offset` bytes on.
+    /// [`Endpoint::atomic`](loom_core::Endpoint::atomic): applies an operation of any kind to elements
+    /// of a peer's region, beginning `offset` bytes into it.
     ///
     /// # Errors
     /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_atomic")]
-    fn atomic<E: Element>(
-        &mut self,
-        peer: Self::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<BaseOp<E>>,
-        buf: Self::Buf,
-    ) -> Posted<Self>;
-
-    /// Applies operands like [`atomic`](Self::atomic), and fetches the former values. The buffer
-    /// holds the operands, then room for as many results.
-    ///
-    /// # Errors
-    /// See [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
-    fn fetch_atomic<E: Element>(
-        &mut self,
-        peer: Self::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<FetchOp<E>>,
-        buf: Self::Buf,
-    ) -> Posted<Self>;
-
-    /// Reads elements of a peer's region, each in one step.
-    ///
-    /// # Errors
-    /// See [`atomic`](Self::atomic).
-    #[doc(alias = "FI_ATOMIC_READ")]
-    fn atomic_read<E: Element>(
-        &mut self,
-        peer: Self::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<ReadOp<E>>,
-        buf: Self::Buf,
-    ) -> Posted<Self>;
-
-    /// Changes the elements for which the comparison holds. The buffer holds the operands, then the
-    /// comparands, then room for the results.
-    ///
-    /// # Errors
-    /// See [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
-    fn compare_atomic<E: Element>(
+    fn atomic<O: OperationIn<Self::Buf>>(
         &mut self,
         peer: Self::To,
         region: &RemoteRegion,
         offset: u64,
-        op: Granted<CompareOp<E>>,
+        op: Granted<O>,
         buf: Self::Buf,
     ) -> Posted<Self>;
 
-    /// [`fetch_atomic`](Self::fetch_atomic) of one element, without a buffer.
+    /// [`atomic`](Self::atomic) of one fetched element, without a buffer.
     /// [`wait_value`](Self::wait_value) returns the result.
     ///
     /// # Errors
@@ -171,7 +130,7 @@ pub trait Atomics: Transmitter {
         operand: E,
     ) -> Result<Self::Key, Self::PostError>;
 
-    /// [`compare_atomic`](Self::compare_atomic) of one element, without a buffer.
+    /// [`atomic`](Self::atomic) of one compared element, without a buffer.
     ///
     /// # Errors
     /// The refusal.

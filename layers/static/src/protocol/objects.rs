@@ -1,4 +1,4 @@
-use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
+use loom_core::atomic::{CompareOp, Element, FetchOp, OperationIn};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
@@ -111,51 +111,15 @@ impl<T: Transport, B: SourceBuffer, K: Transmits<T>> RmaWrite for Endpoint<'_, T
 
 impl<T: Transport, B: SourceBuffer + TargetBuffer, K: Transmits<T>> Atomics for Endpoint<'_, T, B, K> {
     #[inline]
-    fn atomic<E: Element>(
+    fn atomic<O: OperationIn<B>>(
         &mut self,
         peer: K::To,
         region: &RemoteRegion,
         offset: u64,
-        op: Granted<BaseOp<E>>,
+        op: Granted<O>,
         buf: B,
     ) -> Posted<Self> {
         Endpoint::atomic(self, peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn fetch_atomic<E: Element>(
-        &mut self,
-        peer: K::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<FetchOp<E>>,
-        buf: B,
-    ) -> Posted<Self> {
-        Endpoint::fetch_atomic(self, peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn atomic_read<E: Element>(
-        &mut self,
-        peer: K::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<ReadOp<E>>,
-        buf: B,
-    ) -> Posted<Self> {
-        Endpoint::atomic_read(self, peer, region, offset, op, buf)
-    }
-
-    #[inline]
-    fn compare_atomic<E: Element>(
-        &mut self,
-        peer: K::To,
-        region: &RemoteRegion,
-        offset: u64,
-        op: Granted<CompareOp<E>>,
-        buf: B,
-    ) -> Posted<Self> {
-        Endpoint::compare_atomic(self, peer, region, offset, op, buf)
     }
 
     #[inline]
@@ -252,7 +216,7 @@ impl<T: Multicast, B: Buffer> Transmitter for MulticastGroup<'_, T, B, Joined> {
 impl<T: Multicast, B: SourceBuffer> MsgSend for MulticastGroup<'_, T, B, Joined> {
     #[inline]
     fn send(&mut self, (): (), buf: B) -> Posted<Self> {
-        MulticastGroup::send(self, buf)
+        self.send_with(SendOptions::default(), buf)
     }
 
     #[inline]

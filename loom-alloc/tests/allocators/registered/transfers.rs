@@ -150,7 +150,7 @@ fn leases_have_room_for_providers_in_front() {
     let network = network();
     let asks = RequiredModes::PREFIXES | RequiredModes::LOCAL_REGISTRATION;
     let domain = Domain::open(&network.info_requiring(asks)).unwrap();
-    let room = domain.attributes().endpoint.msg_prefix_size;
+    let room = domain.info().attributes().endpoint.msg_prefix_size;
     assert!(room > 0);
     let slab = Slab::open_in(&domain, SlabAttr::new(2, 128), Global).unwrap();
     let av = Av::open(&domain, 2).unwrap();

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "lays a table out in memory of the allocator")]
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
@@ -17,6 +16,7 @@ use super::{AddressTable, NIL};
 use crate::engine::peer_table::{PeerSlot, PeerTable};
 use crate::error::OpenError;
 use crate::storage::{Block, Part};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 
 /// Size and kind of a table, which allocates all of its memory when it is opened.
@@ -204,8 +204,4 @@ impl<A: Allocator> AddressTableMemory<A> {
     }
 }
 
-impl<A: Allocator> fmt::Debug for AddressTableMemory<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AddressTableMemory").field("attr", &self.plan.attr).field("block", &self.block).finish()
-    }
-}
+debug_struct!([A: Allocator] AddressTableMemory[A], |it| attr: it.plan.attr, block: it.block);

@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 use super::OpKey;
 use crate::buffer::Prefixed;
 use crate::transport::Event;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Successful transfer.
@@ -290,11 +291,7 @@ fn received(memory: &mut [MaybeUninit<u8>], transfer: Transfer) -> Received<'_> 
     Received { bytes: unsafe { bytes.assume_init_mut() }, rest }
 }
 
-impl<B> fmt::Debug for Done<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Done").field("key", &self.key).field("result", &self.result()).finish_non_exhaustive()
-    }
-}
+debug_struct!([B] Done[B], |it| key: it.key, result: it.result());
 
 #[cfg(test)]
 mod tests {

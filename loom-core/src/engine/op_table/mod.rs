@@ -52,7 +52,6 @@ mod rx_cq_data;
 mod slot;
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::task::Waker;
 
@@ -68,6 +67,7 @@ pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::transport::{Context, Event};
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 pub(crate) const NO_SLOT: u32 = NONE;
@@ -112,7 +112,7 @@ enum Uncommon<'t, B> {
 ///
 /// let mut table = Box::<OpTable<Vec<u8>, [Slot<_>; 4]>>::new_uninit();
 /// // SAFETY: the box has room for the table.
-/// unsafe { OpTable::init(table.as_mut_ptr(), ContextKind::Word, 8) };
+/// unsafe { OpTable::init(table.as_mut_ptr(), ContextKind::Word, 8, 0) };
 /// // SAFETY: `init` has written the table.
 /// let table: Box<OpTable<Vec<u8>>> = unsafe { table.assume_init() };
 /// let mut context = 0;
@@ -147,7 +147,7 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Driver waker for work that the wait descriptor does not signal.
     wanted: Cell<Option<Waker>>,
     /// Bytes in front of a message, counted by events of receives.
-    prefix: Cell<usize>,
+    prefix: usize,
     /// `B` occurs otherwise only in `S`.
     marker: PhantomData<B>,
     slots: S,
@@ -158,24 +158,25 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
 
     /// Builds a table in place, without a copy on the stack.
     ///
-    /// `horizon` is the number of events that the queue can hold.
+    /// `horizon` is the number of events that the queue can hold, and `prefix` the number of bytes
+    /// that receives lend in front of their buffers, except multi-receives.
     ///
     /// # Safety
     /// `this` is valid for writes and aligned.
-    pub unsafe fn init(this: *mut Self, kind: ContextKind, horizon: u32) {
+    pub unsafe fn init(this: *mut Self, kind: ContextKind, horizon: u32, prefix: usize) {
         const {
             assert!(N > 0, "a table needs a slot");
             assert!(N < NONE as usize, "slots are numbered with 32 bits");
         }
         // SAFETY: the caller guarantees room, the assertions check `N`.
-        unsafe { OpTable::init_slots(this, kind, horizon) };
+        unsafe { OpTable::init_slots(this, kind, horizon, prefix) };
     }
 }
 
 impl<B> OpTable<B> {
     /// # Safety
     /// `this` is valid for writes and aligned, with 1 to `u32::MAX - 1` slots.
-    pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32) {
+    pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32, prefix: usize) {
         macro_rules! set {
             ($field:ident, $value:expr) => {
                 // SAFETY: the caller guarantees that `this` is valid for writes.
@@ -199,7 +200,7 @@ impl<B> OpTable<B> {
         set!(kept, Cell::new(false));
         set!(ends, Cell::new((0, 0)));
         set!(wanted, Cell::new(None));
-        set!(prefix, Cell::new(0));
+        set!(prefix, prefix);
         set!(marker, PhantomData);
         let slots = slots.cast::<Slot<B>>();
         for index in 0..capacity {
@@ -348,7 +349,7 @@ impl<B> OpTable<B> {
     /// the event to [`complete`](Self::complete).
     ///
     /// # Safety
-    /// The requirements of [`complete`](Self::complete), and no [prefix](Self::set_prefix) is set.
+    /// The requirements of [`complete`](Self::complete), and the table has no [prefix](Self::init).
     #[inline(always)]
     pub unsafe fn succeed(&self, event: &Event) -> Option<Done<B>> {
         if event.is_error() {
@@ -399,15 +400,9 @@ impl<B> OpTable<B> {
         if names_it { unsafe { self.succeed(event) } } else { None }
     }
 
-    /// Sets the number of bytes that receives lend in front of their buffers. Not for
-    /// multi-receives. Call this before the first operation.
-    pub fn set_prefix(&self, bytes: usize) {
-        self.prefix.set(bytes);
-    }
-
     #[inline(always)]
     fn checked(&self, event: &Event, slot: &Slot<B>) -> Event {
-        let (kind, prefix) = (slot.kind.get(), self.prefix.get());
+        let (kind, prefix) = (slot.kind.get(), self.prefix);
         if kind.direction() == Direction::Receive && prefix > 0 {
             let len = event.len.saturating_sub(prefix);
             return clamp_len(&Event { len, ..*event }, kind, slot.lent.get());
@@ -519,12 +514,7 @@ fn clamp_len(event: &Event, kind: Kind, lent: usize) -> Event {
     event
 }
 
-impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpTable")
-            .field("contexts", &self.contexts)
-            .field("room", &self.room.get())
-            .field("strays", &self.strays.get())
-            .finish_non_exhaustive()
-    }
-}
+debug_struct!(
+    [B, S: ?Sized] OpTable[B, S],
+    |it| contexts: it.contexts, room: it.room.get(), strays: it.strays.get()
+);

@@ -1,6 +1,5 @@
 //! Multi-receives: one buffer for many messages (rule 8).
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -8,6 +7,7 @@ use core::ptr::NonNull;
 use super::slot::{Cancelled, Phase};
 use super::{OpError, OpKey, OpTable, Resolution, Slot, Transfer, Uncommon};
 use crate::transport::Event;
+use crate::util::debug::debug_struct;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 /// Message in the buffer of a multi-receive: a piece that is out. Not `Copy`, so it returns once.
@@ -198,8 +198,4 @@ impl<B> Drop for Piece<'_, B> {
     }
 }
 
-impl<B> fmt::Debug for Piece<'_, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Piece").field("key", &self.key()).field("result", &self.result()).finish_non_exhaustive()
-    }
-}
+debug_struct!([B] Piece['_, B], |it| key: it.key(), result: it.result());

@@ -88,10 +88,7 @@ impl Direction {
     pub const BOTH: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
     pub(super) const fn list(self) -> usize {
-        match self {
-            Direction::Transmit => 0,
-            Direction::Receive => 1,
-        }
+        self as usize
     }
 }
 
@@ -157,7 +154,7 @@ impl Kind {
 ///
 /// # let mut table = Box::<OpTable<Vec<u8>, [Slot<_>; 4]>>::new_uninit();
 /// # // SAFETY: the box has room for the table.
-/// # unsafe { OpTable::init(table.as_mut_ptr(), ContextKind::Word, 8) };
+/// # unsafe { OpTable::init(table.as_mut_ptr(), ContextKind::Word, 8, 0) };
 /// # // SAFETY: `init` has written the table.
 /// # let table: Box<OpTable<Vec<u8>>> = unsafe { table.assume_init() };
 /// // A receive on endpoint 1, and a send on endpoint 2.

@@ -136,7 +136,7 @@ impl<B> OpTable<B> {
         let lent = pieces.get_mut().ok_or(PostError::Errno(Errno::EINVAL))?;
         let lent = if lent.is_empty() { &mut nothing } else { lent };
         if let Some(first) = lent.first_mut() {
-            *first = first.with_prefix(self.prefix.get()).ok_or(PostError::Errno(Errno::EINVAL))?;
+            *first = first.with_prefix(self.prefix).ok_or(PostError::Errno(Errno::EINVAL))?;
         }
         submit(lent)
     }

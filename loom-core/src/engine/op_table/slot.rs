@@ -1,13 +1,13 @@
 //! [`Slot`]: one operation and its buffer.
 
 use core::cell::{Cell, UnsafeCell};
-use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::list::NONE;
 use super::{Direction, Kind, OpKey};
 use crate::transport::Event;
+use crate::util::debug::debug_struct;
 
 /// One operation and its buffer.
 #[repr(C)]
@@ -253,8 +253,4 @@ impl<B> Slot<B> {
     }
 }
 
-impl<B> fmt::Debug for Slot<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("key", &self.key.get()).field("phase", &self.phase.get()).finish_non_exhaustive()
-    }
-}
+debug_struct!([B] Slot[B], |it| key: it.key.get(), phase: it.phase.get());

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 use super::{Envelope, Want};
 use crate::error::OpenError;
-use crate::storage::{self, Block, Part};
+use crate::storage::{Block, Part};
 use crate::util::debug::debug_struct;
 
 /// Size of a matcher, which allocates all of its memory when it is made.
@@ -257,23 +257,26 @@ impl<A: Allocator> TagMatcher<A> {
         // SAFETY: the block has the plan's layout. For all tables, the block lives as long as the
         // matcher, which one thread uses at a time, and numbers come from its own lists or were
         // compared with the length.
-        let posted = unsafe { table(&plan.posted, &block, |_| Posted::new()) };
+        let posted = unsafe { table(&plan.posted, block.ptr(), |_| Posted::new()) };
         // SAFETY: the block has this part of the plan.
-        let patterns = unsafe { table(&plan.patterns, &block, |number| Pattern::before(number + 1, attr.receives)) };
+        let patterns =
+            unsafe { table(&plan.patterns, block.ptr(), |number| Pattern::before(number + 1, attr.receives)) };
         // SAFETY: the block has this part of the plan.
-        let waiting = unsafe { table(&plan.waiting, &block, |_| Waiting::new()) };
+        let waiting = unsafe { table(&plan.waiting, block.ptr(), |_| Waiting::new()) };
         // SAFETY: the block has this part of the plan.
-        let views = unsafe { table(&plan.views, &block, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
+        let views = unsafe { table(&plan.views, block.ptr(), |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
         // SAFETY: the block has this part of the plan.
-        let links = unsafe { table(&plan.links, &block, |_| Link::new()) };
+        let links = unsafe { table(&plan.links, block.ptr(), |_| Link::new()) };
         // SAFETY: the block has this part of the plan.
-        let posted_lines = unsafe { table(&plan.posted_lines, &block, |_| Line::new()) };
+        let posted_lines = unsafe { table(&plan.posted_lines, block.ptr(), |_| Line::new()) };
         // SAFETY: the block has this part of the plan.
-        let waiting_lines = unsafe { table(&plan.waiting_lines, &block, |_| Line::new()) };
+        let waiting_lines = unsafe { table(&plan.waiting_lines, block.ptr(), |_| Line::new()) };
         // SAFETY: the block has this part of the plan.
-        let own_receives = unsafe { table(&plan.receives, &block, |number| Own::before(number + 1, attr.receives)) };
+        let own_receives =
+            unsafe { table(&plan.receives, block.ptr(), |number| Own::before(number + 1, attr.receives)) };
         // SAFETY: the block has this part of the plan.
-        let own_messages = unsafe { table(&plan.messages, &block, |number| Own::before(number + 1, attr.messages)) };
+        let own_messages =
+            unsafe { table(&plan.messages, block.ptr(), |number| Own::before(number + 1, attr.messages)) };
         let memory = Memory { places: waiting, links, views };
         Ok(TagMatcher {
             posted: PostedReceives::new(posted, patterns, Index::new(posted_lines, attr.seed)),
@@ -402,25 +405,13 @@ impl Own {
 /// Writes a table.
 ///
 /// # Safety
-/// `at` is aligned and has room for `len` values, and the requirements of [`Table::new`] hold.
-pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: u32, value: impl Fn(u32) -> V) -> Table<V> {
-    #[expect(clippy::cast_possible_truncation, reason = "below `len`")]
-    let value = |number: usize| value(number as u32);
-    // SAFETY: the caller guarantees alignment and room.
-    let values = unsafe { storage::fill(at, len as usize, value) };
-    // SAFETY: all `len` values are written, and the caller guarantees the rest.
-    unsafe { Table::new(values.cast(), len) }
-}
-
-/// # Safety
 /// The block has the part, and the requirements of [`Table::new`] hold.
-unsafe fn table<V, A: Allocator>(part: &Part<V>, block: &Block<A>, value: impl Fn(u32) -> V) -> Table<V> {
-    #[expect(clippy::cast_possible_truncation, reason = "planned from a `u32`")]
-    let len = part.len as u32;
+#[expect(clippy::cast_possible_truncation, reason = "planned from a `u32`")]
+pub(crate) unsafe fn table<V>(part: &Part<V>, block: NonNull<u8>, value: impl Fn(u32) -> V) -> Table<V> {
     // SAFETY: the caller guarantees that the block has the part.
-    let at = unsafe { block.ptr().add(part.at) };
-    // SAFETY: the part has aligned room for the values, and the caller guarantees the rest.
-    unsafe { fill(at, len, value) }
+    let values = unsafe { part.fill(block, |number| value(number as u32)) };
+    // SAFETY: all values are written, and the caller guarantees the rest.
+    unsafe { Table::new(values.cast(), part.len as u32) }
 }
 
 #[cfg(test)]

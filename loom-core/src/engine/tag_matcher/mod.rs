@@ -46,7 +46,7 @@ mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
 pub use matcher::{MessageId, ReceiveId, TagMatcher, TagMatcherAttr};
-pub(crate) use matcher::{fill, posted_lines, waiting_lines};
+pub(crate) use matcher::{posted_lines, table, waiting_lines};
 pub(crate) use posted::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;
 pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};

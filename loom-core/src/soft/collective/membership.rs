@@ -2,7 +2,7 @@
 
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::EndpointState;
-use crate::soft::network::group::Group;
+use crate::soft::network::group::{Group, Usable};
 use crate::soft::shared::address::addr_parts;
 use crate::soft::shared::list::NIL;
 use crate::transport::Event;
@@ -53,14 +53,10 @@ pub(crate) fn join(
     Ok(number)
 }
 
-fn tell(net: &Net, at: u32) {
+pub(crate) fn tell(net: &Net, at: u32) {
     for member in net.members_of(at) {
         net.port(addr_parts(member.addr.get()).0).tell();
     }
-}
-
-pub(crate) fn tell_members(net: &Net, number: u32) {
-    tell(net, net.group_of(number));
 }
 
 /// Ends a member's participation: no later operation of the group runs.
@@ -72,7 +68,7 @@ pub(crate) fn break_off(net: &Net, number: u32) {
 fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>) {
     let (own, member) = (port.own(), net.member(number));
     // Read before the results, so that earlier operations are seen as done.
-    let is_broken = net.group(net.group_of(number)).is_broken();
+    let is_broken = net.group(net.group_of(number)).usable() == Usable::NoMore;
     while member.reported.get() != member.made.get() {
         let call = member.call(member.reported.get());
         let result = match call.result() {
@@ -91,8 +87,6 @@ fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>
     }
 }
 
-#[cold]
-#[inline(never)]
 pub(crate) fn report_collectives(net: &Net, port: &EndpointState) {
     let mut number = port.own().memberships.get();
     while number != NIL {

@@ -8,7 +8,7 @@
 pub(crate) mod membership;
 pub(crate) mod run;
 
-use super::collective::membership::{COLLECTIVE, break_off, join, leave, tell_members};
+use super::collective::membership::{COLLECTIVE, break_off, join, leave, tell};
 use super::collective::run::{Calls, run};
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
@@ -55,7 +55,7 @@ impl SoftEndpoint<'_> {
         for member in members {
             member.call(round).finish(result);
         }
-        tell_members(&self.net, number);
+        tell(&self.net, at);
         // Last: leaving members wait for this, and the last of them frees the group's slot.
         group.end();
     }
@@ -80,7 +80,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
     }
 
     unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftMembership) -> Result<bool, Errno> {
-        if endpoint.port().own().faults().is_dead() {
+        if endpoint.port().own().faults().dead.get() {
             return Err(Errno::ESHUTDOWN);
         }
         match endpoint.net.group(endpoint.net.group_of(group.number)).usable() {

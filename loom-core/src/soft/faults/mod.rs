@@ -15,7 +15,7 @@ use super::shared::list::NIL;
 use super::shared::queue::Queue;
 use crate::transport::Event;
 use crate::util::random::Random;
-use crate::vocabulary::{Errno, FabricAddr};
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
 /// State of a port for the plan of its endpoint.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Faults {
             late: zero(),
             looks: zero(),
             held: Cell::new(NIL),
-            tally: Tally::new(),
+            tally: Tally([const { AtomicU64::new(0) }; 7]),
         }
     }
 
@@ -86,14 +86,6 @@ impl Faults {
     pub(super) fn delay(&self) -> Option<u32> {
         let most = self.rules.get().plan.delay;
         (most > 0).then(|| self.draw(|random| random.up_to(most)))
-    }
-
-    pub(super) fn are_late(&self) -> bool {
-        self.late.get() > 0
-    }
-
-    pub(super) fn is_dead(&self) -> bool {
-        self.dead.get()
     }
 
     pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
@@ -128,7 +120,9 @@ impl Faults {
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
         self.hide_source(event);
         if self.strict().is_some() {
-            strict::hide_length(event);
+            // As over `tcp;ofi_rxm` and `net` of libfabric 1.
+            event.len = 0;
+            event.flags.remove(CompletionFlags::RMA);
         }
         if queue.is_overrun() {
             queue.lose_newest();
@@ -138,12 +132,12 @@ impl Faults {
     pub(super) fn note_end(&self, event: &mut Event, queue: &Queue) -> bool {
         self.hide_source(event);
         if !event.is_error() && self.strikes_again(&self.fail, |plan| plan.fail) {
-            self.tally.failed();
+            self.tally.count(Fault::Failed);
             (event.errno, event.provider_errno) = (Errno::EIO, Errno::EIO.as_raw());
             event.overflow_or_place = 0;
         }
         if strikes(&self.overrun) && !queue.is_overrun() {
-            self.tally.overrun();
+            self.tally.count(Fault::Overrun);
             queue.overrun();
         }
         !queue.is_overrun()
@@ -207,46 +201,25 @@ impl Injected {
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Refused,
+    Delayed,
+    Reordered,
+    Failed,
+    Lost,
+    Overrun,
+    Killed,
+}
+
 impl Tally {
-    pub(super) const fn new() -> Self {
-        Tally([const { AtomicU64::new(0) }; 7])
-    }
-
-    fn count(&self, kind: usize) {
-        self.0[kind].fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn refused(&self) {
-        self.count(0);
-    }
-
-    pub(super) fn delayed(&self) {
-        self.count(1);
-    }
-
-    pub(super) fn reordered(&self) {
-        self.count(2);
-    }
-
-    pub(super) fn failed(&self) {
-        self.count(3);
-    }
-
-    pub(super) fn overrun(&self) {
-        self.count(4);
-    }
-
-    pub(super) fn killed(&self) {
-        self.count(5);
-    }
-
-    pub(super) fn lost(&self) {
-        self.count(6);
+    pub(super) fn count(&self, fault: Fault) {
+        self.0[fault as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn add_to(&self, sum: &mut Injected) {
         let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = sum;
-        for (sum, count) in [refused, delayed, reordered, failed, overrun, killed, lost].into_iter().zip(&self.0) {
+        for (sum, count) in [refused, delayed, reordered, failed, lost, overrun, killed].into_iter().zip(&self.0) {
             *sum += count.load(Ordering::Relaxed);
         }
     }

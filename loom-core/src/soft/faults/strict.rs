@@ -1,8 +1,8 @@
 //! Attributes and behaviour of a [strict network](crate::soft::NetworkAttr::strict).
 
 use crate::info::Hints;
-use crate::transport::{Claims, Event, ProviderQuirks};
-use crate::vocabulary::{Attributes, Caps, CompletionFlags, MrMode, MsgOrder};
+use crate::transport::{Claims, ProviderQuirks};
+use crate::vocabulary::{Attributes, Caps, MrMode, MsgOrder};
 
 /// Capabilities for hints without capabilities: `tcp;ofi_rxm` then omits sources and directed
 /// receives.
@@ -48,13 +48,6 @@ pub(crate) fn is_asked_for() -> bool {
 #[cfg(not(feature = "std"))]
 pub(crate) const fn is_asked_for() -> bool {
     false
-}
-
-/// Removes the length and the flag `RMA` from the event of a peer's write, as over `tcp;ofi_rxm`
-/// and `net` of libfabric 1.
-pub(crate) fn hide_length(event: &mut Event) {
-    event.len = 0;
-    event.flags.remove(CompletionFlags::RMA);
 }
 
 /// Attributes that an info of a strict network grants.

@@ -153,7 +153,7 @@ pub(super) struct Lane {
     /// Read with each message, seldom written.
     state: AtomicU32,
     mask: u32,
-    index: u32,
+    pub(super) index: u32,
     slots: NonNull<Slot>,
     /// First of the lane's cells.
     cells: NonNull<u8>,
@@ -198,10 +198,6 @@ impl Lane {
             },
             done: DoneWord(AtomicU64::new(1)),
         }
-    }
-
-    pub(super) const fn index(&self) -> u32 {
-        self.index
     }
 
     pub(super) const fn slot_count(&self) -> u64 {
@@ -325,34 +321,21 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn send(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
-        // Release: publishes the slot's contents.
-        self.send_by(facts, said, fill, |slot, word| slot.store(word, Ordering::Release));
-    }
-
-    #[inline]
-    pub(super) fn send_watched(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
-        self.send_by(facts, said, fill, |slot, word| {
-            // Release: publishes the slot's contents. Acquire: pairs with an earlier
-            // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
-            slot.swap(word, Ordering::AcqRel);
-        });
-    }
-
-    #[inline(always)]
-    fn send_by(
-        &self,
-        facts: Facts,
-        (tag, data): (u64, u64),
-        fill: impl FnOnce(*mut u8),
-        tell: impl FnOnce(&AtomicU64, u64),
-    ) {
+    pub(super) fn send(&self, watched: bool, facts: Facts, (tag, data): (u64, u64), fill: impl FnOnce(*mut u8)) {
         let next = self.sent.next.get();
         let slot = self.slot(next);
         slot.tag.set(tag);
         slot.data.set(data);
         fill(slot.room());
-        tell(&slot.word, next << NUMBER_SHIFT | facts.0);
+        let word = next << NUMBER_SHIFT | facts.0;
+        if watched {
+            // Release: publishes the slot's contents. Acquire: pairs with an earlier
+            // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
+            slot.word.swap(word, Ordering::AcqRel);
+        } else {
+            // Release: publishes the slot's contents.
+            slot.word.store(word, Ordering::Release);
+        }
         self.sent.next.set(next + 1);
         prefetch_for_writing(self.slot(next + 1));
     }
@@ -404,7 +387,7 @@ impl Lane {
 
     /// The sender of a later message sees the receiver's earlier writes.
     pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
-        // Changes no bits. Release: pairs with `send_watched`.
+        // Changes no bits. Release: pairs with `send`.
         self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
     }
 

@@ -19,7 +19,7 @@ use crate::soft::shared::list::{Inbox, NIL, Reach, Returns};
 use crate::soft::shared::peer_counts::PeerCounters;
 use crate::soft::shared::queue::Queue;
 use crate::soft::shared::sleeper::Watch;
-use crate::transport::{Context, Event};
+use crate::transport::{Context, Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno};
 
 /// Default minimum of bytes left in a multi-receive that stays posted.
@@ -230,17 +230,23 @@ impl LocalState {
         }
     }
 
-    #[inline]
-    pub(crate) fn is_attended(&self) -> bool {
-        self.attended.get()
-    }
-
     pub(crate) fn tell(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {
             // SAFETY: just pushed by this thread, the only user of the queue (T1).
             self.faults().note_news(unsafe { event.as_mut() }, self.rx());
         }
+    }
+
+    /// Reserves the slot for the event of an operation. One without a context has no event.
+    #[inline(always)]
+    pub(crate) fn reserve_transmit(&self, context: Option<u64>) -> Result<(), Refusal> {
+        if context.is_some() && !self.tx().reserve() { Err(Refusal::Again) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn reserve_receive(&self) -> Result<(), Refusal> {
+        if self.rx().reserve() { Ok(()) } else { Err(Refusal::Again) }
     }
 
     #[inline]
@@ -310,6 +316,13 @@ impl LocalState {
         let receive = self.receive(at);
         receive.used.set(RecvKind::Other);
         receive.next.set(self.receives.replace(at));
+    }
+
+    /// Removes a posted receive of one of the `KINDS`.
+    pub(crate) fn unpost(&self, kind: usize, at: u32) {
+        self.posted[kind].remove(at);
+        self.free_pieces(self.receive(at).room());
+        self.free_receive(at);
     }
 
     pub(crate) fn receives_used(&self) -> impl Iterator<Item = (u32, RecvKind)> {

@@ -96,10 +96,6 @@ impl Group {
         }
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.usable() == Usable::NoMore
-    }
-
     #[inline]
     pub(crate) fn arrive(&self, round: u32) -> bool {
         // Release: publishes the call. Acquire: the last member sees all calls.

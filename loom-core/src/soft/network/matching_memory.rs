@@ -9,12 +9,12 @@ use core::ptr::{self, NonNull};
 
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::{
-    Index, Line, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, fill,
-    posted_lines, views_shift, waiting_lines,
+    Index, Line, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting,
+    posted_lines, table, views_shift, waiting_lines,
 };
 use crate::error::OpenError;
 use crate::soft::shared::list::NIL;
-use crate::storage::{array, extend};
+use crate::storage::Part;
 use crate::transport::{Context, Msg};
 use crate::vocabulary::CompletionFlags;
 
@@ -154,28 +154,26 @@ pub(crate) struct Waits {
 
 pub(crate) struct WaitsLayout {
     pub(crate) layout: Layout,
-    links_at: usize,
-    places: u32,
-    links: u32,
+    places: Part<Waiting>,
+    links: Part<Link>,
 }
 
 impl WaitsLayout {
     pub(crate) fn new(cells: u32) -> Result<Self, OpenError> {
         let links = cells.checked_mul(VIEWS).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
-        let (layout, links_at) = extend(array::<Waiting>(cells as usize)?, array::<Link>(links as usize)?)?;
-        Ok(WaitsLayout { layout, links_at, places: cells, links })
+        let mut layout = Layout::new::<()>();
+        let (places, links) = (Part::of(&mut layout, cells as usize)?, Part::of(&mut layout, links as usize)?);
+        Ok(WaitsLayout { layout, places, links })
     }
 
     /// # Safety
     /// The memory has the layout, and stays while the places are used. One thread at a time uses
     /// each place, and only by numbers of cells.
     pub(crate) unsafe fn build(&self, memory: NonNull<u8>) -> Waits {
-        // SAFETY: the layout begins with the places. The caller guarantees the memory.
-        let places = unsafe { fill(memory, self.places, |_| Waiting::new()) };
-        // SAFETY: within the layout.
-        let links = unsafe { memory.add(self.links_at) };
-        // SAFETY: the layout has the links here. The caller guarantees the memory.
-        let links = unsafe { fill(links, self.links, |_| Link::new()) };
+        // SAFETY: the layout has the places. The caller guarantees the memory.
+        let places = unsafe { table(&self.places, memory, |_| Waiting::new()) };
+        // SAFETY: the layout has the links. The caller guarantees the memory.
+        let links = unsafe { table(&self.links, memory, |_| Link::new()) };
         Waits { places, links }
     }
 }
@@ -193,40 +191,41 @@ pub(crate) struct Matching {
 
 pub(crate) struct MatchingLayout {
     pub(crate) layout: Layout,
-    receives: u32,
-    contexts: u32,
-    lines: [u32; 4],
-    posted_at: usize,
-    patterns_at: usize,
-    views_at: usize,
-    lines_at: usize,
-    contexts_at: usize,
+    rx_depth: u32,
+    receives: Part<Receive>,
+    posted: Part<Posted>,
+    pattern: Part<Pattern>,
+    patterns: Part<Pattern>,
+    views: [Part<Cell<View>>; 2],
+    lines: [Part<Line>; 4],
+    contexts: Part<Cell<u32>>,
 }
 
 impl MatchingLayout {
     pub(crate) fn new(rx_depth: u32, tx_depth: u32, cells: u32) -> Result<Self, OpenError> {
+        const SENDERS: usize = 4;
         let contexts =
             rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
-        let senders = 4;
-        let lines = [senders, posted_lines(rx_depth)?, senders, waiting_lines(tx_depth.saturating_mul(4).min(cells))?];
-        let all_lines = lines.iter().try_fold(0u32, |sum, lines| sum.checked_add(*lines)).ok_or(OpenError::Size)?;
-        let receives = rx_depth as usize;
-        let (layout, posted_at) = extend(array::<Receive>(receives)?, array::<Posted>(receives)?)?;
-        let (layout, patterns_at) = extend(layout, array::<Pattern>(receives + 1)?)?;
-        let (layout, views_at) = extend(layout, array::<Cell<View>>(2 * VIEWS as usize)?)?;
-        let (layout, lines_at) = extend(layout, array::<Line>(all_lines as usize)?)?;
-        let (layout, contexts_at) = extend(layout, array::<Cell<u32>>(contexts as usize)?)?;
+        let (posted, waiting) = (posted_lines(rx_depth)?, waiting_lines(tx_depth.saturating_mul(4).min(cells))?);
+        let mut layout = Layout::new::<()>();
+        let receives = Part::of(&mut layout, rx_depth as usize)?;
+        let posted_receives = Part::of(&mut layout, rx_depth as usize)?;
+        let (pattern, patterns) = (Part::of(&mut layout, 1)?, Part::of(&mut layout, rx_depth as usize)?);
+        let views = [Part::of(&mut layout, VIEWS as usize)?, Part::of(&mut layout, VIEWS as usize)?];
+        let mut lines = |lines| Part::of(&mut layout, lines);
+        let lines = [lines(SENDERS)?, lines(posted as usize)?, lines(SENDERS)?, lines(waiting as usize)?];
+        let contexts = Part::of(&mut layout, contexts as usize)?;
         let layout = layout.pad_to_align();
         Ok(MatchingLayout {
             layout,
-            receives: rx_depth,
-            contexts,
+            rx_depth,
+            receives,
+            posted: posted_receives,
+            pattern,
+            patterns,
+            views,
             lines,
-            posted_at,
-            patterns_at,
-            views_at,
-            lines_at,
-            contexts_at,
+            contexts,
         })
     }
 
@@ -234,35 +233,25 @@ impl MatchingLayout {
     /// The memory has the layout, and stays while the matching is used, by one thread at a time.
     /// Numbers of receives come from its list, and numbers of messages are those of cells.
     pub(crate) unsafe fn build(&self, memory: NonNull<u8>, waits: Waits, seed: u64) -> Matching {
-        let at = |offset: usize| {
-            // SAFETY: callers pass offsets of the layout.
-            unsafe { memory.add(offset) }
-        };
-        // SAFETY: the layout has the receives here. The caller guarantees the memory.
-        let receives = unsafe { fill(memory, self.receives, |number| Receive::before(number + 1, self.receives)) };
-        // SAFETY: the layout has the posted receives here. The caller guarantees the memory.
-        let posted = unsafe { fill(at(self.posted_at), self.receives, |_| Posted::new()) };
-        // SAFETY: the layout has the patterns here. The caller guarantees the memory.
-        let pattern = unsafe { fill(at(self.patterns_at), 1, |_| Pattern::before(1, 1)) };
-        let others = at(self.patterns_at + size_of::<Pattern>());
-        // SAFETY: the layout has the patterns here. The caller guarantees the memory.
-        let patterns = unsafe { fill(others, self.receives, |number| Pattern::before(number + 1, self.receives)) };
-        let views = [0, 1].map(|kind| {
-            let views = at(self.views_at + kind * VIEWS as usize * size_of::<Cell<View>>());
-            // SAFETY: the layout has the views here. The caller guarantees the memory.
-            unsafe { fill(views, VIEWS, |_| Cell::new(UnexpectedMessages::NO_VIEW)) }
+        // SAFETY: the layout has the receives. The caller guarantees the memory.
+        let receives = unsafe { table(&self.receives, memory, |number| Receive::before(number + 1, self.rx_depth)) };
+        // SAFETY: the layout has the posted receives. The caller guarantees the memory.
+        let posted = unsafe { table(&self.posted, memory, |_| Posted::new()) };
+        // SAFETY: the layout has the pattern. The caller guarantees the memory.
+        let pattern = unsafe { table(&self.pattern, memory, |_| Pattern::before(1, 1)) };
+        // SAFETY: the layout has the patterns. The caller guarantees the memory.
+        let patterns = unsafe { table(&self.patterns, memory, |number| Pattern::before(number + 1, self.rx_depth)) };
+        let [of_plain, of_tagged] = self.views.each_ref().map(|views| {
+            // SAFETY: the layout has the views. The caller guarantees the memory.
+            let views = unsafe { table(views, memory, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
+            Memory { places: waits.places, links: waits.links, views }
         });
-        let mut next = self.lines_at;
-        let [posted_plain, posted_tagged, plain, tagged] = self.lines.map(|lines| {
-            // SAFETY: the layout has the lines here. The caller guarantees the memory.
-            let table = unsafe { fill(at(next), lines, |_| Line::new()) };
-            next += lines as usize * size_of::<Line>();
-            Index::new(table, seed)
+        let [posted_plain, posted_tagged, plain, tagged] = self.lines.each_ref().map(|lines| {
+            // SAFETY: the layout has the lines. The caller guarantees the memory.
+            Index::new(unsafe { table(lines, memory, |_| Line::new()) }, seed)
         });
-        // SAFETY: the layout has the contexts here. The caller guarantees the memory.
-        let by_context = unsafe { fill(at(self.contexts_at), self.contexts, |_| Cell::new(0)) };
-        let memory = views.map(|views| Memory { places: waits.places, links: waits.links, views });
-        let [of_plain, of_tagged] = memory;
+        // SAFETY: the layout has the contexts. The caller guarantees the memory.
+        let by_context = unsafe { table(&self.contexts, memory, |_| Cell::new(0)) };
         Matching {
             receives,
             by_context,

@@ -35,7 +35,7 @@ use super::shared::waker;
 use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
 use crate::storage::handle::{CrossesThreads, Handle, Object, Plan, Unfilled};
-use crate::storage::{array, extend};
+use crate::storage::{Part, array, extend, fill};
 use crate::util::debug::debug_struct;
 use crate::util::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
@@ -157,20 +157,18 @@ impl NetworkAttr {
         let mut plan = Plan::of::<Net, A>()?;
         let ports = plan.add(array::<EndpointState>(self.endpoints.into())?)?;
         let faults = plan.add(array::<Faults>(self.endpoints.into())?)?;
-        let regions = plan.add(array::<Region>(self.regions.into())?)?;
+        let regions = Part::of(&mut plan.layout, self.regions.into())?;
         let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
         let waits_at = plan.add(waits.layout)?;
-        let sendings = plan.add(array::<Cell<Option<Sending>>>(cells)?)?;
+        let sendings = Part::of(&mut plan.layout, cells)?;
         let cells_at = plan.add(own_cells)?;
         let lanes = plan.add(array::<Lane>(lane_count as usize)?)?;
         let slots = plan.add(all_slots)?;
         let lane_cells = plan.add(lane_cells)?;
         let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
-        let contact_count = endpoints * endpoints;
-        let contacts = plan.add(array::<Cell<Option<Contact>>>(contact_count)?)?;
-        let member_count = u32::from(self.groups).checked_mul(self.endpoints.into()).ok_or(OpenError::Size)?;
-        let groups = plan.add(array::<Group>(self.groups.into())?)?;
-        let members = plan.add(array::<Member>(member_count as usize)?)?;
+        let contacts = Part::of(&mut plan.layout, endpoints * endpoints)?;
+        let groups = Part::of(&mut plan.layout, self.groups.into())?;
+        let members = Part::of(&mut plan.layout, usize::from(self.groups) * usize::from(self.endpoints))?;
         Ok(Places {
             plan,
             ports,
@@ -188,10 +186,8 @@ impl NetworkAttr {
             lanes_each: lanes_each.into(),
             lane_slots,
             contacts,
-            contact_count,
             groups,
             members,
-            cell_count: cells,
             cell_stride: cell.size(),
             tx_shift: tx_depth.trailing_zeros(),
         })
@@ -213,24 +209,22 @@ struct Places {
     plan: Plan,
     ports: usize,
     faults: usize,
-    regions: usize,
+    regions: Part<Region>,
     /// One for each port.
     matching: MatchingLayout,
     matchings_at: usize,
     waits: WaitsLayout,
     waits_at: usize,
-    sendings: usize,
+    sendings: Part<Cell<Option<Sending>>>,
     cells: usize,
     lanes: usize,
     slots: usize,
     lane_cells: usize,
     lanes_each: u32,
     lane_slots: u32,
-    contacts: usize,
-    contact_count: usize,
-    groups: usize,
-    members: usize,
-    cell_count: usize,
+    contacts: Part<Cell<Option<Contact>>>,
+    groups: Part<Group>,
+    members: Part<Member>,
     cell_stride: usize,
     tx_shift: u32,
 }
@@ -244,12 +238,8 @@ impl Places {
             let lane_cells = cells_of_lane(self.lane_slots);
             // SAFETY: the caller guarantees the slots.
             let slots = unsafe { slots.add(lane as usize * self.lane_slots as usize) };
-            for slot in 0..self.lane_slots as usize {
-                // SAFETY: the caller guarantees the slots.
-                let slot = unsafe { slots.add(slot) };
-                // SAFETY: the caller guarantees the slots.
-                unsafe { slot.write(Slot::new()) };
-            }
+            // SAFETY: the caller guarantees the slots.
+            unsafe { fill(slots.cast(), self.lane_slots as usize, |_| Slot::new()) };
             // SAFETY: the caller guarantees the lanes' cells.
             let cells = unsafe { net.lane_cells.add((lane * lane_cells) as usize * LANE_CELL) };
             for at in 0..lane_cells {
@@ -526,15 +516,20 @@ impl<'n> Network<'n> {
             opening: spin::Mutex::new(Ids::new(attr.seed)),
             peers_are_counted: AtomicBool::new(false),
             ports: at(places.ports).cast(),
-            regions: at(places.regions).cast(),
-            sendings: at(places.sendings).cast(),
+            // SAFETY: the block has the regions.
+            regions: unsafe { places.regions.fill(at(0), |_| Region::new()) }.cast(),
+            // SAFETY: the block has the sendings.
+            sendings: unsafe { places.sendings.fill(at(0), |_| Cell::new(None)) }.cast(),
             cells: at(places.cells),
             lane_cells: at(places.lane_cells),
             cell_count: u32::from(attr.endpoints) << places.tx_shift,
             lanes: at(places.lanes).cast(),
-            contacts: at(places.contacts).cast(),
-            groups: at(places.groups).cast(),
-            members: at(places.members).cast(),
+            // SAFETY: the block has the contacts.
+            contacts: unsafe { places.contacts.fill(at(0), |_| Cell::new(None)) }.cast(),
+            // SAFETY: the block has the groups.
+            groups: unsafe { places.groups.fill(at(0), |_| Group::new()) }.cast(),
+            // SAFETY: the block has the members.
+            members: unsafe { places.members.fill(at(0), |_| Member::new()) }.cast(),
             cell_stride: places.cell_stride,
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
@@ -558,39 +553,11 @@ impl<'n> Network<'n> {
             // SAFETY: the block has room for the ports.
             unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, lanes, faults)) };
         }
-        for index in 0..attr.regions {
-            // SAFETY: the block has room for the regions.
-            let region = unsafe { net.regions.add(index.into()) };
-            // SAFETY: the block has room for the regions.
-            unsafe { region.write(Region::new()) };
-        }
-        for (number, index) in (0..).zip(0..places.cell_count) {
-            // SAFETY: the block has room for the sendings.
-            let sending = unsafe { net.sendings.add(index) };
-            // SAFETY: the block has room for the sendings.
-            unsafe { sending.write(Cell::new(None)) };
+        for number in 0..net.cell_count {
             // SAFETY: the block has room for the cells.
-            let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
+            let cell = unsafe { net.cells.add(number as usize * places.cell_stride) }.cast::<MessageCell>();
             // SAFETY: the block has room for the cells.
             unsafe { cell.write(MessageCell::new(number)) };
-        }
-        for index in 0..places.contact_count {
-            // SAFETY: the block has room for the contacts.
-            let contact = unsafe { net.contacts.add(index) };
-            // SAFETY: the block has room for the contacts.
-            unsafe { contact.write(Cell::new(None)) };
-        }
-        for index in 0..attr.groups {
-            // SAFETY: the block has room for the groups.
-            let group = unsafe { net.groups.add(index.into()) };
-            // SAFETY: the block has room for the groups.
-            unsafe { group.write(Group::new()) };
-        }
-        for index in 0..usize::from(attr.groups) * usize::from(attr.endpoints) {
-            // SAFETY: the block has room for the members.
-            let member = unsafe { net.members.add(index) };
-            // SAFETY: the block has room for the members.
-            unsafe { member.write(Member::new()) };
         }
         Ok(Network { net: block.fill(net) })
     }

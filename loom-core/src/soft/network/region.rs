@@ -23,30 +23,13 @@ pub(crate) struct Exposed {
     pub(crate) access: Access,
     /// Domain of the region, for operations that are posted there.
     pub(crate) domain: u32,
-    /// Path by which peers reach the region.
-    pub(crate) reached: Reached,
+    /// Domain with endpoints by which peers reach the region, or [`NO_DOMAIN`].
+    pub(crate) reached_in: u32,
+    /// Fabric address of the only endpoint by which peers reach the region, without such a domain.
+    pub(crate) endpoint: AtomicU64,
 }
 
-#[derive(Debug)]
-pub(crate) struct Reached {
-    /// Domain with endpoints that lead to the region.
-    domain: u32,
-    /// Fabric address of the only endpoint that leads to the region, if `domain` is
-    /// [`NO_DOMAIN`](Self::NO_DOMAIN).
-    endpoint: AtomicU64,
-}
-
-impl Reached {
-    const NO_DOMAIN: u32 = 0;
-
-    pub(crate) fn through(domain: u32) -> Self {
-        Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
-    }
-
-    pub(crate) fn by_none() -> Self {
-        Reached::through(Self::NO_DOMAIN)
-    }
-}
+pub(crate) const NO_DOMAIN: u32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Region {
@@ -55,7 +38,7 @@ pub(crate) struct Region {
     /// Counter of peers' writes to the region, or null.
     counter: AtomicPtr<PeerCount>,
     /// `true` from the opening until the last user has left, under the network's lock.
-    taken: Cell<bool>,
+    pub(crate) taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
 
@@ -74,16 +57,6 @@ impl Region {
     }
 
     /// Under the network's lock.
-    pub(crate) fn is_free(&self) -> bool {
-        !self.taken.get()
-    }
-
-    /// Under the network's lock, which orders the users' reads before the next owner.
-    pub(crate) fn free(&self) {
-        self.taken.set(false);
-    }
-
-    /// Under the network's lock.
     pub(crate) fn open(&self, index: u16, drawn: u64, exposed: Exposed) -> MemoryKey {
         self.taken.set(true);
         // SAFETY: the place was free, so no operation reads it. A late user finds the region closed
@@ -97,7 +70,7 @@ impl Region {
     pub(crate) fn enable(&self, key: MemoryKey, endpoint: u64) -> Result<(), Errno> {
         let guard = self.enter(key)?;
         // Relaxed: `open` has published the exposed memory.
-        guard.exposed()?.reached.endpoint.store(endpoint, Ordering::Relaxed);
+        guard.exposed()?.endpoint.store(endpoint, Ordering::Relaxed);
         Ok(())
     }
 
@@ -162,15 +135,9 @@ impl Guard<'_> {
         endpoint: u64,
     ) -> Result<NonNull<u8>, Errno> {
         let exposed = self.exposed()?;
-        let reached = &exposed.reached;
-        if reached.domain != domain && reached.endpoint.load(Ordering::Relaxed) != endpoint {
+        if exposed.reached_in != domain && exposed.endpoint.load(Ordering::Relaxed) != endpoint {
             return Err(Errno::ENOKEY);
         }
-        Self::range(exposed, offset, len, access)
-    }
-
-    #[inline]
-    fn range(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<NonNull<u8>, Errno> {
         let offset = Self::offset(exposed, offset, len, access)?;
         // SAFETY: `offset` is within the region, checked above.
         Ok(unsafe { exposed.ptr.add(offset) })

@@ -91,14 +91,12 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     let own = port.own();
     if own.offers.get() != 0 {
         harvest(net, port);
-        if own.faults().are_late() {
+        if own.faults().late.get() > 0 {
             do_late(net, port);
         }
     }
     if port.revocations.take() {
-        return_revoked(net, port);
-        unload(net, port);
-        report_collectives(net, port);
+        take_notices(net, port);
     }
     if own.backlog.get() != NIL && queue.is_empty() {
         deliver_backlog(net, own, queue);
@@ -146,9 +144,7 @@ fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u3
 pub(super) fn take_in(net: &Net, port: &EndpointState) {
     let own = port.own();
     if port.revocations.take() {
-        return_revoked(net, port);
-        unload(net, port);
-        report_collectives(net, port);
+        take_notices(net, port);
     }
     for of_inbox in [false, true] {
         let mut cell = if of_inbox {
@@ -188,7 +184,13 @@ fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
 
 #[cold]
 #[inline(never)]
-pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
+fn take_notices(net: &Net, port: &EndpointState) {
+    return_revoked(net, port);
+    unload(net, port);
+    report_collectives(net, port);
+}
+
+fn return_revoked(net: &Net, port: &EndpointState) {
     for unexpected in &port.own().unexpected {
         let mut next = unexpected.first();
         while let Some(at) = next {
@@ -202,9 +204,7 @@ pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
     }
 }
 
-#[cold]
-#[inline(never)]
-pub(super) fn unload(net: &Net, port: &EndpointState) {
+fn unload(net: &Net, port: &EndpointState) {
     let own = port.own();
     let newest = port.wire.take(own.generation());
     if newest != NIL {

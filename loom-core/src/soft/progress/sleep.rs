@@ -45,5 +45,5 @@ fn has_something(port: &EndpointState) -> bool {
         || awaits && !port.returns.0.is_empty_for_sleeper()
         || port.revocations.are_told_for_sleeper()
         || own.arrivals.lanes().iter().any(|arriving| arriving.lane().has_for_sleeper(arriving.next.get()))
-        || own.faults().are_late()
+        || own.faults().late.get() > 0
 }

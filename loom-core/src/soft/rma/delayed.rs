@@ -11,9 +11,9 @@
 
 #![allow(unsafe_code, reason = "copies to and from memory that was lent with an operation, and regions")]
 
-use crate::exposed::{copy_in, copy_out};
-use crate::soft::faults::MOST_LOOKS;
-use crate::soft::mr::{Counts, at_region, open_range};
+use super::{copy, remote_access};
+use crate::soft::faults::{Fault, MOST_LOOKS};
+use crate::soft::mr::{at_region, open_range};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use crate::soft::shared::address::addr_parts;
@@ -108,9 +108,7 @@ pub(crate) unsafe fn do_later(
 unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Result<bool, Refusal> {
     let own = port.own();
     let Some(head) = take_cell(net, port) else { return Ok(false) };
-    if rma.context.is_some() && !own.tx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_transmit(rma.context)?;
     let mut bytes = rma.bytes;
     if rma.context.is_none() {
         bytes = net.eager_room(head);
@@ -141,7 +139,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
     net.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
     own.look_again();
     own.faults().late.set(own.faults().late.get() + 1);
-    own.faults().tally.reordered();
+    own.faults().tally.count(Fault::Reordered);
     Ok(true)
 }
 
@@ -184,19 +182,10 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
         addr: RemoteAddr(message.tag.get()),
         key: MemoryKey(message.len.get() as u64),
     };
-    let (access, counts) =
-        if reads { (Access::REMOTE_READ, Counts::READ) } else { (Access::REMOTE_WRITE, Counts::WRITE) };
+    let (access, counts) = remote_access(reads);
     let done = at_region(net, &target, len, access, counts, |place| {
-        let bytes = message.bytes.get();
-        if reads {
-            // SAFETY: the region is held open and the range lies within. The caller guarantees
-            // writable bytes.
-            unsafe { copy_out(place, bytes.cast_mut(), len) };
-        } else {
-            // SAFETY: the region is held open and the range lies within. The caller guarantees
-            // readable bytes.
-            unsafe { copy_in(bytes, place, len) };
-        }
+        // SAFETY: the region is held open and the range lies within. The caller guarantees the bytes.
+        unsafe { copy(reads, place, message.bytes.get().cast_mut(), len) };
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };
     let with_data = message.flags().contains(CompletionFlags::REMOTE_CQ_DATA);

@@ -76,9 +76,9 @@ unsafe fn read(
     target: &RmaTarget,
     bytes: *mut u8,
     len: usize,
-    context: u64,
+    context: Option<u64>,
 ) -> Result<(), Refusal> {
-    read_by(port.own(), len, Some(context), || {
+    read_by(port.own(), len, context, || {
         at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
             // SAFETY: the open region contains the range. The caller guarantees the bytes.
             unsafe { copy_out(place, bytes, len) };
@@ -128,166 +128,136 @@ pub(super) fn end_rma(
     }
 }
 
-/// # Safety
-/// The buffers are valid, for reads or for writes, until the event or until the endpoint is closed.
-unsafe fn rma_amid_faults(
-    net: &Net,
-    port: &EndpointState,
-    msg: &Msg<'_>,
-    remote: &[RemotePart],
-    access: Access,
-    report: Report,
-) -> Option<Result<(), Refusal>> {
-    if !port.own().faults().rules.get().strikes() {
-        return None;
-    }
-    let (reads, context) = (access == Access::REMOTE_READ, Some(msg.context.addr()));
-    let ([lent], [part]) = (msg.pieces, remote) else { return None };
-    let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
-    let (bytes, len) = (lent.ptr.as_ptr(), lent.len);
-    let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
-    // SAFETY: the caller guarantees the buffers.
-    unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }, early) }
+enum RmaKind {
+    Read,
+    Write(Option<ImmediateData>),
+}
+
+const fn remote_access(reads: bool) -> (Access, Counts) {
+    if reads { (Access::REMOTE_READ, Counts::READ) } else { (Access::REMOTE_WRITE, Counts::WRITE) }
 }
 
 /// # Safety
-/// The buffers are valid, for reads or for writes, during the call, and with a context as for
-/// [`rma_amid_faults`].
-unsafe fn rma_pieces(
-    net: &Net,
-    port: &EndpointState,
-    msg: &Msg<'_>,
-    remote: &[RemotePart],
-    access: Access,
-    report: Report,
-) -> Result<(), Refusal> {
-    if msg.pieces.len().max(remote.len()) > LIMIT {
-        return Err(Refusal::Errno(Errno::EINVAL));
-    }
-    // SAFETY: the caller guarantees the buffers, with a context as for a plain write or read.
-    if let Some(taken) = unsafe { rma_amid_faults(net, port, msg, remote, access, report) } {
-        return taken;
-    }
-    let target = |part: &RemotePart, offset: usize| {
-        let addr = part.addr.0.checked_add(offset as u64).ok_or(Errno::EFAULT)?;
-        Ok::<_, Errno>(RmaTarget { to: msg.address, addr: RemoteAddr(addr), key: part.key })
-    };
-    let reads = access == Access::REMOTE_READ;
-    let copy = || {
-        if remote.len() > 1 {
-            for part in remote {
-                open_range(net, &target(part, 0)?, part.len, access)?;
-            }
-        }
-        let mut local = ranges(msg);
-        let mut here = (ptr::null_mut(), 0);
-        for (at, part) in remote.iter().enumerate() {
-            let counts = if reads { Counts::READ } else { Counts::WRITE }.of_range(at + 1 == remote.len());
-            let mut done = 0;
-            loop {
-                while here.1 == 0 && done < part.len {
-                    here = local.next().ok_or(Errno::EINVAL)?;
-                }
-                let len = here.1.min(part.len - done);
-                let counts = if done + len == part.len { counts } else { Counts::NOTHING };
-                at_region(net, &target(part, done)?, len, access, counts, |place| {
-                    if reads {
-                        // SAFETY: the open region contains the range. The caller guarantees the
-                        // buffer.
-                        unsafe { copy_out(place, here.0, len) };
-                    } else {
-                        // SAFETY: the open region contains the range. The caller guarantees the
-                        // buffer.
-                        unsafe { copy_in(here.0, place, len) };
-                    }
-                })?;
-                here = advanced(here, len);
-                done += len;
-                if done == part.len {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    };
-    let (len, context) = (total(msg), (report == Report::All).then(|| msg.context.addr()));
+/// `place` has `len` bytes of an open region, and `bytes` as many that are valid for the operation.
+unsafe fn copy(reads: bool, place: *mut u8, bytes: *mut u8, len: usize) {
     if reads {
-        read_by(port.own(), len, context, copy)
+        // SAFETY: the caller guarantees both.
+        unsafe { copy_out(place, bytes, len) };
     } else {
-        write_by(net, port, (msg.address.0, len), msg.data, (context, port.own().faults().delay()), copy)
+        // SAFETY: the caller guarantees both.
+        unsafe { copy_in(bytes, place, len) };
     }
 }
 
 impl SoftEndpoint<'_> {
     /// # Safety
-    /// The buffer is readable until the event of the context or until the endpoint is closed. L2.
+    /// The buffer is valid for the operation until the event of the context or until the endpoint is
+    /// closed. L2.
     #[cold]
     #[inline(never)]
-    unsafe fn write_checked(
+    unsafe fn rma_checked(
         &self,
-        to: RmaTarget,
+        target: RmaTarget,
         lent: &Lent,
-        data: Option<ImmediateData>,
+        kind: RmaKind,
         context: Context,
     ) -> Result<(), Refusal> {
-        self.meets(to.to)?;
-        let to = self.aim(to);
-        // SAFETY: the caller guarantees the buffer and L2. A write has no prefix (L4).
-        let (bytes, len) = unsafe { self.apply_modes(lent, Access::WRITE, context) }?;
+        self.meets(target.to)?;
+        let target = self.aim(target);
+        let (access, reads, data) = match kind {
+            RmaKind::Read => (Access::READ, true, None),
+            RmaKind::Write(data) => (Access::WRITE, false, data),
+        };
+        // SAFETY: the caller guarantees the buffer and L2. RMA has no prefix (L4).
+        let (bytes, len) = unsafe { self.apply_modes(lent, access, context) }?;
+        let (context, report) = (Some(context.addr()), Report::All);
         // SAFETY: the caller guarantees the buffer.
-        unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
+        unsafe { self.rma_amid_faults(&RmaOp { target, reads, bytes, len, data, context, report }) }
     }
 
     /// # Safety
-    /// The buffer is writable until the event of the context or until the endpoint is closed. L2.
-    #[cold]
-    #[inline(never)]
-    unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        self.meets(from.to)?;
-        let from = self.aim(from);
-        // SAFETY: the caller guarantees the buffer and L2. A read has no prefix (L4).
-        let place = unsafe { self.apply_modes(lent, Access::READ, context) }?;
-        // SAFETY: the caller guarantees the buffer.
-        unsafe { self.read_amid_faults(from, place, context.addr()) }
-    }
-
-    /// # Safety
-    /// The bytes are valid for reads. Without a context, during the call, and there are at most
-    /// `inject_size`. With a context, until its event or until the endpoint is closed.
-    unsafe fn write_amid_faults(
-        &self,
-        target: RmaTarget,
-        (bytes, len): (*const u8, usize),
-        data: Option<ImmediateData>,
-        context: Option<u64>,
-    ) -> Result<(), Refusal> {
-        let report = Report::All;
-        let rma = RmaOp { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
+    /// The bytes are valid for the operation. Without a context, during the call, and there are at
+    /// most `inject_size`. With a context, until its event or until the endpoint is closed.
+    unsafe fn rma_amid_faults(&self, rma: &RmaOp) -> Result<(), Refusal> {
+        let (net, port, RmaOp { target, reads, bytes, len, data, context, .. }) = (&*self.net, self.port(), *rma);
         // SAFETY: the caller guarantees the bytes.
-        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, true) } {
+        if let Some(taken) = unsafe { do_later(net, port, rma, !reads) } {
             return taken;
         }
-        let delay = self.port().own().faults().delay();
+        if reads {
+            // SAFETY: the caller guarantees the bytes.
+            return unsafe { read(net, port, &target, bytes, len, context) };
+        }
         // SAFETY: the caller guarantees the bytes.
-        unsafe { write(&self.net, self.port(), &target, (bytes, len), data, (context, delay)) }
+        unsafe { write(net, port, &target, (bytes, len), data, (context, port.own().faults().delay())) }
     }
 
     /// # Safety
-    /// `bytes` is valid for writes until the event of the context or until the endpoint is closed.
-    unsafe fn read_amid_faults(
-        &self,
-        target: RmaTarget,
-        (bytes, len): (*mut u8, usize),
-        context: u64,
-    ) -> Result<(), Refusal> {
-        let (data, report) = (None, Report::All);
-        let rma = RmaOp { target, reads: true, bytes, len, data, context: Some(context), report };
-        // SAFETY: the caller guarantees the bytes.
-        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, false) } {
-            return taken;
+    /// The buffers are valid for the operation until the event or until the endpoint is closed, if
+    /// the message reports success. Otherwise during the call. L2.
+    unsafe fn rma_msg(&self, msg: &Msg<'_>, remote: &[RemotePart], reads: bool) -> Result<(), Refusal> {
+        let (mut room, mut aimed) = (Vec::new(), Vec::new());
+        // SAFETY: L2 and L4.
+        let msg = &unsafe { self.pieces(msg, if reads { Access::READ } else { Access::WRITE }, &mut room) }?;
+        let remote = self.aim_parts(msg.address, remote, &mut aimed);
+        let (net, port, report) = (&*self.net, self.port(), self.report(msg));
+        if msg.pieces.len().max(remote.len()) > LIMIT {
+            return Err(Refusal::Errno(Errno::EINVAL));
         }
-        // SAFETY: the caller guarantees the bytes.
-        unsafe { read(&self.net, self.port(), &target, bytes, len, context) }
+        if let ([lent], [part]) = (msg.pieces, remote)
+            && port.own().faults().rules.get().strikes()
+        {
+            let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
+            let (bytes, len, context) = (lent.ptr.as_ptr(), lent.len, Some(msg.context.addr()));
+            let rma = RmaOp { target, reads, bytes, len, data: msg.data, context, report };
+            let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
+            // SAFETY: the caller guarantees the buffers.
+            if let Some(taken) = unsafe { do_later(net, port, &rma, early) } {
+                return taken;
+            }
+        }
+        let target = |part: &RemotePart, offset: usize| {
+            let addr = part.addr.0.checked_add(offset as u64).ok_or(Errno::EFAULT)?;
+            Ok::<_, Errno>(RmaTarget { to: msg.address, addr: RemoteAddr(addr), key: part.key })
+        };
+        let (access, counts) = remote_access(reads);
+        let copy_all = || {
+            if remote.len() > 1 {
+                for part in remote {
+                    open_range(net, &target(part, 0)?, part.len, access)?;
+                }
+            }
+            let mut local = ranges(msg);
+            let mut here = (ptr::null_mut(), 0);
+            for (at, part) in remote.iter().enumerate() {
+                let counts = counts.of_range(at + 1 == remote.len());
+                let mut done = 0;
+                loop {
+                    while here.1 == 0 && done < part.len {
+                        here = local.next().ok_or(Errno::EINVAL)?;
+                    }
+                    let len = here.1.min(part.len - done);
+                    let counts = if done + len == part.len { counts } else { Counts::NOTHING };
+                    at_region(net, &target(part, done)?, len, access, counts, |place| {
+                        // SAFETY: the open region contains the range. The caller guarantees the
+                        // buffer.
+                        unsafe { copy(reads, place, here.0, len) };
+                    })?;
+                    here = advanced(here, len);
+                    done += len;
+                    if done == part.len {
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let (len, context) = (total(msg), (report == Report::All).then(|| msg.context.addr()));
+        if reads {
+            read_by(port.own(), len, context, copy_all)
+        } else {
+            write_by(net, port, (msg.address.0, len), msg.data, (context, port.own().faults().delay()), copy_all)
+        }
     }
 }
 
@@ -297,10 +267,10 @@ unsafe impl<'n> Rma for Soft<'n> {
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.read_checked(from, lent, context) };
+            return unsafe { endpoint.rma_checked(from, lent, RmaKind::Read, context) };
         }
         // SAFETY: the buffer is writable (L1).
-        unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr.as_ptr(), lent.len, context.addr()) }
+        unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr.as_ptr(), lent.len, Some(context.addr())) }
     }
 
     #[inline(never)]
@@ -313,7 +283,7 @@ unsafe impl<'n> Rma for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.write_checked(to, lent, data, context) };
+            return unsafe { endpoint.rma_checked(to, lent, RmaKind::Write(data), context) };
         }
         let bytes = (lent.ptr.as_ptr().cast_const(), lent.len);
         // SAFETY: the buffer is readable (L1).
@@ -331,31 +301,23 @@ unsafe impl<'n> Rma for Soft<'n> {
         if endpoint.extra_checks {
             endpoint.meets(to.to)?;
             endpoint.gate()?;
-            let to = endpoint.aim(to);
+            let (target, (bytes, len)) = (endpoint.aim(to), bytes);
+            let (bytes, context, report) = (bytes.cast_mut(), None, Report::All);
+            let rma = RmaOp { target, reads: false, bytes, len, data, context, report };
             // SAFETY: `bytes` has at most `inject_size` bytes, the eager size.
-            return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
+            return unsafe { endpoint.rma_amid_faults(&rma) };
         }
         // SAFETY: a borrow is readable.
         unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (None, None)) }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        // SAFETY: L2 and L4.
-        let msg = &unsafe { endpoint.pieces(msg, Access::READ, &mut room) }?;
-        let mut aimed = Vec::new();
-        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: the buffers are valid (L1).
-        unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
+        // SAFETY: the buffers are valid (L1), and L2.
+        unsafe { endpoint.rma_msg(msg, remote, true) }
     }
 
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        // SAFETY: L2 and L4.
-        let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
-        let mut aimed = Vec::new();
-        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: the buffers are valid (L1).
-        unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
+        // SAFETY: the buffers are valid (L1), and L2.
+        unsafe { endpoint.rma_msg(msg, remote, false) }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Message {
     /// Lower half of [`flags`](Self::flags).
     flags: Cell<u32>,
     /// [`number_in_pair`] of a [numbered](super::lane) message, otherwise zero.
-    in_pair: Cell<u32>,
+    pub(crate) in_pair: Cell<u32>,
     pub(crate) from: Cell<u64>,
     pub(crate) tag: Cell<u64>,
     pub(crate) data: Cell<u64>,
@@ -51,11 +51,6 @@ impl Message {
         self.data.set(data);
         self.len.set(len);
         self.bytes.set(core::ptr::null());
-    }
-
-    #[inline(always)]
-    pub(crate) fn in_pair(&self) -> u32 {
-        self.in_pair.get()
     }
 
     #[inline(always)]
@@ -166,10 +161,6 @@ impl MessageCell {
     #[inline]
     pub(crate) fn finish(&self) {
         self.state.store(State::Done as u32, Ordering::Release);
-    }
-
-    pub(crate) fn revoke(&self) -> bool {
-        self.claim(State::Revoked)
     }
 
     /// The buffer is then the sender's: no receiver copies twice.

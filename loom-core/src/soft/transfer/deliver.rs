@@ -46,8 +46,7 @@ pub(crate) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
 #[cold]
 #[inline(never)]
 fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
-    let receive = own.receive(at);
-    let room = receive.room();
+    let (receive, room) = (own.receive(at), own.receive(at).room());
     let over = if room.is_multi() {
         let Some(nth) = admit(own, head, receive) else { return false };
         // SAFETY: the receive is posted, so its memory is still lent.
@@ -57,9 +56,7 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
         unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
     };
     if over {
-        own.posted[kind].remove(at);
-        own.free_pieces(room);
-        own.free_receive(at);
+        own.unpost(kind, at);
     }
     true
 }
@@ -70,7 +67,7 @@ fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
         answer(net, own, head);
         return true;
     }
-    if own.is_attended() {
+    if own.attended.get() {
         return report_written_attended(net, own, head);
     }
     let queue = own.rx();
@@ -100,11 +97,9 @@ fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
     let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
-    let room = own.receive(at).room();
-    own.posted[kind].remove(at);
-    own.free_pieces(room);
-    own.free_receive(at);
-    own.end_receive(written(head, room.context));
+    let context = own.receive(at).context.get();
+    own.unpost(kind, at);
+    own.end_receive(written(head, context));
     return_cell(net, head);
     true
 }

@@ -49,7 +49,7 @@ pub(crate) fn consider(net: &Net, own: &LocalState, to: u64) {
 
 fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
     let first = lane.ask(to);
-    if !tell(net, own, (lane.asking_cell(), to), (lane.index(), first), None) {
+    if !tell(net, own, (lane.asking_cell(), to), (lane.index, first), None) {
         lane.unask();
     }
 }
@@ -111,7 +111,7 @@ pub(crate) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
 
 #[cold]
 pub(crate) fn refuse_lane(net: &Net, head: &MessageCell) {
-    if head.message.in_pair() == 0 {
+    if head.message.in_pair.get() == 0 {
         net.lane(head.message.data.get()).leave();
     }
 }

@@ -84,12 +84,7 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     message.bytes.set(room);
     // SAFETY: the slot has the bytes, its cell has as much room, and the receiver has both.
     unsafe { copy_message(slot.room(), room, facts.len()) };
-    cell.set(State::Eager);
-    let delivered = deliver(net, own, cell);
-    if !delivered {
-        cell.set(State::Home);
-    }
-    delivered
+    deliver_cell(net, own, cell)
 }
 
 #[inline(never)]
@@ -97,6 +92,11 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     #[expect(clippy::cast_possible_truncation, reason = "a length, as it was put there")]
     let len = slot.tag.get() as usize;
     cell.message.tell_written(from, len, slot.data.get());
+    deliver_cell(net, own, cell)
+}
+
+#[inline(always)]
+fn deliver_cell(net: &Net, own: &LocalState, cell: &MessageCell) -> bool {
     cell.set(State::Eager);
     let delivered = deliver(net, own, cell);
     if !delivered {
@@ -116,7 +116,7 @@ pub(crate) enum Turn<'a> {
 
 #[inline(always)]
 pub(crate) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
-    if head.message.in_pair() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
+    if head.message.in_pair.get() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
 }
 
 #[inline(never)]
@@ -125,7 +125,7 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
         debug_assert!(false, "messages are numbered on the way to an endpoint that has accepted a lane");
         return Turn::Now(None);
     };
-    if number_in_pair(arriving.next.get()) != head.message.in_pair() && !catch_up(net, own, arriving, head) {
+    if number_in_pair(arriving.next.get()) != head.message.in_pair.get() && !catch_up(net, own, arriving, head) {
         return Turn::Later;
     }
     if head.message.flags().contains(LANE_NEWS) {
@@ -139,7 +139,7 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
 /// Returns `false` if one has to wait.
 #[inline(never)]
 fn catch_up(net: &Net, own: &LocalState, arriving: &Arriving, head: &MessageCell) -> bool {
-    while number_in_pair(arriving.next.get()) != head.message.in_pair() {
+    while number_in_pair(arriving.next.get()) != head.message.in_pair.get() {
         if !deliver_next(net, own, arriving) {
             return false;
         }

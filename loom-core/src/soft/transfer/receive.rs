@@ -28,9 +28,7 @@ pub(crate) unsafe fn post_receive(
     room: RecvBuffer,
 ) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     // SAFETY: the caller guarantees `room`.
     if unsafe { place_receive(net, own, kind, want, room) } {
         return Ok(());
@@ -168,9 +166,7 @@ unsafe fn post_scattered(
     (want, room): (Want, RecvBuffer),
     msg: &Msg<'_>,
 ) -> Result<(), Refusal> {
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     let Some(first) = own.take_places(msg.pieces.len()) else {
         own.rx().release();
         return Err(Refusal::Again);
@@ -208,9 +204,7 @@ unsafe fn post_multi_receive(
     want: Want,
     room: RecvBuffer,
 ) -> Result<(), Refusal> {
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_receive()?;
     let place = own.receives.get();
     if place == NIL {
         own.rx().release();
@@ -323,9 +317,10 @@ pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
     let own = port.own();
     let place = own.receives.get();
     let claims = flags.contains(OpFlags::CLAIM);
-    if claims && place == NIL || !own.rx().reserve() {
+    if claims && place == NIL {
         return Err(Refusal::Again);
     }
+    own.reserve_receive()?;
     let unexpected = &own.unexpected[kind_of(CompletionFlags::TAGGED)];
     let mut answer = none(context);
     while let Some(at) = unexpected.find(want) {
@@ -365,11 +360,15 @@ fn discard(net: &Net, head: &MessageCell) -> bool {
     true
 }
 
-fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Option<&'n MessageCell> {
-    let (at, _) = own.find_place(context, |used| used == RecvKind::Claimed)?;
+fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Result<&'n MessageCell, Refusal> {
+    own.reserve_receive()?;
+    let Some((at, _)) = own.find_place(context, |used| used == RecvKind::Claimed) else {
+        own.rx().release();
+        return Err(Refusal::Errno(Errno::ENOMSG));
+    };
     let head = claimed_cell(net, own, at);
     own.free_receive(at);
-    Some(head)
+    Ok(head)
 }
 
 pub(crate) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n MessageCell {
@@ -381,13 +380,7 @@ pub(crate) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n M
 /// `room` is valid for writes.
 pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvBuffer) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let Some(head) = take_claim(net, own, room.context) else {
-        own.rx().release();
-        return Err(Refusal::Errno(Errno::ENOMSG));
-    };
+    let head = take_claim(net, own, room.context)?;
     // SAFETY: the caller guarantees `room`.
     if !unsafe { hand_over(net, own, head, room, |event| own.end_receive(event)) } {
         own.end_receive(none(room.context));
@@ -397,13 +390,7 @@ pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
 
 pub(crate) fn discard_claimed(net: &Net, port: &EndpointState, context: u64) -> Result<(), Refusal> {
     let own = port.own();
-    if !own.rx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let Some(head) = take_claim(net, own, context) else {
-        own.rx().release();
-        return Err(Refusal::Errno(Errno::ENOMSG));
-    };
+    let head = take_claim(net, own, context)?;
     let told = found(context, head);
     own.tell(if discard(net, head) { told } else { none(context) });
     Ok(())

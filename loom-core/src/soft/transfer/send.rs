@@ -4,6 +4,7 @@ use core::ptr;
 
 use super::lane_asking::consider;
 use crate::buffer::Lent;
+use crate::soft::faults::Fault;
 use crate::soft::lane::{Facts, Lane, Room, SLOT_BYTES};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
@@ -129,7 +130,7 @@ pub(crate) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Opti
 }
 
 pub(crate) fn revoke(net: &Net, head: &MessageCell) -> bool {
-    let revoked = head.revoke();
+    let revoked = head.claim(State::Revoked);
     if revoked
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
@@ -154,7 +155,7 @@ pub(crate) fn lose(own: &LocalState, context: Option<u64>, flags: CompletionFlag
     if !own.tx().reserve() {
         return Some(Err(Refusal::Again));
     }
-    faults.tally.lost();
+    faults.tally.count(Fault::Lost);
     own.end_transmit(Event::failure(context, flags, Errno::ECONNABORTED));
     Some(Ok(()))
 }
@@ -217,7 +218,7 @@ fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl F
         return Err(Refusal::Again);
     }
     let (facts, said) = outgoing.in_slot();
-    lane.send(facts, said, fill);
+    lane.send(false, facts, said, fill);
     end_eager(own, outgoing);
     Ok(())
 }
@@ -241,7 +242,7 @@ fn send_watched(
         return Err(Refusal::Again);
     }
     let (facts, said) = outgoing.in_slot();
-    lane.send_watched(facts, said, fill);
+    lane.send(true, facts, said, fill);
     wake_receiver(net, lane);
     end_eager(own, outgoing);
     Ok(())
@@ -364,7 +365,7 @@ fn push_late(
         return Err(Errno::EHOSTUNREACH);
     }
     if looks > 0 {
-        sender.own().faults().tally.delayed();
+        sender.own().faults().tally.count(Fault::Delayed);
     }
     port.tell();
     Ok(())
@@ -396,7 +397,7 @@ pub(crate) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: Immedia
     if !lane.is_unwatched() {
         return announce_watched(net, lane, len, data);
     }
-    lane.send(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(false, Facts::WRITTEN, (len as u64, data.0), |_| {});
     Ok(())
 }
 
@@ -406,7 +407,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     if !lane.is_open() {
         return Err(Errno::EHOSTUNREACH);
     }
-    lane.send_watched(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(true, Facts::WRITTEN, (len as u64, data.0), |_| {});
     wake_receiver(net, lane);
     Ok(())
 }

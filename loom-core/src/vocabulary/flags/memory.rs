@@ -13,7 +13,7 @@ flags! {
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION))?;
     /// // The provider takes `Registered` buffers alone.
-    /// assert!(domain.attributes().domain.mr_mode.contains(MrMode::LOCAL));
+    /// assert!(domain.info().attributes().domain.mr_mode.contains(MrMode::LOCAL));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

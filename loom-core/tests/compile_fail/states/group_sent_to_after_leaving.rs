@@ -5,7 +5,7 @@ use loom_core::transport::Multicast;
 
 fn late<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {
     group.leave().unwrap();
-    group.send(b"too late").unwrap();
+    group.send_with(Default::default(), b"too late").unwrap();
 }
 
 fn main() {}

@@ -4,7 +4,7 @@ use loom_core::endpoint::{Joining, MulticastGroup};
 use loom_core::transport::Multicast;
 
 fn early<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joining>) {
-    group.send(b"too early").unwrap();
+    group.send_with(Default::default(), b"too early").unwrap();
 }
 
 fn main() {}

@@ -5,6 +5,7 @@
 
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
+use loom_core::endpoint::SendOptions;
 use loom_core::endpoint::ThePeer;
 use loom_core::endpoint::{Established, MsgEndpoint};
 use loom_core::endpoint::{Joined, MulticastGroup};
@@ -26,11 +27,11 @@ fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, T>) {
 }
 
 fn group_sent_to_before_it_is_joined<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joined>) {
-    group.send(b"in time").unwrap();
+    group.send_with(SendOptions::default(), b"in time").unwrap();
 }
 
 fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {
-    group.send(b"in time").unwrap();
+    group.send_with(SendOptions::default(), b"in time").unwrap();
     group.leave().unwrap();
 }
 

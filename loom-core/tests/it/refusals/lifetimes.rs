@@ -216,7 +216,7 @@ twins! {
 
     fn domain_kept_beyond_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let kept = scope(|s| s.open(&network.info()).unwrap().attributes().caps);
+        let kept = scope(|s| s.open(&network.info()).unwrap().info().caps());
         assert!(!kept.is_empty());
     }
 

@@ -10,6 +10,7 @@ use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::endpoint::{ReadOptions, SendOptions};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
@@ -33,8 +34,8 @@ fn any(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
 }
 
 fn each(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
-    match cq.poll_tx()? {
-        None => cq.poll_rx(),
+    match cq.poll_direction(Direction::Transmit)? {
+        None => cq.poll_direction(Direction::Receive),
         some => Ok(some),
     }
 }
@@ -313,14 +314,14 @@ fn an_unsignaled_send_that_fails_is_counted_and_leaves_nothing_behind() {
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // An offer that nobody takes up.
         // SAFETY: the bytes are read only, and outlive the queue.
-        unsafe { a.send_unsignaled(to_b, SendOptions::default(), &lend(100)) }.unwrap();
+        unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &lend(100)) }.unwrap();
         drop(b);
         let Some(Completion::Unclaimed(error)) = owner.poll().unwrap() else { panic!("its failure") };
         assert_eq!(error.errno, Errno::ECONNRESET);
         assert_eq!((counter.read(), counter.read_error(), owner.strays()), (0, round, round));
         // Known at once.
         // SAFETY: as above.
-        let refused = unsafe { a.send_unsignaled(to_b, SendOptions::default(), &lend(8)) };
+        let refused = unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &lend(8)) };
         assert_eq!(refused, Err(PostError::Errno(Errno::EHOSTUNREACH)));
         assert!(av.remove(to_b));
     }

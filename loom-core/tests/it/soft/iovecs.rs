@@ -13,6 +13,7 @@ use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
@@ -315,7 +316,9 @@ fn several_parts_are_looked_at_before_any_is_written() {
         let options = SendOptions { data: Some(ImmediateData(5)), ..SendOptions::default() };
         let key = pair.sender.write_with(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
         assert_eq!(pair.end(key).1, Ok(50));
-        let Some(Completion::Remote(event)) = pair.cq.poll_rx().unwrap() else { panic!("the peer is told") };
+        let Some(Completion::Remote(event)) = pair.cq.poll_direction(Direction::Receive).unwrap() else {
+            panic!("the peer is told")
+        };
         assert_eq!((event.data(), event.len), (Some(ImmediateData(5)), 50));
         let key = pair.sender.read_with(pair.to, &second, ReadOptions::default(), Many::cut(&[0; 50], 2, 1)).unwrap();
         assert_eq!(pair.end(key), (bytes(50, 2), Ok(50)));

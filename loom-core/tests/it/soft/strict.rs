@@ -587,7 +587,7 @@ fn multi_receives_need_the_unsafe_form() {
     over_both(|strict, world| {
         assert_eq!(world.b.multi_recv(Source::Any, bytes(LONG)).is_err(), strict);
         // SAFETY: no peer sends anything.
-        assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, bytes(LONG)) }.is_ok());
+        assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, None, bytes(LONG)) }.is_ok());
     });
     // Those of tagged messages are asked for: no provider has them otherwise.
     over_both(|strict, world| {
@@ -598,7 +598,7 @@ fn multi_receives_need_the_unsafe_form() {
         let refused = world.b.tagged_multi_recv(Source::Any, Tag(1), bytes(LONG)).map_err(|rejected| rejected.error);
         assert_eq!(refused.err(), strict.then_some(PostError::NotSafe));
         // SAFETY: no peer sends anything.
-        assert!(unsafe { world.b.tagged_multi_recv_unchecked(Source::Any, Tag(1), bytes(LONG)) }.is_ok());
+        assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, Some(Tag(1).into()), bytes(LONG)) }.is_ok());
     });
 }
 

@@ -61,7 +61,7 @@ impl Offer {
     }
 
     fn take_back(&self) -> bool {
-        let revoked = self.cell.revoke();
+        let revoked = self.cell.claim(State::Revoked);
         if !revoked {
             self.cell.wait_for_copy();
         }
@@ -171,7 +171,7 @@ fn control_sender_that_does_not_wait() {
             let offer = offer.clone();
             thread::spawn(move || offer.receive())
         };
-        let _ = offer.cell.revoke();
+        let _ = offer.cell.claim(State::Revoked);
         offer.buffer.write(6);
         receiver.join().unwrap();
     });

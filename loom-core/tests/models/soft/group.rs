@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
-use crate::soft::network::group::{Args, Group, Member};
+use crate::soft::network::group::{Args, Group, Member, Usable};
 use crate::soft::shared::copy::NOTHING;
 use crate::transport::CollectiveCall;
 use crate::util::sync::spin_loop;
@@ -58,7 +58,7 @@ impl Two {
 
     fn end(&self, rank: usize, round: u32) -> Result<(), Errno> {
         loop {
-            let is_broken = self.group.is_broken();
+            let is_broken = self.group.usable() == Usable::NoMore;
             let call = self.members[rank].call(round);
             let result = match call.result() {
                 None if is_broken => Err(Errno::ECONNRESET),

@@ -61,7 +61,7 @@ impl World {
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
-            self.lane.send(Facts::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
+            self.lane.send(false, Facts::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
         }
         room
     }

@@ -6,12 +6,13 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::Plain;
-use crate::soft::network::region::{Exposed, Reached, Region};
+use crate::soft::network::region::{Exposed, Region};
 use crate::util::sync::{AtomicU64, Ordering, spin_loop};
 use crate::vocabulary::Access;
 
 fn exposed() -> Exposed {
-    Exposed { ptr: NonNull::dangling(), len: 8, access: Access::REMOTE_WRITE, domain: 1, reached: Reached::through(1) }
+    let (ptr, endpoint) = (NonNull::dangling(), AtomicU64::new(u64::MAX));
+    Exposed { ptr, len: 8, access: Access::REMOTE_WRITE, domain: 1, reached_in: 1, endpoint }
 }
 
 #[test]
@@ -93,12 +94,12 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
                 let (region, _, opening) = &*shared;
                 region.close();
                 let _opening = opening.lock().unwrap();
-                region.free();
+                region.taken.set(false);
             })
         };
         let (region, description, opening) = &*shared;
         let opening = opening.lock().unwrap();
-        if region.is_free() {
+        if !region.taken.get() {
             description.write(1);
             let _ = region.open(0, 2, exposed());
         }

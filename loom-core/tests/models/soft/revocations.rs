@@ -47,7 +47,7 @@ impl Receiver {
     }
 
     fn revoke(&self, cell: u32, way: Way) {
-        assert!(self.offers[cell as usize].revoke());
+        assert!(self.offers[cell as usize].claim(State::Revoked));
         (way.tell)(self);
     }
 

@@ -104,7 +104,7 @@ const OTHERS: [Way; 3] = [
     },
     Way { bring: |world| world.revocations.tell(), has: |world| world.revocations.are_told_for_sleeper(), ..INBOX },
     Way {
-        bring: |world| world.lane.send_watched(Facts::new(0, false, false), (0, 0), |_| {}),
+        bring: |world| world.lane.send(true, Facts::new(0, false, false), (0, 0), |_| {}),
         has: |world| world.lane.has_for_sleeper(FIRST),
         ..INBOX
     },
@@ -212,7 +212,7 @@ fn control_look_that_only_loads() {
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_slot_that_is_stored() {
-    let bring = |world: &World| world.lane.send(Facts::new(0, false, false), (0, 0), |_| {});
+    let bring = |world: &World| world.lane.send(false, Facts::new(0, false, false), (0, 0), |_| {});
     one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
 }
 

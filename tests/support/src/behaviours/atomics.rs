@@ -298,8 +298,8 @@ fn fetch<T: Transport + 'static, N: Number>(target: &Numbers<'_, '_, '_, T, N>, 
     let [values, operands, other] = N::SAMPLES;
     target.set(&values);
     let (remote, size) = (target.mr.remote(), size_of::<N>());
-    let key = pair
-        .post(bytes(&[&operands, &other]), |buf| pair.a.fetch_atomic(pair.to_b, &remote, size as u64, granted, buf));
+    let key =
+        pair.post(bytes(&[&operands, &other]), |buf| pair.a.atomic(pair.to_b, &remote, size as u64, granted, buf));
     assert_eq!(pair.finish(key).0, bytes(&[&operands, &values]), "{op:?} of {} brings the values", N::DATATYPE);
     let expected: Vec<N> =
         (0..4).map(|at| N::expected(op.atomic().op, values[at], operands[at], operands[at])).collect();
@@ -317,7 +317,7 @@ fn compare<T: Transport + 'static, N: Number>(target: &Numbers<'_, '_, '_, T, N>
     target.set(&values);
     let (remote, size) = (target.mr.remote(), size_of::<N>());
     let key = pair.post(bytes(&[&operands, &compared, &operands]), |buf| {
-        pair.a.compare_atomic(pair.to_b, &remote, size as u64, granted, buf)
+        pair.a.atomic(pair.to_b, &remote, size as u64, granted, buf)
     });
     let expected = bytes(&[&operands, &compared, &values]);
     assert_eq!(pair.finish(key).0, expected, "{op:?} of {} brings the values", N::DATATYPE);
@@ -336,7 +336,7 @@ fn read<T: Transport + 'static, N: Number>(target: &Numbers<'_, '_, '_, T, N>, t
     let [values, ..] = N::SAMPLES;
     target.set(&values);
     let (remote, size) = (target.mr.remote(), size_of::<N>());
-    let key = pair.post(room(4 * size), |buf| pair.a.atomic_read(pair.to_b, &remote, size as u64, granted, buf));
+    let key = pair.post(room(4 * size), |buf| pair.a.atomic(pair.to_b, &remote, size as u64, granted, buf));
     assert_eq!(pair.finish(key).0, bytes(&[&values]), "{} are read", N::DATATYPE);
     target.become_(&values, "a read changes nothing");
 }
@@ -498,14 +498,14 @@ fn atomic_of_parts_takes_them_in_order<T: Transport + 'static>(info: &Info<T>) {
         let (a, to_b) = (&pair.a, pair.to_b);
 
         let buf = bytes::<u64>(&[&of([10, 20]), &of([0, 0])]);
-        let key = pair.post(buf, |buf| a.fetch_atomic_with(to_b, parts, add, options(), buf));
+        let key = pair.post(buf, |buf| a.atomic_with(to_b, parts, add, options(), buf));
         assert_eq!(pair.finish(key).0, bytes::<u64>(&[&of([10, 20]), &of([3, 1])]));
         if let Some(look) = look {
-            let key = pair.post(room(8 * parts.len()), |buf| a.atomic_read_with(to_b, parts, look, options(), buf));
+            let key = pair.post(room(8 * parts.len()), |buf| a.atomic_with(to_b, parts, look, options(), buf));
             assert_eq!(pair.finish(key).0, bytes::<u64>(&[&of([13, 21])]));
         }
         let buf = bytes::<u64>(&[&of([5, 6]), &of([13, 0]), &of([0, 0])]);
-        let key = pair.post(buf, |buf| a.compare_atomic_with(to_b, parts, swap, options(), buf));
+        let key = pair.post(buf, |buf| a.atomic_with(to_b, parts, swap, options(), buf));
         assert_eq!(pair.finish(key).0, bytes::<u64>(&[&of([5, 6]), &of([13, 0]), &of([13, 21])]));
         let first = if several { 21 } else { 1 };
         target.become_(&[first, 2, 5, 4], "the first of the parts compared as the same");
@@ -527,10 +527,10 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
         let swap = pair.domain.query_atomic(CompareOp::<u64>::CSWAP).expect("compare and swap");
         for (region, both) in [(with(READ), WRITE), (with(WRITE), READ), (with(Access::empty()), READ | WRITE)] {
             let refused = |missing| Err(PostError::RemoteAccess(missing));
-            let rejected = a.fetch_atomic(to_b, &region, 8, add, pattern(16, 1)).expect_err("it is refused");
+            let rejected = a.atomic(to_b, &region, 8, add, pattern(16, 1)).expect_err("it is refused");
             assert_eq!((Err(rejected.error), rejected.value), (refused(both), pattern(16, 1)));
             let part = [region.part(8, 8).expect("the first")];
-            let rejected = a.compare_atomic_with(to_b, &part, swap, AtomicOptions::default(), pattern(24, 1));
+            let rejected = a.atomic_with(to_b, &part, swap, AtomicOptions::default(), pattern(24, 1));
             assert_eq!(rejected.map(drop).map_err(|rejected| rejected.error), refused(both));
             assert_eq!(a.compare_value(to_b, &region, 8, swap, 1, 3).map(drop), refused(both));
             if both.contains(WRITE) {
@@ -569,7 +569,7 @@ fn what_is_no_atomic_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
         let (a, to_b) = (&pair.a, pair.to_b);
         let refused = |offset, op, len| {
-            let rejected = a.fetch_atomic(to_b, &remote, offset, op, pattern(len, 3)).expect_err("it is refused");
+            let rejected = a.atomic(to_b, &remote, offset, op, pattern(len, 3)).expect_err("it is refused");
             assert_eq!(rejected.value, pattern(len, 3), "the buffer comes back");
             rejected.error
         };
@@ -580,7 +580,7 @@ fn what_is_no_atomic_is_refused<T: Transport + 'static>(info: &Info<T>) {
         assert_eq!(refused(32, add, 16), PostError::OutOfBounds);
         if let Some(most) = add.max_count().checked_add(1).filter(|most| *most < 1 << 20) {
             let long = Mr::open_in(pair.domain, room(8 * most), PEER_ACCESS, allocator()).expect("region");
-            let rejected = a.fetch_atomic(to_b, &long.remote(), 0, add, room(16 * most)).expect_err("too many");
+            let rejected = a.atomic(to_b, &long.remote(), 0, add, room(16 * most)).expect_err("too many");
             assert_eq!(rejected.error, PostError::TooManyElements { limit: add.max_count() });
         }
         let other = Domain::open(info).expect("another domain");
@@ -605,7 +605,7 @@ fn closed_endpoint_gives_atomics_back<T: Transport + 'static>(info: &Info<T>) {
         for _ in 0..8 {
             // A post that is refused for the moment is not repeated: the test polls after the close.
             values.extend(endpoint.fetch_value(pair.to_b, &remote, 8, add, 1).ok());
-            buffers.extend(endpoint.fetch_atomic(pair.to_b, &remote, 16, add, bytes(&[&[1_u64], &[0]])).ok());
+            buffers.extend(endpoint.atomic(pair.to_b, &remote, 16, add, bytes(&[&[1_u64], &[0]])).ok());
         }
         drop(endpoint);
         let mut done = 0;

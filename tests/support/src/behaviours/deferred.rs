@@ -454,7 +454,7 @@ fn atomics_are_deferred<T: Transport + 'static>(info: &Info<T>) {
         let memory: Bytes = vec![0; 64].into();
         let offset = memory.as_ptr().align_offset(8) as u64;
         let region = Mr::open_in(pair.domain, memory, access, allocator()).expect("a region");
-        let work = Work::Atomic { peer: pair.to_b, region: region.remote(), offset, op: add.into() };
+        let work = Work::Atomic { peer: pair.to_b, region: region.remote(), offset, op: add.any() };
         let buf = |operand: u64| -> Bytes { [operand.to_ne_bytes(), [0; 8]].concat().into() };
         let keys: Vec<_> = (0..4)
             .map(|step| deferred.post_then((go, step), &pair.a, work, go, buf(step + 1)).expect("room"))

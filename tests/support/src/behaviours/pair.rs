@@ -10,6 +10,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
@@ -157,7 +158,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
     pub fn remote_event(&self) -> RemoteEvent {
         let mut deadline = limit();
         while !deadline.passed() {
-            match self.cq.poll_rx().or_cut("the queue works") {
+            match self.cq.poll_direction(Direction::Receive).or_cut("the queue works") {
                 Some(Completion::Remote(event)) => return event,
                 Some(other) => panic!("a peer's event, not {other:?}"),
                 None => {}

@@ -8,6 +8,7 @@ use loom_core::cq::{Cq, CqAttr, CqError, Driving};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::engine::op_table::Direction;
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::transport::Transport;
@@ -316,10 +317,10 @@ fn check_directions<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
         let (mut tx, mut rx) = (None, None);
         while tx.is_none() || rx.is_none() {
             assert!(!deadline.passed(), "both complete");
-            if let Some(completion) = pair.cq.poll_tx().or_cut("the queue works") {
+            if let Some(completion) = pair.cq.poll_direction(Direction::Transmit).or_cut("the queue works") {
                 assert!(tx.replace(completion).is_none(), "one transmit completes");
             }
-            if let Some(completion) = pair.cq.poll_rx().or_cut("the queue works") {
+            if let Some(completion) = pair.cq.poll_direction(Direction::Receive).or_cut("the queue works") {
                 assert!(rx.replace(completion).is_none(), "one receive completes");
             }
         }

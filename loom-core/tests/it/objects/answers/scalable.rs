@@ -13,7 +13,7 @@ fn a_scalable_endpoint_has_the_contexts_that_it_was_opened_with() {
     let scene = Scene::new(attributes());
     let (queue, info) = (scene.queue(4), scene.script.info());
     let endpoint = ScalableEndpoint::open(&scene.vector(), &info, Contexts { tx: 1, rx: 2 }).unwrap();
-    assert_eq!(endpoint.contexts(), Contexts { tx: 1, rx: 2 });
+    assert!(format!("{endpoint:?}").contains("Contexts { tx: 1, rx: 2 }"));
     let beyond = Err(OpenError::Errno(Errno::EINVAL));
     let (tx, rx) =
         (|index| queue.tx_context(&endpoint, index).map(drop), |index| queue.rx_context(&endpoint, index).map(drop));

@@ -6,6 +6,7 @@ use loom_core::av::Av;
 use loom_core::collective::{Collective, ReduceOp};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
+use loom_core::engine::op_table::Direction;
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Plan, RequiredModes};
 use loom_core::vocabulary::{AtomicOp, CollectiveOp, Datatype};
@@ -211,9 +212,9 @@ fn operations_complete_into_the_queue_of_transmits() {
     for group in &groups {
         group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, with_room(&[1_u64], 1)).unwrap();
     }
-    assert!(cq.poll_rx().unwrap().is_none());
+    assert!(cq.poll_direction(Direction::Receive).unwrap().is_none());
     for _ in &groups {
-        match cq.poll_tx().unwrap() {
+        match cq.poll_direction(Direction::Transmit).unwrap() {
             Some(loom_core::Completion::Op(done)) => assert_eq!(done.into_buf(), bytes(&[1_u64, 2])),
             other => panic!("{other:?}"),
         }

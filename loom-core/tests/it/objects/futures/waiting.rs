@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use loom_core::cq::{CqError, PEER_EVENTS};
 use loom_core::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::engine::op_table::Direction;
 use loom_core::{Access, Completion, Errno, ImmediateData, Mr, OpKey, Source};
 
 use crate::executor::{Task, block_on, poll_once, run};
@@ -120,7 +121,7 @@ fn driven_queue_is_polled_by_its_driver_alone() {
     let key = bob.recv(Source::Any, vec![0; 1]).unwrap();
     alice.inject(to_bob, &[7]).unwrap();
     assert_eq!(cq.poll().unwrap_err(), CqError::Driven);
-    assert_eq!(cq.poll_rx().unwrap_err(), CqError::Driven);
+    assert_eq!(cq.poll_direction(Direction::Receive).unwrap_err(), CqError::Driven);
     assert_eq!(cq.wait(key, loom_core::Forever).unwrap_err(), CqError::Driven);
     while driver.turn(8) > 0 {}
     assert_eq!(cq.wait(key, loom_core::Forever).unwrap_err(), CqError::Driven, "also of what is over");

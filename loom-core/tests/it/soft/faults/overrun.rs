@@ -10,6 +10,7 @@ use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::deadline::Forever;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::engine::op_table::Direction;
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Every, Network, Plan};
 use loom_core::vocabulary::Errno;
@@ -32,7 +33,7 @@ fn what_was_there_is_polled_and_then_the_queue_says_so() {
         // The event is lost, and nothing comes any more, however it is asked for.
         for _ in 0..5 {
             assert_eq!(world.a.cq().poll().unwrap_err(), OVERRUN);
-            assert_eq!(world.a.cq().poll_rx().unwrap_err(), OVERRUN);
+            assert_eq!(world.a.cq().poll_direction(Direction::Receive).unwrap_err(), OVERRUN);
             assert_eq!(world.a.cq().progress().unwrap_err(), OVERRUN);
             assert_eq!(world.a.cq().wait(lost, Forever).unwrap_err(), OVERRUN);
         }

@@ -10,6 +10,7 @@ use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::endpoint::{CompletionLevel, RecvOptions, SendOptions};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
@@ -129,7 +130,7 @@ fn exchange(
                     (send(), received)
                 } else {
                     let sent = send();
-                    assert!(cq.poll_rx().unwrap().is_none());
+                    assert!(cq.poll_direction(Direction::Receive).unwrap().is_none());
                     (sent, receive())
                 };
                 let received = done(received);
@@ -279,7 +280,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
     let done = cq.wait(written, Spins(100)).unwrap().unwrap();
     assert!(!is_used(done.into_buf()));
-    let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
+    let Some(Completion::Remote(event)) = cq.poll_direction(Direction::Receive).unwrap() else { panic!("it was told") };
     assert_eq!((event.data(), event.len), (Some(ImmediateData(3)), 50));
     a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
     let read = posted(a.read(to_b, &region, 0, room(60)));

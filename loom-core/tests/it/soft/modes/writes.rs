@@ -7,6 +7,7 @@ use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::deadline::Spins;
 use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::mr::{Mr, RemoteRegion};
@@ -130,7 +131,9 @@ fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
                 assert!(done.result().is_ok());
             }
             for number in 0..10 {
-                let Some(Completion::Remote(event)) = scene.cq.poll_rx().unwrap() else { panic!("kept") };
+                let Some(Completion::Remote(event)) = scene.cq.poll_direction(Direction::Receive).unwrap() else {
+                    panic!("kept")
+                };
                 Scene::<Bytes>::is(event, number);
             }
             scene.nothing();
@@ -307,7 +310,7 @@ fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
             let Some(Completion::Unclaimed(error)) = scene.cq.poll().unwrap() else { panic!("told") };
             assert_eq!((error.errno, error.overflow), (errno, overflow));
             scene.send(&b, bytes(len, 1));
-            let error = (0..10).find_map(|_| scene.cq.poll_rx().unwrap());
+            let error = (0..10).find_map(|_| scene.cq.poll_direction(Direction::Receive).unwrap());
             assert!(matches!(error, Some(Completion::Unclaimed(error)) if error.errno == errno));
             // And there is another receive.
             scene.write(&b, 7);

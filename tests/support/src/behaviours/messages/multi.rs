@@ -8,6 +8,7 @@ use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS, Piece};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::engine::op_table::Direction;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
@@ -78,7 +79,7 @@ fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
 fn next<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Completion<'d, Bytes> {
     let mut deadline = limit();
     while !deadline.passed() {
-        if let Some(completion) = pair.cq.poll_rx().or_cut("the queue works") {
+        if let Some(completion) = pair.cq.poll_direction(Direction::Receive).or_cut("the queue works") {
             return completion;
         }
     }
@@ -102,7 +103,7 @@ pub fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
 /// Nothing more is received for now.
 pub fn nothing<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     for _ in 0..1000 {
-        let completion = pair.cq.poll_rx().or_cut("the queue works");
+        let completion = pair.cq.poll_direction(Direction::Receive).or_cut("the queue works");
         assert!(completion.is_none(), "{completion:?}");
     }
 }
@@ -126,7 +127,7 @@ fn fill<T: Transport + 'static>(
         Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
             // SAFETY: see above.
-            unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
+            unsafe { endpoint.multi_recv_unchecked(Source::Any, None, buf) }
         }
         result => result,
     }

@@ -70,7 +70,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
             // SAFETY: it is refused.
-            let refused = unsafe { a.send_unsignaled(to_b, SendOptions::default(), &source(&[1])) };
+            let refused = unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &source(&[1])) };
             assert_eq!(refused, Err(PostError::Errno(Errno::EOPNOTSUPP)), "there is no memory for the provider");
             return not_granted();
         }
@@ -103,7 +103,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             let options =
                 data.map_or(SendOptions::default(), |data| SendOptions { data: Some(data), ..SendOptions::default() });
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
-            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, options, &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, None, options, &lent) });
             let (buf, transfer) = pair.finish(received);
             assert_eq!((&buf, transfer.data), (&bytes, data));
             sent += 1;
@@ -116,7 +116,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             // With the level that other levels are not to be mixed up with.
             let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::default() };
             // SAFETY: as above.
-            retry(pair.cq, || unsafe { pair.a.tagged_send_unsignaled(pair.to_b, Tag(9), options, &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, Some(Tag(9)), options, &lent) });
             assert_eq!(pair.finish(received).0, bytes);
             sent += 1;
             reaches(pair.cq, counter, sent);
@@ -172,7 +172,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
         for round in 0..3 {
             let received = pair.post(room(64), |buf| pair.b.recv(Source::Any, buf));
             // SAFETY: the bytes are read only, and stay.
-            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::default(), &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, None, SendOptions::default(), &lent) });
             pair.finish(received);
             for sendmsg in [false, true] {
                 let received = pair.post(room(300), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
@@ -205,7 +205,7 @@ fn an_endpoint_that_is_not_selective_reports_everything<T: Transport + 'static>(
     on_pair(info, |pair| {
         let lent = source(&[1; 8]);
         // SAFETY: it is refused.
-        let refused = unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::default(), &lent) };
+        let refused = unsafe { pair.a.send_unsignaled(pair.to_b, None, SendOptions::default(), &lent) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(8, 1), |buf| pair.a.send_with(pair.to_b, SendOptions::default(), buf));

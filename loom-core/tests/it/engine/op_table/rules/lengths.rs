@@ -5,7 +5,7 @@ use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
 
 use super::{KINDS, RX, TX, Verbs, done, success, taken};
-use crate::engine::op_table::world::{Counted, Ledger, complete, park, table};
+use crate::engine::op_table::world::{Counted, Ledger, complete, park, prefixed_table, table};
 
 #[test]
 fn a_receive_of_more_than_was_lent_is_one_of_a_truncated_message() {
@@ -41,9 +41,8 @@ fn a_receive_reports_what_came() {
 
 #[test]
 fn the_prefix_of_a_receive_does_not_count() {
-    let table = table::<Counted, 1>(ContextKind::Word, 4);
+    let table = prefixed_table::<Counted, 1>(ContextKind::Word, 4, 40);
     let ledger = Ledger::new();
-    table.set_prefix(40);
     // A packet of the provider's own may be shorter than a prefix.
     for (claimed, len) in [(48, 8), (41, 1), (40, 0), (3, 0)] {
         let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();

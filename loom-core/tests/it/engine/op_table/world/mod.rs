@@ -19,9 +19,13 @@ pub(crate) use self::ledger::{Counted, Ledger};
 
 /// A table of `N` slots on the heap.
 pub(crate) fn table<B, const N: usize>(kind: ContextKind, horizon: u32) -> Box<OpTable<B>> {
+    prefixed_table::<B, N>(kind, horizon, 0)
+}
+
+pub(crate) fn prefixed_table<B, const N: usize>(kind: ContextKind, horizon: u32, prefix: usize) -> Box<OpTable<B>> {
     let mut room = Box::<OpTable<B, [Slot<B>; N]>>::new_uninit();
     // SAFETY: the box has room for the table.
-    unsafe { OpTable::init(room.as_mut_ptr(), kind, horizon) };
+    unsafe { OpTable::init(room.as_mut_ptr(), kind, horizon, prefix) };
     // SAFETY: written in the line above.
     unsafe { room.assume_init() }
 }

@@ -4,6 +4,7 @@ use loom_core::completion::Claim;
 use loom_core::deadline::Spins;
 use loom_core::endpoint::Source;
 use loom_core::endpoint::{ReadOptions, RecvOptions, SendOptions};
+use loom_core::engine::op_table::Direction;
 use loom_core::error::{PostError, Rejected};
 use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::{Access, FabricAddr, MemoryKey, RemoteAddr, TagMatch};
@@ -320,8 +321,8 @@ impl World<'_, '_, '_> {
     fn poll(&mut self, side: Side) -> bool {
         let result = match side {
             Side::Both => self.cq.poll(),
-            Side::Transmit => self.cq.poll_tx(),
-            Side::Receive => self.cq.poll_rx(),
+            Side::Transmit => self.cq.poll_direction(Direction::Transmit),
+            Side::Receive => self.cq.poll_direction(Direction::Receive),
         };
         let ended = self.take_notes();
         match result {
