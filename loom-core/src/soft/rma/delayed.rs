@@ -11,7 +11,7 @@
 
 #![allow(unsafe_code, reason = "copies to and from memory that was lent with an operation, and regions")]
 
-use crate::exposed::{copy_in, copy_out};
+use crate::exposed::copy_exposed;
 use crate::soft::faults::MOST_LOOKS;
 use crate::soft::mr::{Counts, at_region, open_range};
 use crate::soft::network::Net;
@@ -116,7 +116,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
         bytes = net.eager_room(head);
         // SAFETY: the caller guarantees that bytes without a context are readable and fit into the
         // cell.
-        unsafe { core::ptr::copy_nonoverlapping(rma.bytes, bytes, rma.len) };
+        unsafe { copy_exposed(rma.bytes, bytes, rma.len) };
     }
     let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
     let message = &head.message;
@@ -191,11 +191,11 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
         if reads {
             // SAFETY: the region is held open and the range lies within. The caller guarantees
             // writable bytes.
-            unsafe { copy_out(place, bytes.cast_mut(), len) };
+            unsafe { copy_exposed(place, bytes.cast_mut(), len) };
         } else {
             // SAFETY: the region is held open and the range lies within. The caller guarantees
             // readable bytes.
-            unsafe { copy_in(bytes, place, len) };
+            unsafe { copy_exposed(bytes, place, len) };
         }
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };
