@@ -7,7 +7,9 @@ use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::exposed::Window;
 use loom_core::vocabulary::{ImmediateData, RangeError};
-use loom_core::{Access, Arrivals, Buffer, Completion, Domain, Error, OpKey, Rejected, Transport};
+use loom_core::{
+    Access, Arrivals, Buffer, Completion, Domain, Error, OpError, OpKey, Peer, Rejected, RemoteRegion, Transport,
+};
 
 use crate::attr::EngineAttr;
 use crate::event::{Ending, Event, Outcome, TransferKey};
@@ -313,8 +315,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 match self.rails[number].cq.poll() {
                     Ok(None) => break,
                     Ok(Some(Completion::Op(done))) => {
-                        let (part, result) = done.into_parts();
-                        self.completed(part, result.map(|_| ()).map_err(Error::Operation));
+                        let (index, len, error) = (done.buf().transfer, done.buf().len(), done.result().err());
+                        drop(done.into_buf());
+                        self.completed(index, len, error);
                     }
                     Ok(Some(Completion::Remote(event))) => {
                         let counted = event.data().is_some_and(|data| self.arrivals.count(data.0).is_ok());
@@ -332,22 +335,21 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 
     #[inline]
-    fn completed(&mut self, part: Part, result: Result<(), Error>) {
-        let (index, len) = (part.transfer, part.len());
-        drop(part);
+    fn completed(&mut self, index: u32, len: u64, error: Option<OpError>) {
         let Some(slot) = self.transfers.get_mut(index) else { return };
         slot.in_flight -= 1;
-        match result {
-            Ok(()) => {
+        match error {
+            None => {
                 slot.operations += 1;
                 slot.bytes += len;
             }
-            Err(error) => slot.fail(error),
+            Some(error) => slot.fail(error),
         }
+        let is_last = slot.in_flight == 0;
         if let Some(peer) = slot.peer {
             self.peers.completed(peer, &self.rails);
         }
-        if slot.in_flight == 0 {
+        if is_last {
             self.transfers.settle(index);
         }
     }
@@ -403,8 +405,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 _ => self.transfers.settle(index),
             }
         }
-        for rail in self.rails.iter_mut() {
-            rail.flush(&self.memories);
+        for (number, rail) in self.rails.iter_mut().enumerate() {
+            rail.flush(number, &self.memories);
         }
     }
 
@@ -412,97 +414,129 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
-        let Some(request) = &slot.request else { return 0 };
-        let piece = if request.reads { attr.piece } else { request.remote.piece() };
+        let Some(Request { peer, reads, local, remote, plan, data, .. }) = &slot.request else { return 0 };
+        let Some((routes, peer_in_flight)) = peers.routes(*peer) else {
+            slot.fail(PostError::UnknownPeer);
+            return 0;
+        };
+        let Some(lender) = memories.lender(*local, *reads, index) else {
+            slot.fail(PostError::Access);
+            return 0;
+        };
+        let piece = if *reads { attr.piece } else { remote.piece() };
+        let mut cursor = slot.cursor;
+        let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
         let mut posted = 0;
-        let stopped = loop {
-            let Some(block) = slot.cursor.peek(piece) else {
-                slot.stage = Stage::Draining;
-                break None;
-            };
-            let in_flight = peers.in_flight(request.peer) as usize;
-            if posted == most || in_flight >= attr.peer_depth {
-                break None;
-            }
+        let mut stopped = None;
+        while posted < most {
+            let Some(block) = cursor.peek(piece) else { break };
             while *blocked & 1 << turn.0 != 0 {
-                *turn = ((turn.0 + 1) % rails.len(), 0);
+                *turn = (next_of(turn.0, rails.len()), 0);
             }
             let (number, count) = *turn;
-            let rail = &mut rails[number];
-            let more = count + 1 < attr.batch
-                && posted + 1 < most
-                && in_flight + 1 < attr.peer_depth
-                && rail.cq.in_flight() + 1 < rail.cq.capacity()
-                && !slot.cursor.is_last(piece);
-            let Some(part) = memories.part(request.local, number, block, request.reads, index) else {
-                break Some(RangeError::OutOfWindow.into());
+            let (Some(rail), Some(&Some(peer))) = (rails.get_mut(number), routes.get(number)) else {
+                stopped = Some(PostError::UnknownPeer.into());
+                break;
             };
-            match rail.post(peers, number, request, block, more, part) {
+            let Some(part) = lender.part(number, block) else {
+                stopped = Some(RangeError::OutOfWindow.into());
+                break;
+            };
+            let more = count + 1 < attr.batch && posted + 1 < most && !cursor.is_last(piece) && rail.has_room();
+            // Address, key and descriptor are those of this rail.
+            let to = Target { peer, region: remote.on(number), offset: block.remote };
+            match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
                 Ok(_) => {
-                    slot.cursor.advance(&request.plan, block);
-                    slot.in_flight += 1;
-                    peers.posted(request.peer);
+                    if more || rail.unflushed.is_some() {
+                        rail.unflushed = more.then_some((peer, to.region, *local));
+                    }
+                    cursor.advance(plan, block);
                     posted += 1;
-                    *turn = if count + 1 < attr.batch { (number, count + 1) } else { ((number + 1) % rails.len(), 0) };
+                    *turn =
+                        if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
                 }
                 Err(error) if error.is_transient() => {
                     *blocked |= 1 << number;
                     if *blocked == (1 << rails.len()) - 1 {
-                        break None;
+                        break;
                     }
                 }
-                Err(error) => break Some(Error::Post(error)),
+                Err(error) => {
+                    stopped = Some(Error::Post(error));
+                    break;
+                }
             }
-        };
-        if let Some(error) = stopped {
-            slot.fail(error);
+        }
+        slot.cursor = cursor;
+        #[expect(clippy::cast_possible_truncation, reason = "at most the depth of the peer")]
+        let count = posted as u32;
+        slot.in_flight += count;
+        *peer_in_flight += count;
+        match stopped {
+            Some(error) => slot.fail(error),
+            None if cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
+            None => {}
         }
         posted
     }
 }
 
+const fn next_of(rail: usize, rails: usize) -> usize {
+    if rail + 1 < rails { rail + 1 } else { 0 }
+}
+
+/// Remote side of an operation.
+struct Target {
+    peer: Peer,
+    region: RemoteRegion,
+    offset: u64,
+}
+
 impl<T: Transport> Rail<'_, T> {
-    /// Posts an operation to the peer's address, by the key of its memory and with the descriptor of
-    /// the part, all of this rail.
+    /// Returns `true` if two operations can be posted.
+    fn has_room(&self) -> bool {
+        self.cq.in_flight() + 1 < self.cq.capacity()
+    }
+
     #[inline]
-    fn post<P, A: Allocator>(
-        &mut self,
-        peers: &Peers<A>,
-        number: usize,
-        request: &Request<P>,
-        block: Block,
+    fn post(
+        &self,
+        to: &Target,
+        reads: bool,
+        data: Option<ImmediateData>,
         more: bool,
         part: Part,
     ) -> Result<OpKey, PostError> {
-        let peer = peers.route(request.peer, number).ok_or(PostError::UnknownPeer)?;
-        let (region, data) = (request.remote.on(number), request.data.map(ImmediateData));
+        let Target { peer, region, offset } = to;
         let posted = match data {
-            _ if more => {
-                let len = usize::try_from(block.len).map_err(|_| PostError::OutOfBounds)?;
-                let target = [region.part(block.remote, len).ok_or(PostError::OutOfBounds)?];
-                if request.reads {
-                    self.endpoint.read_with(peer, &target, ReadOptions { more, ..ReadOptions::default() }, part)
-                } else {
-                    self.endpoint.write_with(peer, &target, SendOptions { data, more, ..SendOptions::default() }, part)
-                }
-            }
-            _ if request.reads => self.endpoint.read(peer, &region, block.remote, part),
-            Some(data) => self.endpoint.write_data(peer, &region, block.remote, data, part),
-            None => self.endpoint.write(peer, &region, block.remote, part),
+            _ if more => return self.post_more(to, reads, data, part),
+            _ if reads => self.endpoint.read(*peer, region, *offset, part),
+            Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
+            None => self.endpoint.write(*peer, region, *offset, part),
         };
-        let key = posted.map_err(|rejected| rejected.error)?;
-        self.unflushed = more.then_some((peer, region, request.local));
-        Ok(key)
+        posted.map_err(|rejected| rejected.error)
+    }
+
+    /// Posts an operation with `FI_MORE`.
+    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
+        let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
+        let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
+        let posted = if reads {
+            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
+        } else {
+            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
+        };
+        posted.map_err(|rejected| rejected.error)
     }
 
     /// Posts an operation without bytes if the last one announced another one, which was refused.
-    fn flush<M: Buffer + Send, A: Allocator + Send>(&mut self, memories: &Memories<'_, T, M, A>) {
+    fn flush<M: Buffer + Send, A: Allocator + Send>(&mut self, number: usize, memories: &Memories<'_, T, M, A>) {
         let Some((peer, region, memory)) = self.unflushed else { return };
         let reads = !region.access.contains(Access::REMOTE_WRITE);
-        let posted = memories.part(memory, 0, Block::default(), reads, Part::FLUSH).map(|part| {
-            if reads { self.endpoint.read(peer, &region, 0, part) } else { self.endpoint.write(peer, &region, 0, part) }
-        });
-        if !posted.is_some_and(|posted| posted.is_err_and(|rejected| rejected.error.is_transient())) {
+        let part = memories.lender(memory, reads, Part::FLUSH).and_then(|lender| lender.part(number, Block::default()));
+        let to = Target { peer, region, offset: 0 };
+        let posted = part.map(|part| self.post(&to, reads, None, false, part));
+        if !posted.is_some_and(|posted| posted.is_err_and(PostError::is_transient)) {
             self.unflushed = None;
         }
     }

@@ -8,11 +8,12 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use allocator_api2::alloc::{Allocator, Layout};
-use loom_core::buffer::Lent;
+use loom_core::buffer::{Descriptor, Lent};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::mr::EndpointMr;
 use loom_core::storage::Array;
+use loom_core::vocabulary::HmemIface;
 use loom_core::{Access, Buffer, SourceBuffer, TargetBuffer, Transport};
 
 use crate::plan::Block;
@@ -90,22 +91,27 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
 ///
 /// Counted, because memory outlives the operations in flight on it.
 pub(crate) struct Part {
-    lent: Lent,
+    ptr: NonNull<u8>,
+    len: usize,
+    descriptor: Descriptor,
+    count: NonNull<Cell<u32>>,
     /// Index of the transfer, or [`FLUSH`](Self::FLUSH).
     pub(crate) transfer: u32,
-    count: NonNull<Cell<u32>>,
+    kind: HmemIface,
+    reads: bool,
 }
 
 impl Part {
     /// Belongs to no transfer.
     pub(crate) const FLUSH: u32 = u32::MAX;
 
-    pub(crate) fn len(&self) -> u64 {
-        self.lent.len as u64
+    pub(crate) const fn len(&self) -> u64 {
+        self.len as u64
     }
 }
 
 impl Drop for Part {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: `Memories` keeps the counter as long as parts exist. Both stay on one thread.
         let count = unsafe { self.count.as_ref() };
@@ -114,15 +120,55 @@ impl Drop for Part {
 }
 
 // SAFETY: the range lies within memory that `Memories` keeps registered while it has parts. It is
-// exposed memory, and the engine posts it in RMA operations alone.
+// exposed memory, and the engine posts it in RMA operations alone: as the source of a write if the
+// memory is readable, as the target of a read if it is writable (`Registered::allows`).
 unsafe impl Buffer for Part {
     #[inline]
     fn lend(&mut self) -> Lent {
-        self.lent
+        Lent {
+            ptr: self.ptr,
+            len: self.len,
+            headroom: 0,
+            readable: !self.reads,
+            writable: self.reads,
+            kind: self.kind,
+            descriptor: Some(self.descriptor),
+        }
     }
 }
 impl SourceBuffer for Part {}
 impl TargetBuffer for Part {}
+
+/// Memory that lends parts for the operations of one transfer.
+pub(crate) struct Lender<'a> {
+    lent: Lent,
+    descriptors: &'a [Descriptor],
+    count: &'a Cell<u32>,
+    reads: bool,
+    transfer: u32,
+}
+
+impl Lender<'_> {
+    /// Part for an operation on a rail. Returns `None` if the block does not lie within.
+    #[inline]
+    pub(crate) fn part(&self, rail: usize, block: Block) -> Option<Part> {
+        if block.local.checked_add(block.len)? > self.lent.len as u64 {
+            return None;
+        }
+        let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
+        let descriptor = *self.descriptors.get(rail)?;
+        self.count.set(self.count.get() + 1);
+        Some(Part {
+            ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
+            len,
+            descriptor,
+            count: NonNull::from_ref(self.count),
+            transfer: self.transfer,
+            kind: self.lent.kind,
+            reads: self.reads,
+        })
+    }
+}
 
 /// Name of memory that is registered with an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,6 +187,7 @@ struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
 /// Memory with its regions, one for each rail.
 pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     regions: Array<EndpointMr<'m, T, Shared<M, A>>, A>,
+    descriptors: Array<Descriptor, A>,
     lent: Lent,
 }
 
@@ -195,8 +242,11 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
             let rail = rails.get(rail).ok_or(OpenError::Size)?;
             EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access | local, alloc.clone())
         })?;
+        let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
+            regions.get(rail).map(EndpointMr::descriptor).ok_or(OpenError::Size)
+        })?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.memory = Some(Registered { regions, lent });
+        slot.memory = Some(Registered { regions, descriptors, lent });
         #[expect(clippy::cast_possible_truncation, reason = "the number of slots is a `u32`")]
         Ok(Some(MemoryKey { index: index as u32, generation: slot.generation }))
     }
@@ -238,26 +288,11 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         }
     }
 
-    /// Part of memory for an operation on a rail. Returns `None` if the block does not lie within.
-    #[inline]
-    pub(crate) fn part(&self, key: MemoryKey, rail: usize, block: Block, reads: bool, transfer: u32) -> Option<Part> {
-        let memory = self.get(key)?;
-        if block.local.checked_add(block.len)? > memory.len() {
-            return None;
-        }
-        let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
-        let lent = Lent {
-            ptr: memory.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
-            len,
-            headroom: 0,
-            readable: !reads && memory.lent.readable,
-            writable: reads && memory.lent.writable,
-            kind: memory.lent.kind,
-            descriptor: Some(memory.regions.get(rail)?.descriptor()),
-        };
+    /// Lender for a transfer, or `None` if the memory does not allow its operations.
+    pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
+        let memory = self.get(key).filter(|memory| memory.allows(reads))?;
         let count = self.counts.get(key.index as usize)?;
-        count.set(count.get() + 1);
-        Some(Part { lent, transfer, count: NonNull::from_ref(count) })
+        Some(Lender { lent: memory.lent, descriptors: &memory.descriptors, count, reads, transfer })
     }
 }
 

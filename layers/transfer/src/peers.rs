@@ -53,21 +53,11 @@ impl<A: Allocator> Peers<A> {
         self.slot(key).filter(|slot| slot.state == State::Present).map(|slot| slot.rails)
     }
 
+    /// Peer of each rail, and the number of operations in flight. `None` for a removed peer.
     #[inline]
-    pub(crate) fn route(&self, key: PeerKey, rail: usize) -> Option<Peer> {
-        *self.slot(key)?.routes.get(rail)?
-    }
-
-    #[inline]
-    pub(crate) fn in_flight(&self, key: PeerKey) -> u32 {
-        self.slot(key).map_or(0, |slot| slot.in_flight)
-    }
-
-    #[inline]
-    pub(crate) fn posted(&mut self, key: PeerKey) {
-        if let Some(slot) = self.0.get_mut(key.index as usize) {
-            slot.in_flight += 1;
-        }
+    pub(crate) fn routes(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], &mut u32)> {
+        let slot = self.0.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
+        (slot.state == State::Present).then_some((&slot.routes, &mut slot.in_flight))
     }
 
     /// Counts a completion. The addresses of a removed peer leave with its last operation.

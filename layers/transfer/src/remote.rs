@@ -84,7 +84,8 @@ impl RemoteMemory {
     /// Region by the key of the rail that this rail of the initiator writes to.
     #[inline]
     pub(crate) fn on(&self, rail: usize) -> RemoteRegion {
-        let key = self.keys[rail % usize::from(self.rails).clamp(1, MAX_RAILS)];
+        let rails = self.rails();
+        let key = self.keys.get(if rail < rails { rail } else { rail % rails.max(1) }).copied().unwrap_or(0);
         RemoteRegion { base: RemoteAddr(self.base), len: self.len, key: MemoryKey(key), access: self.access }
     }
 
