@@ -84,3 +84,7 @@ pub use self::peers::PeerKey;
 pub use self::plan::{Block, Blocks, Pages, Plan, Strided, Subset};
 pub use self::remote::{MAX_RAILS, RemoteMemory};
 pub use self::request::Request;
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;
