@@ -48,6 +48,8 @@
 //! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
 //!   protocol traits, checked by the compiler.
 //! - `loom_tagged`, package `loom-fabric-tagged`: tagged messages over endpoints without them.
+//! - `loom_transfer`, package `loom-fabric-transfer`: transfers of many pieces of memory over one or
+//!   several network cards.
 //! - `loom_updates`, package `loom-fabric-updates`: read-modify-write of a peer's memory over
 //!   messages.
 //! - `loom`, package `loom-fabric-cli`: a command that shows and measures a machine's fabrics.

@@ -46,6 +46,7 @@ mod tagged;
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../tests/layers/tagged/world/mod.rs"]
 mod tagged_world;
+mod transfer;
 mod updates;
 mod work_table;
 /// The story of deferred work and its oracle are those of the tests of loom-deferred.
@@ -72,6 +73,7 @@ pub use registered::registered;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
+pub use transfer::transfer;
 pub use updates::updates;
 pub use work_table::work_table;
 
@@ -86,7 +88,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 17] = [
+pub const TARGETS: [(&str, Body); 18] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -103,5 +105,6 @@ pub const TARGETS: [(&str, Body); 17] = [
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
     ("tagged", tagged),
+    ("transfer", transfer),
     ("updates", updates),
 ];

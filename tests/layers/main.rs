@@ -1,4 +1,4 @@
-//! Layers over the transports: deferred work, protocols, tagged messages, updates, and a server of many clients on tokio.
+//! Layers over the transports: deferred work, protocols, tagged messages, transfers, updates, and a server of many clients on tokio.
 
 #![allow(
     missing_docs,
@@ -12,4 +12,5 @@ mod deferred;
 mod echo_server;
 mod protocols;
 mod tagged;
+mod transfer;
 mod updates;

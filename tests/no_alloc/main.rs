@@ -56,6 +56,7 @@ use support::shared_memory;
 mod steady;
 mod tags;
 mod team;
+mod transfer;
 mod updates;
 mod verbs;
 
@@ -176,6 +177,8 @@ impl Tally {
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "deferred work", info, rounds, deferred::run::<T>);
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
+        // A round has 44 writes and reads.
+        self.other(name, "transfers", info, (rounds / 20).max(10), transfer::run::<T>);
         self.other(name, "futures", info, rounds, futures::run::<T>);
         // A round has more than twenty messages.
         if ends_regions(info) {

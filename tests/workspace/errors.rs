@@ -45,6 +45,7 @@ fn every_error_turns_into_one_type() {
         "layers/group/src",
         "layers/static/src",
         "layers/tagged/src",
+        "layers/transfer/src",
         "layers/updates/src",
     ] {
         errors(&root.join(sources), &mut found, &mut text);

@@ -26,6 +26,7 @@ fn pages() -> Vec<PathBuf> {
         "layers/deferred",
         "layers/group",
         "layers/tagged",
+        "layers/transfer",
         "layers/updates",
     ];
     let mut pages = Vec::new();

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use crate::report::{Goal, INSTRUCTIONS, Run};
-use crate::sets::Failure;
 use crate::sets::soft::one_thread::info;
+use crate::sets::{Failure, transfer};
 use crate::sides::group::{Group, Together};
 use crate::sides::{Operation, Side, WORD, finish, raw, safe};
 #[cfg(feature = "libfabric")]
@@ -74,6 +74,19 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         let name = format!("soft.instructions.{}", operation.name());
         run.summary(&name, (INSTRUCTIONS, Goal::Lower), Summary::exact(count("soft", &operation.name())?));
     }
+    // A list of writes, over shm beside C.
+    let listed = |side| Ok::<_, Failure>(count(side, transfer::NAME)?);
+    run.summary(
+        &format!("soft.instructions.{}", transfer::NAME),
+        (INSTRUCTIONS, Goal::Lower),
+        Summary::exact(listed("soft")?),
+    );
+    #[cfg(feature = "libfabric")]
+    {
+        let (loom, c) = (listed("shm")?, listed("c")?);
+        let name = format!("transfer_over_c.instructions.shm.{}", transfer::NAME);
+        run.summary(&name, ("ratio", Goal::AtMost(1.10)), Summary::exact(loom / c));
+    }
     // What loom adds, over the one provider whose instructions are all its own and not the kernel's.
     for (side, name, goal) in
         [("shm", "loom_minus_c", Goal::AtMost(ADDED)), ("shm_raw", "loom_raw_minus_c", Goal::Lower)]
@@ -112,6 +125,9 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
     if let Some(operation) = Together::ALL.into_iter().find(|operation| side == "soft" && operation.name() == name) {
         counted_together(&Group::open()?, operation, count);
         return Ok(());
+    }
+    if name == transfer::NAME {
+        return transfer::only(side, |run| counted_list(run, count));
     }
     if name == finish::NAME {
         match side {
@@ -157,4 +173,10 @@ fn counted_by_finish<T: Transport + 'static>(pair: &finish::Pair<T>, count: u32)
 #[inline(never)]
 fn counted_together(group: &Group, operation: Together, count: u32) {
     group.run(operation, count);
+}
+
+/// As [`counted`].
+#[inline(never)]
+fn counted_list(run: &mut dyn FnMut(u32), count: u32) {
+    run(count);
 }

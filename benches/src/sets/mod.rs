@@ -13,6 +13,7 @@ mod peers;
 #[cfg(feature = "libfabric")]
 pub mod processes;
 mod soft;
+mod transfer;
 
 /// Why a set could not be measured.
 pub type Failure = Box<dyn std::error::Error>;
@@ -37,6 +38,7 @@ pub const SETS: &[Set] = &[
     Set { name: "over_c", about: "loom beside C, over libfabric's providers", measure: over_c::measure },
     Set { name: "soft", about: "the software transport on one thread", measure: soft::one_thread::measure },
     Set { name: "arrivals", about: "counting arrivals of immediate data", measure: arrivals::measure },
+    Set { name: "transfer", about: "lists of writes by the transfer engine, beside C", measure: transfer::measure },
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },

@@ -25,6 +25,7 @@ struct Loops {
     read: Run,
     fetch_add: Run,
     poll_empty: Run,
+    write_list: Run,
 }
 
 unsafe extern "C" {
@@ -78,6 +79,16 @@ impl C {
     pub(crate) fn inject_size(&self) -> usize {
         // SAFETY: open.
         unsafe { (self.loops.inject_size)(self.raw) }
+    }
+
+    /// So many writes of one of the lengths, several in flight.
+    pub(crate) fn write_list(&mut self, len: usize, count: u32) -> Duration {
+        assert!(SIZES.contains(&len), "the buffers are that long");
+        timed(|| {
+            // SAFETY: `raw` is open; its buffers have the longest of the lengths.
+            let code = unsafe { (self.loops.write_list)(self.raw, len, count.into()) };
+            assert_eq!(code, 0, "a list of writes in C");
+        })
     }
 
     /// Nanoseconds of `count` completions.

@@ -216,6 +216,36 @@ static int raw_write_data(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
+/* Writes with immediate data from and to places in no order, up to 64 in flight, until all completions and all events of the peer
+ * have been read. */
+static int raw_write_list(struct raw *raw, size_t len, long count)
+{
+	struct fi_cq_tagged_entry entries[16];
+	const uint64_t places = raw->size / len;
+	long posted = 0, read = 0;
+
+	while (read < 2 * count) {
+		ssize_t ret;
+
+		while (posted < count && posted - read / 2 < 64) {
+			uint64_t from = (uint64_t) posted * 7919 % places * len, to = (uint64_t) posted * 104729 % places * len;
+
+			ret = fi_writedata(raw->ep[0], raw->tx + from, len, NULL, 9, raw->addr[1], raw->remote + to, raw->key,
+					   &raw->context[0]);
+			if (ret == -FI_EAGAIN)
+				break;
+			CHECK(ret);
+			posted++;
+		}
+		ret = fi_cq_read(raw->cq, entries, 16);
+		if (ret > 0)
+			read += ret;
+		else if (ret != -FI_EAGAIN)
+			return ret < 0 ? (int) ret : -FI_EOTHER;
+	}
+	return 0;
+}
+
 static int raw_read(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
@@ -317,8 +347,9 @@ const struct {
 	int (*read)(struct raw *raw, size_t len, long count);
 	int (*fetch_add)(struct raw *raw, size_t len, long count);
 	int (*poll_empty)(struct raw *raw, size_t len, long count);
+	int (*write_list)(struct raw *raw, size_t len, long count);
 } LOOPS = {
 	raw_open, raw_close, raw_inject_size, raw_poll_full,
 	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_fetch_add,
-	raw_poll_empty,
+	raw_poll_empty, raw_write_list,
 };

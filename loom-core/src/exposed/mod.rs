@@ -32,10 +32,10 @@ use crate::vocabulary::RangeError;
 pub use self::element::ExposedElement;
 
 /// # Safety
-/// `src` is exposed memory and `dst` valid for writes, of `len` bytes each. The ranges do not
-/// overlap.
+/// `src` is valid for reads and `dst` for writes, of `len` bytes each, and they do not overlap.
+/// Either or both are exposed memory.
 #[inline]
-pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
+pub(crate) unsafe fn copy_exposed(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
     // SAFETY: the caller guarantees both ranges for `len` bytes.
     unsafe {
@@ -45,37 +45,15 @@ pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
     for at in 0..len {
         // SAFETY: `at < len`, and the caller guarantees both ranges for `len` bytes.
         let (from, to) = unsafe { (src.add(at), dst.add(at)) };
-        // SAFETY: exposed memory consists of atomic bytes.
+        // SAFETY: the byte is valid for reads. Other accesses, if any, are atomic.
         let byte = unsafe { &*from.cast::<AtomicU8>() }.load(Ordering::Relaxed);
-        // SAFETY: the caller guarantees that `dst` is valid for writes.
-        unsafe { to.write(byte) };
-    }
-}
-
-/// # Safety
-/// `src` is valid for reads and `dst` writable exposed memory, of `len` bytes each. The ranges do
-/// not overlap.
-#[inline]
-pub(crate) unsafe fn copy_in(src: *const u8, dst: *mut u8, len: usize) {
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
-    // SAFETY: the caller guarantees both ranges for `len` bytes.
-    unsafe {
-        copy(src, dst, len);
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom_byte_copies)))))]
-    for at in 0..len {
-        // SAFETY: `at < len`, and the caller guarantees both ranges for `len` bytes.
-        let (from, to) = unsafe { (src.add(at), dst.add(at)) };
-        // SAFETY: the caller guarantees that `src` is valid for reads.
-        let byte = unsafe { from.read() };
-        // SAFETY: exposed memory consists of atomic bytes.
+        // SAFETY: the byte is valid for writes. Other accesses, if any, are atomic.
         unsafe { &*to.cast::<AtomicU8>() }.store(byte, Ordering::Relaxed);
     }
 }
 
 /// # Safety
-/// Both ranges are valid for `len` bytes, the exposed one for relaxed atomic access of single
-/// bytes.
+/// The requirements of [`copy_exposed`].
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
 #[inline]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
@@ -104,7 +82,7 @@ unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// The requirements of [`copy`].
+/// The requirements of [`copy_exposed`].
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom_byte_copies))))]
 #[inline]
 unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
@@ -235,7 +213,7 @@ impl<'m> Window<'m> {
         let part = self.slice(offset, out.len())?;
         // SAFETY: the part lies within the window, and an exclusive borrow does not overlap exposed
         // memory.
-        unsafe { copy_out(part.ptr.as_ptr(), out.as_mut_ptr(), out.len()) };
+        unsafe { copy_exposed(part.ptr.as_ptr(), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
@@ -251,7 +229,7 @@ impl<'m> Window<'m> {
         }
         // SAFETY: the part lies within the writable window, and a borrow does not overlap exposed
         // memory.
-        unsafe { copy_in(bytes.as_ptr(), part.ptr.as_ptr(), bytes.len()) };
+        unsafe { copy_exposed(bytes.as_ptr(), part.ptr.as_ptr(), bytes.len()) };
         Ok(())
     }
 

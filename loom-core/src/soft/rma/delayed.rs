@@ -12,6 +12,7 @@
 #![allow(unsafe_code, reason = "copies to and from memory that was lent with an operation, and regions")]
 
 use super::{copy, remote_access};
+use crate::exposed::copy_exposed;
 use crate::soft::faults::{Fault, MOST_LOOKS};
 use crate::soft::mr::{at_region, open_range};
 use crate::soft::network::Net;
@@ -114,7 +115,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
         bytes = net.eager_room(head);
         // SAFETY: the caller guarantees that bytes without a context are readable and fit into the
         // cell.
-        unsafe { core::ptr::copy_nonoverlapping(rma.bytes, bytes, rma.len) };
+        unsafe { copy_exposed(rma.bytes, bytes, rma.len) };
     }
     let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
     let message = &head.message;

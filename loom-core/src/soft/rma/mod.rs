@@ -19,7 +19,7 @@ use super::shared::copy::{LIMIT, advanced, ranges, total};
 use super::transfer::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
 use crate::buffer::Lent;
-use crate::exposed::{copy_in, copy_out};
+use crate::exposed::copy_exposed;
 use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, OpFlags, RemoteAddr};
 
@@ -37,7 +37,7 @@ unsafe fn write(
     let copy = || {
         at_region(net, target, len, Access::REMOTE_WRITE, Counts::WRITE, |place| {
             // SAFETY: the open region contains the range. The caller guarantees the bytes.
-            unsafe { copy_in(bytes, place, len) };
+            unsafe { copy_exposed(bytes, place, len) };
         })
     };
     write_by(net, port, (target.to.0, len), data, how, copy)
@@ -81,7 +81,7 @@ unsafe fn read(
     read_by(port.own(), len, context, || {
         at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
             // SAFETY: the open region contains the range. The caller guarantees the bytes.
-            unsafe { copy_out(place, bytes, len) };
+            unsafe { copy_exposed(place, bytes, len) };
         })
     })
 }
@@ -142,10 +142,10 @@ const fn remote_access(reads: bool) -> (Access, Counts) {
 unsafe fn copy(reads: bool, place: *mut u8, bytes: *mut u8, len: usize) {
     if reads {
         // SAFETY: the caller guarantees both.
-        unsafe { copy_out(place, bytes, len) };
+        unsafe { copy_exposed(place, bytes, len) };
     } else {
         // SAFETY: the caller guarantees both.
-        unsafe { copy_in(bytes, place, len) };
+        unsafe { copy_exposed(bytes, place, len) };
     }
 }
 

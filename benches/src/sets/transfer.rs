@@ -1,0 +1,133 @@
+//! Lists of writes: the transfer engine beside a loop in C over the same provider, and over the software transport.
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::{Access, Domain, Info, Transport};
+use loom_transfer::{Block, Blocks, Engine, EngineAttr, Event, MemoryKey, PeerKey, RemoteMemory, Request};
+
+use crate::contest::Contest;
+use crate::report::{Goal, Run};
+use crate::sets::Failure;
+use crate::sides::{LONGEST, size_name};
+#[cfg(feature = "libfabric")]
+use crate::{
+    report::Ratio,
+    sides::{
+        Provider,
+        c::{C, Calls},
+    },
+};
+
+/// Blocks of a list, as in a report about another engine.
+const LIST: usize = 18_880;
+const DATA: u64 = 9;
+
+/// An initiator and a target on one thread.
+struct Side<'l, T: Transport + 'static> {
+    initiator: Engine<'static, T, Vec<u8>, Blocks<&'l [Block]>, Global>,
+    target: Engine<'static, T, Vec<u8>, Block, Global>,
+    peer: PeerKey,
+    local: MemoryKey,
+    remote: RemoteMemory,
+}
+
+/// Blocks in no order, as the loop in C takes them.
+fn list(len: usize) -> Vec<Block> {
+    let (len, places) = (len as u64, (LONGEST / len) as u64);
+    let block = |number| Block { local: number * 7919 % places * len, remote: number * 104_729 % places * len, len };
+    (0..LIST as u64).map(block).collect()
+}
+
+impl<T: Transport + 'static> Side<'_, T> {
+    fn open(info: &Info<T>) -> Result<Self, Failure> {
+        let attr = EngineAttr { depth: 64, peer_depth: 64, ..EngineAttr::default() };
+        let mut initiator = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
+        let mut target = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
+        let local = initiator.register(vec![0x5a; LONGEST], Access::empty())?;
+        let memory = target.register(vec![0; LONGEST], Access::REMOTE_WRITE)?;
+        let mut record = [0; 1024];
+        let len = target.address(&mut record)?;
+        let (peer, remote) = (initiator.insert_peer(&record[..len])?, target.remote(memory)?);
+        Ok(Side { initiator, target, peer, local, remote })
+    }
+}
+
+impl<'l, T: Transport + 'static> Side<'l, T> {
+    /// So many writes, until all have completed and been counted.
+    fn run(&mut self, list: &'l [Block], count: u32) {
+        let mut left = count as usize;
+        while left > 0 {
+            let blocks = Blocks(&list[..left.min(LIST)]);
+            left -= blocks.0.len();
+            let total = self.target.arrivals().total(DATA).expect("a value of the table") + blocks.0.len() as u64;
+            let request = Request::write(self.peer, self.local, &self.remote, blocks).data(DATA);
+            self.initiator.submit(request).expect("a request");
+            let mut ended = false;
+            while !ended || self.target.arrivals().total(DATA).expect("a value of the table") < total {
+                if let Some(Event::Ended(outcome)) = self.initiator.poll(0).expect("a queue") {
+                    outcome.result().expect("a transfer");
+                    ended = true;
+                }
+                assert!(self.target.poll(0).expect("a queue").is_none());
+            }
+        }
+    }
+}
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    for len in [64, 4 << 10] {
+        let list = list(len);
+        let network = Network::new(NetworkAttr::DEFAULT)?;
+        let mut side = Side::open(&network.info())?;
+        let name = format!("transfer.soft.{}", size_name(len));
+        let outcome =
+            Contest::new(format!("{name}.descriptor")).side("loom", |count| side.run(&list, count)).run(&run.settings);
+        run.contest(&outcome);
+        run.figure(&outcome, (&format!("{name}.ns"), "loom"), ("ns", Goal::Lower), |nanoseconds| nanoseconds);
+        #[cfg(feature = "libfabric")]
+        for (provider, goal) in [(Provider::SHM, Goal::AtMost(1.10)), (Provider::TCP, Goal::AtMost(1.10))] {
+            let mut c = C::open(provider, Calls::Inline)?;
+            let mut side = Side::open(&provider.info()?)?;
+            let outcome = Contest::new(format!("{}.{}.descriptor", provider.metric, size_name(len)))
+                .side_that_measures("C", |count| c.write_list(len, count))
+                .side("loom", |count| side.run(&list, count))
+                .run(&run.settings);
+            run.contest(&outcome);
+            let name = format!("transfer_over_c.{}", outcome.name);
+            run.ratio(&outcome, Ratio { name: &name, of: "loom", over: "C", goal });
+        }
+    }
+    Ok(())
+}
+
+/// As metrics call a descriptor of a list, in instructions.
+pub(crate) const NAME: &str = "list.64B";
+
+/// Opens a side, warms it up, and passes what it does so many times.
+pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Result<(), Failure> {
+    fn warm(mut run: impl FnMut(u32), counted: impl FnOnce(&mut dyn FnMut(u32))) {
+        run(1000);
+        counted(&mut run);
+    }
+
+    let list = list(64);
+    match side {
+        "soft" => {
+            let network = Network::new(NetworkAttr::DEFAULT)?;
+            let mut side = Side::open(&network.info())?;
+            warm(|count| side.run(&list, count), counted);
+        }
+        #[cfg(feature = "libfabric")]
+        "shm" => {
+            let mut side = Side::open(&Provider::SHM.info()?)?;
+            warm(|count| side.run(&list, count), counted);
+        }
+        #[cfg(feature = "libfabric")]
+        "c" => {
+            let mut c = C::open(Provider::SHM, Calls::Inline)?;
+            warm(|count| drop(c.write_list(64, count)), counted);
+        }
+        side => return Err(format!("there is no list of '{side}'").into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Events of an engine: outcomes of transfers, and arrivals.
+
+use loom_core::engine::arrivals::Arrived;
+use loom_core::{CqError, Errno, Error};
+
+/// Name of a transfer. It is not used again for 2<sup>32</sup> transfers of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransferKey {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// Reason for which a transfer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All operations have completed successfully.
+    Done,
+    /// An operation failed or was refused, or the peer was removed. The error is the first one.
+    Failed(Error),
+    /// [`Engine::cancel`](crate::Engine::cancel).
+    Cancelled,
+    /// [`Request::deadline`](crate::Request::deadline) passed.
+    Deadline,
+}
+
+/// Outcome of a transfer. Each transfer has one.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it says whether the transfer succeeded"]
+pub struct Outcome<P> {
+    /// Name of the transfer.
+    pub key: TransferKey,
+    /// Plan of the request, to be submitted again.
+    pub plan: P,
+    /// Reason of the end.
+    pub ending: Ending,
+    /// Number of operations that succeeded.
+    pub operations: u64,
+    /// Bytes of these operations.
+    pub bytes: u64,
+    /// Number of operations in flight, above 0 only after the deadline. Until
+    /// [`Engine::in_flight`](crate::Engine::in_flight) of the memory is 0, the provider may read
+    /// and write it.
+    pub in_flight: u32,
+}
+
+impl<P> Outcome<P> {
+    /// Number of bytes of a transfer that is done.
+    ///
+    /// # Errors
+    /// The first error. `ECANCELED` for a cancelled transfer, [`CqError::TimedOut`] after the
+    /// deadline.
+    pub const fn result(&self) -> Result<u64, Error> {
+        match self.ending {
+            Ending::Done => Ok(self.bytes),
+            Ending::Failed(error) => Err(error),
+            Ending::Cancelled => Err(Error::Provider(Errno::ECANCELED)),
+            Ending::Deadline => Err(Error::Queue(CqError::TimedOut)),
+        }
+    }
+}
+
+/// Event of an engine.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "each event is reported once"]
+pub enum Event<P> {
+    /// A transfer has ended.
+    Ended(Outcome<P>),
+    /// A value has arrived as often as awaited ([`Engine::arrivals`](crate::Engine::arrivals)).
+    Arrived(Arrived),
+}

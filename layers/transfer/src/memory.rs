@@ -1,0 +1,314 @@
+//! Memory of an engine, registered on all rails, and [`Part`], the buffer of one operation.
+
+#![allow(unsafe_code, reason = "shares memory between the regions of rails, and lends parts of it")]
+
+use core::cell::{Cell, UnsafeCell};
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use allocator_api2::alloc::{Allocator, Layout};
+use loom_core::buffer::{Descriptor, Lent};
+use loom_core::error::OpenError;
+use loom_core::exposed::Window;
+use loom_core::mr::EndpointMr;
+use loom_core::storage::Array;
+use loom_core::vocabulary::HmemIface;
+use loom_core::{Access, Buffer, SourceBuffer, TargetBuffer, Transport};
+
+use crate::plan::Block;
+use crate::rail::Rail;
+
+/// Counted handle of memory, for the regions of several rails.
+pub(crate) struct Shared<M, A: Allocator>(NonNull<Inner<M, A>>);
+
+struct Inner<M, A> {
+    handles: AtomicUsize,
+    lent: Lent,
+    alloc: ManuallyDrop<A>,
+    /// Not used until it is dropped, because its range is lent.
+    _memory: UnsafeCell<M>,
+}
+
+impl<M: Buffer, A: Allocator> Shared<M, A> {
+    fn new(memory: M, alloc: A) -> Result<Self, OpenError> {
+        let place = alloc.allocate(Layout::new::<Inner<M, A>>()).map_err(|_| OpenError::OutOfMemory)?;
+        let place = place.cast::<Inner<M, A>>();
+        let mut memory = UnsafeCell::new(memory);
+        // The range does not move with the value (contract of `Buffer`).
+        let lent = memory.get_mut().lend();
+        let inner = Inner { handles: AtomicUsize::new(1), lent, alloc: ManuallyDrop::new(alloc), _memory: memory };
+        // SAFETY: allocated above with this layout.
+        unsafe { place.write(inner) };
+        Ok(Shared(place))
+    }
+
+    fn lent(&self) -> Lent {
+        // SAFETY: the block exists as long as a handle.
+        unsafe { self.0.as_ref() }.lent
+    }
+}
+
+impl<M, A: Allocator> Clone for Shared<M, A> {
+    fn clone(&self) -> Self {
+        // SAFETY: the block exists as long as a handle.
+        unsafe { self.0.as_ref() }.handles.fetch_add(1, Ordering::Relaxed);
+        Shared(self.0)
+    }
+}
+
+impl<M, A: Allocator> Drop for Shared<M, A> {
+    fn drop(&mut self) {
+        // SAFETY: the block exists as long as a handle.
+        if unsafe { self.0.as_ref() }.handles.fetch_sub(1, Ordering::Release) > 1 {
+            return;
+        }
+        // What other threads did with the memory comes before.
+        fence(Ordering::Acquire);
+        // SAFETY: this was the last handle. The allocator is moved out once.
+        let alloc = unsafe { ManuallyDrop::take(&mut self.0.as_mut().alloc) };
+        // SAFETY: this was the last handle. The allocator is not dropped with it.
+        unsafe { self.0.drop_in_place() };
+        // SAFETY: allocated in `new` with this layout from this allocator.
+        unsafe { alloc.deallocate(self.0.cast(), Layout::new::<Inner<M, A>>()) };
+    }
+}
+
+// SAFETY: the last handle drops memory and allocator on its thread, and both are `Send`. Before,
+// handles share the counter, which is atomic, and the range, which does not change.
+unsafe impl<M: Send, A: Allocator + Send> Send for Shared<M, A> {}
+
+// SAFETY: the range is that of the memory, which is neither used nor dropped while a handle exists.
+// Regions of several rails expose it. All accesses keep the rule of exposed memory: those of peers,
+// of windows, and of parts in RMA operations.
+unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
+    fn lend(&mut self) -> Lent {
+        self.lent()
+    }
+}
+
+/// Part of registered memory in an operation.
+///
+/// Counted, because memory outlives the operations in flight on it.
+pub(crate) struct Part {
+    ptr: NonNull<u8>,
+    len: usize,
+    descriptor: Descriptor,
+    count: NonNull<Cell<u32>>,
+    /// Index of the transfer, or [`FLUSH`](Self::FLUSH).
+    pub(crate) transfer: u32,
+    kind: HmemIface,
+    reads: bool,
+}
+
+impl Part {
+    /// Belongs to no transfer.
+    pub(crate) const FLUSH: u32 = u32::MAX;
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.len as u64
+    }
+}
+
+impl Drop for Part {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `Memories` keeps the counter as long as parts exist. Both stay on one thread.
+        let count = unsafe { self.count.as_ref() };
+        count.set(count.get() - 1);
+    }
+}
+
+// SAFETY: the range lies within memory that `Memories` keeps registered while it has parts. It is
+// exposed memory, and the engine posts it in RMA operations alone: as the source of a write if the
+// memory is readable, as the target of a read if it is writable (`Registered::allows`).
+unsafe impl Buffer for Part {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        Lent {
+            ptr: self.ptr,
+            len: self.len,
+            headroom: 0,
+            readable: !self.reads,
+            writable: self.reads,
+            kind: self.kind,
+            descriptor: Some(self.descriptor),
+        }
+    }
+}
+impl SourceBuffer for Part {}
+impl TargetBuffer for Part {}
+
+/// Memory that lends parts for the operations of one transfer.
+pub(crate) struct Lender<'a> {
+    lent: Lent,
+    descriptors: &'a [Descriptor],
+    count: &'a Cell<u32>,
+    reads: bool,
+    transfer: u32,
+}
+
+impl Lender<'_> {
+    /// Part for an operation on a rail. Returns `None` if the block does not lie within.
+    #[inline]
+    pub(crate) fn part(&self, rail: usize, block: Block) -> Option<Part> {
+        if block.local.checked_add(block.len)? > self.lent.len as u64 {
+            return None;
+        }
+        let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
+        let descriptor = *self.descriptors.get(rail)?;
+        self.count.set(self.count.get() + 1);
+        Some(Part {
+            ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
+            len,
+            descriptor,
+            count: NonNull::from_ref(self.count),
+            transfer: self.transfer,
+            kind: self.lent.kind,
+            reads: self.reads,
+        })
+    }
+}
+
+/// Name of memory that is registered with an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemoryKey {
+    index: u32,
+    generation: u32,
+}
+
+struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    generation: u32,
+    /// Number of transfers that have not ended.
+    users: u32,
+    memory: Option<Registered<'m, T, M, A>>,
+}
+
+/// Memory with its regions, one for each rail.
+pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    regions: Array<EndpointMr<'m, T, Shared<M, A>>, A>,
+    descriptors: Array<Descriptor, A>,
+    lent: Lent,
+}
+
+impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, M, A> {
+    pub(crate) fn regions(&self) -> &[EndpointMr<'m, T, Shared<M, A>>] {
+        &self.regions
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.lent.len as u64
+    }
+
+    /// Returns `true` if operations may read the memory for a write, or write it for a read.
+    pub(crate) fn allows(&self, reads: bool) -> bool {
+        if reads { self.lent.writable } else { self.lent.readable }
+    }
+}
+
+/// All memory of an engine.
+pub(crate) struct Memories<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    slots: Array<Slot<'m, T, M, A>, A>,
+    /// Number of parts of each slot. Only shared references to the counters exist.
+    counts: ManuallyDrop<Array<Cell<u32>, A>>,
+}
+
+impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> Memories<'m, T, M, A> {
+    pub(crate) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
+        u32::try_from(len).map_err(|_| OpenError::Size)?;
+        let counts = Array::new_in(len, alloc.clone(), |_| Cell::new(0))?;
+        let slots = Array::new_in(len, alloc.clone(), |_| Slot { generation: 0, users: 0, memory: None })?;
+        Ok(Memories { slots, counts: ManuallyDrop::new(counts) })
+    }
+
+    /// Registers memory on each rail. Returns `None` if all slots are in use.
+    pub(crate) fn register(
+        &mut self,
+        rails: &[Rail<'m, T>],
+        memory: M,
+        access: Access,
+        alloc: &A,
+    ) -> Result<Option<MemoryKey>, OpenError> {
+        let free = |(index, slot): &(usize, &mut Slot<'m, T, M, A>)| {
+            slot.memory.is_none() && self.counts.get(*index).is_some_and(|count| count.get() == 0)
+        };
+        let Some((index, slot)) = self.slots.iter_mut().enumerate().find(free) else { return Ok(None) };
+        let shared = Shared::new(memory, alloc.clone())?;
+        let lent = shared.lent();
+        let mut local = Access::empty();
+        local.set(Access::WRITE, lent.readable);
+        local.set(Access::READ, lent.writable);
+        let regions = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
+            let rail = rails.get(rail).ok_or(OpenError::Size)?;
+            EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access | local, alloc.clone())
+        })?;
+        let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
+            regions.get(rail).map(EndpointMr::descriptor).ok_or(OpenError::Size)
+        })?;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.memory = Some(Registered { regions, descriptors, lent });
+        #[expect(clippy::cast_possible_truncation, reason = "the number of slots is a `u32`")]
+        Ok(Some(MemoryKey { index: index as u32, generation: slot.generation }))
+    }
+}
+
+impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M, A> {
+    pub(crate) fn get(&self, key: MemoryKey) -> Option<&Registered<'m, T, M, A>> {
+        self.slots.get(key.index as usize).filter(|slot| slot.generation == key.generation)?.memory.as_ref()
+    }
+
+    /// Returns `None` for device memory.
+    pub(crate) fn window(&self, key: MemoryKey) -> Option<Window<'_>> {
+        let window = self.get(key)?.regions.first()?.window();
+        (window.len() as u64 == self.get(key)?.len()).then_some(window)
+    }
+
+    /// Counts or discounts a transfer that uses the memory.
+    pub(crate) fn used(&mut self, key: MemoryKey, by: i32) {
+        if let Some(slot) = self.slots.get_mut(key.index as usize) {
+            slot.users = slot.users.wrapping_add_signed(by);
+        }
+    }
+
+    /// Number of operations in flight on the memory.
+    pub(crate) fn in_flight(&self, key: MemoryKey) -> Option<u32> {
+        self.get(key)?;
+        self.counts.get(key.index as usize).map(Cell::get)
+    }
+
+    /// Closes the regions. Returns `false` while the memory is in use.
+    pub(crate) fn deregister(&mut self, key: MemoryKey) -> bool {
+        let in_flight = self.in_flight(key);
+        match self.slots.get_mut(key.index as usize) {
+            Some(slot) if in_flight == Some(0) && slot.users == 0 => {
+                slot.memory = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Lender for a transfer, or `None` if the memory does not allow its operations.
+    pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
+        let memory = self.get(key).filter(|memory| memory.allows(reads))?;
+        let count = self.counts.get(key.index as usize)?;
+        Some(Lender { lent: memory.lent, descriptors: &memory.descriptors, count, reads, transfer })
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Drop for Memories<'_, T, M, A> {
+    fn drop(&mut self) {
+        let mut leaked = false;
+        for (slot, count) in self.slots.iter_mut().zip(self.counts.iter()) {
+            if count.get() > 0 {
+                // Parts were leaked: a queue could not be closed, and its provider may use them.
+                core::mem::forget(slot.memory.take());
+                leaked = true;
+            }
+        }
+        if !leaked {
+            // SAFETY: no part refers to a counter. Dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.counts) };
+        }
+    }
+}

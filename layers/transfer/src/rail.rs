@@ -1,0 +1,42 @@
+//! [`Rail`]: objects of one network card.
+
+use loom_core::endpoint::Binding;
+use loom_core::error::OpenError;
+use loom_core::{Av, AvAttr, Caps, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegion, Transport};
+
+use allocator_api2::alloc::Allocator;
+
+use crate::attr::EngineAttr;
+use crate::memory::{MemoryKey, Part};
+
+pub(crate) struct Rail<'m, T: Transport> {
+    pub(crate) endpoint: Endpoint<'m, T, Part>,
+    pub(crate) av: Av<'m, T>,
+    pub(crate) cq: Cq<'m, T, Part>,
+    pub(crate) domain: Domain<'m, T>,
+    /// Target of the last operation, if that announced another one (`FI_MORE`).
+    pub(crate) unflushed: Option<(Peer, RemoteRegion, MemoryKey)>,
+}
+
+impl<'m, T: Transport> Rail<'m, T> {
+    pub(crate) fn open<A: Allocator + Clone + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: &EngineAttr,
+        alloc: &A,
+    ) -> Result<Self, OpenError> {
+        let missing = (Caps::RMA).difference(domain.info().caps());
+        if !missing.is_empty() {
+            return Err(OpenError::NotGranted(missing));
+        }
+        let av = Av::open_in(domain, AvAttr::new(attr.peers), alloc.clone())?;
+        let receives = usize::from(attr.remote_writes);
+        let depth = attr.depth.checked_add(receives).ok_or(OpenError::Size)?;
+        let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
+        let endpoint = cq.endpoint(Binding::to(&av).remote_writes(attr.remote_writes))?;
+        Ok(Rail { endpoint, av, cq, domain: domain.clone(), unflushed: None })
+    }
+
+    pub(crate) fn max_msg_size(&self) -> u64 {
+        self.domain.info().attributes().endpoint.max_msg_size as u64
+    }
+}

@@ -1,0 +1,81 @@
+//! [`Request`]: a transfer to submit.
+
+use crate::memory::MemoryKey;
+use crate::peers::PeerKey;
+use crate::plan::Plan;
+use crate::remote::RemoteMemory;
+
+/// Transfer between registered memory and a peer's memory.
+///
+/// ```
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::{Access, Domain};
+/// use loom_transfer::{Block, Engine, EngineAttr, Event, Request};
+///
+/// # fixture::domain!(network, domain);
+/// let mut engine = Engine::open_in(&[domain], EngineAttr::default(), Global)?;
+/// # let mut record = [0; 1024];
+/// # let len = engine.address(&mut record)?;
+/// let itself = engine.insert_peer(&record[..len])?;
+/// let source = engine.register(vec![7; 4096], loom_core::Access::empty())?;
+/// let target = engine.register(vec![0; 4096], Access::REMOTE_WRITE)?;
+/// let remote = engine.remote(target)?;
+/// let half = Block { local: 0, remote: 2048, len: 2048 };
+/// // The peer counts the value 5.
+/// let key = engine.submit(Request::write(itself, source, &remote, half).data(5))?;
+/// let outcome = loop {
+///     if let Some(Event::Ended(outcome)) = engine.poll(0)? { break outcome; }
+/// };
+/// assert_eq!((outcome.key, outcome.result()?), (key, 2048));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "submit it"]
+pub struct Request<P> {
+    pub(crate) peer: PeerKey,
+    pub(crate) reads: bool,
+    pub(crate) local: MemoryKey,
+    pub(crate) remote: RemoteMemory,
+    pub(crate) plan: P,
+    pub(crate) data: Option<u64>,
+    pub(crate) deadline: u64,
+}
+
+impl<P: Plan> Request<P> {
+    /// Writes blocks of local memory to the peer's memory.
+    #[doc(alias = "fi_write")]
+    pub const fn write(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
+        Request { peer, reads: false, local, remote: *remote, plan, data: None, deadline: u64::MAX }
+    }
+
+    /// Reads blocks of the peer's memory into local memory.
+    #[doc(alias = "fi_read")]
+    pub const fn read(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
+        Request { peer, reads: true, local, remote: *remote, plan, data: None, deadline: u64::MAX }
+    }
+
+    /// Sends this value as immediate data with each write. The peer counts it
+    /// ([`Plan::operations`] times with the piece of its memory).
+    #[doc(alias = "fi_writedata")]
+    pub const fn data(mut self, value: u64) -> Self {
+        self.data = Some(value);
+        self
+    }
+
+    /// Ends the transfer at this time in nanoseconds, on the clock of
+    /// [`Engine::poll`](crate::Engine::poll).
+    pub const fn deadline(mut self, ns: u64) -> Self {
+        self.deadline = ns;
+        self
+    }
+
+    /// Plan.
+    pub const fn plan(&self) -> &P {
+        &self.plan
+    }
+
+    /// Takes the plan.
+    pub fn into_plan(self) -> P {
+        self.plan
+    }
+}

@@ -1,0 +1,210 @@
+//! Transfers of an engine: their slots, and two queues of slots.
+
+use allocator_api2::alloc::Allocator;
+use loom_core::Error;
+use loom_core::error::OpenError;
+use loom_core::storage::Array;
+
+use crate::event::{Ending, TransferKey};
+use crate::peers::PeerKey;
+use crate::plan::{Cursor, Plan};
+use crate::request::Request;
+
+/// Progress of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Free,
+    /// Has operations to post.
+    Posting,
+    /// All operations are posted, or posting has stopped.
+    Draining,
+    /// In the queue of outcomes.
+    Ended,
+    /// The outcome was taken at the deadline, with operations in flight.
+    Reported,
+}
+
+pub(crate) struct Slot<P> {
+    generation: u32,
+    /// In the queue of transfers to post.
+    queued: bool,
+    pub(crate) peer: Option<PeerKey>,
+    pub(crate) stage: Stage,
+    pub(crate) request: Option<Request<P>>,
+    pub(crate) cursor: Cursor,
+    pub(crate) in_flight: u32,
+    pub(crate) operations: u64,
+    pub(crate) bytes: u64,
+    pub(crate) ending: Ending,
+}
+
+impl<P> Slot<P> {
+    /// Stops posting, for the first of several reasons.
+    pub(crate) fn stop(&mut self, ending: Ending) {
+        if let Stage::Posting | Stage::Draining = self.stage {
+            if self.ending == Ending::Done {
+                self.ending = ending;
+            }
+            self.stage = Stage::Draining;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, error: impl Into<Error>) {
+        self.stop(Ending::Failed(error.into()));
+    }
+}
+
+/// Queue of slots, each at most once.
+struct Queue<A: Allocator> {
+    slots: Array<u32, A>,
+    first: usize,
+    len: usize,
+}
+
+impl<A: Allocator> Queue<A> {
+    fn new(len: usize, alloc: A) -> Result<Self, OpenError> {
+        Ok(Queue { slots: Array::new_in(len, alloc, |_| 0)?, first: 0, len: 0 })
+    }
+
+    fn push(&mut self, index: u32) {
+        let mut at = self.first + self.len;
+        if at >= self.slots.len() {
+            at -= self.slots.len();
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = index;
+            self.len += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let index = self.slots.get(self.first).copied();
+        self.first = if self.first + 1 == self.slots.len() { 0 } else { self.first + 1 };
+        self.len -= 1;
+        index
+    }
+}
+
+pub(crate) struct Transfers<P, A: Allocator> {
+    slots: Array<Slot<P>, A>,
+    /// Slots in `Stage::Posting`, and some that have left that stage.
+    posting: Queue<A>,
+    ended: Queue<A>,
+    free: Queue<A>,
+}
+
+impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
+    pub(crate) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
+        let count = u32::try_from(len).ok().filter(|count| *count < u32::MAX).ok_or(OpenError::Size)?;
+        let slot = |_| Slot {
+            generation: 0,
+            queued: false,
+            peer: None,
+            stage: Stage::Free,
+            request: None,
+            cursor: Cursor::default(),
+            in_flight: 0,
+            operations: 0,
+            bytes: 0,
+            ending: Ending::Done,
+        };
+        let queue = || Queue::new(len, alloc.clone());
+        let mut free = queue()?;
+        for index in 0..count {
+            free.push(index);
+        }
+        Ok(Transfers { slots: Array::new_in(len, alloc.clone(), slot)?, posting: queue()?, ended: queue()?, free })
+    }
+}
+
+impl<P: Plan, A: Allocator> Transfers<P, A> {
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Slot<P>> {
+        self.slots.get_mut(index as usize)
+    }
+
+    pub(crate) fn named(&mut self, key: TransferKey) -> Option<&mut Slot<P>> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.len == 0
+    }
+
+    /// Returns the key of a new transfer, or the request if all slots are in use.
+    pub(crate) fn begin(&mut self, request: Request<P>) -> Result<TransferKey, Request<P>> {
+        let Some(index) = self.free.pop() else { return Err(request) };
+        let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
+        let is_queued = slot.queued;
+        *slot = Slot {
+            generation: slot.generation.wrapping_add(1),
+            queued: true,
+            peer: Some(request.peer),
+            stage: Stage::Posting,
+            cursor: Cursor::new(&request.plan),
+            request: Some(request),
+            in_flight: 0,
+            operations: 0,
+            bytes: 0,
+            ending: Ending::Done,
+        };
+        if !is_queued {
+            self.posting.push(index);
+        }
+        Ok(TransferKey { index, generation: slot.generation })
+    }
+
+    pub(crate) const fn posting(&self) -> usize {
+        self.posting.len
+    }
+
+    pub(crate) fn next_posting(&mut self) -> Option<u32> {
+        let index = self.posting.pop()?;
+        self.slots.get_mut(index as usize)?.queued = false;
+        Some(index)
+    }
+
+    pub(crate) fn post_later(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.queued = true;
+            self.posting.push(index);
+        }
+    }
+
+    /// Ends a transfer: its outcome can be taken.
+    pub(crate) fn end(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.stage = Stage::Ended;
+            self.ended.push(index);
+        }
+    }
+
+    /// Ends a transfer without operations in flight, or frees one with a reported outcome.
+    pub(crate) fn settle(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.in_flight == 0) else { return };
+        match slot.stage {
+            Stage::Draining => self.end(index),
+            Stage::Reported => {
+                slot.stage = Stage::Free;
+                self.free.push(index);
+            }
+            Stage::Free | Stage::Posting | Stage::Ended => {}
+        }
+    }
+
+    /// Takes the request of an ended transfer, and frees its slot unless operations are in flight.
+    pub(crate) fn take_ended(&mut self) -> Option<(TransferKey, Request<P>, &mut Slot<P>)> {
+        let index = self.ended.pop()?;
+        let slot = self.slots.get_mut(index as usize)?;
+        let request = slot.request.take()?;
+        slot.stage = if slot.in_flight == 0 { Stage::Free } else { Stage::Reported };
+        if slot.stage == Stage::Free {
+            self.free.push(index);
+        }
+        Some((TransferKey { index, generation: slot.generation }, request, slot))
+    }
+}

@@ -1,0 +1,138 @@
+//! Every kind of plan over one to 4 rails: bytes are verified, and arrivals counted.
+
+use loom_core::{Access, Transport};
+use loom_fabric::loom_core;
+use loom_transfer::{Block, Blocks, Ending, EngineAttr, Pages, Plan, Request, Strided, Subset};
+
+use super::sides::{AnyPlan, LEN, Sides, address, block, moved, network, rails, small, soft};
+
+fn plans() -> Vec<AnyPlan> {
+    let (local, remote) = ((0..50).map(|page| (page * 37) % 61).collect(), (0..50).rev().collect());
+    let first = Block { local: 128, remote: 64, len: 100 };
+    let strided = Strided { first, count: 40, local_pitch: 1000, remote_pitch: 100 };
+    let list = [(7, 9, 1), (100, 10, 0), (4096, 16_385, 16_385), (0, 60_000, 8191)];
+    vec![
+        block(3, 5, 16_385),
+        block(0, 0, LEN as u64),
+        block(17, 1, 1),
+        block(0, 0, 0),
+        AnyPlan::Pages(Pages::new(local, remote, 3000).unwrap().strides(3001, 4096).offsets(1, 2)),
+        AnyPlan::Strided(strided),
+        AnyPlan::List(Blocks(list.map(|(local, remote, len)| Block { local, remote, len }).to_vec())),
+        AnyPlan::List(Blocks(Vec::new())),
+        AnyPlan::Subset(Subset { plan: strided, indices: vec![39, 0, 17, 3] }),
+    ]
+}
+
+/// Writes, counted by the target, and reads of each plan.
+fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
+    let (mut expected, mut waits) = (sides.exposed_bytes(), sides.arrived);
+    let mut totals = [0; 64];
+    for (value, plan) in (0..).zip(plans()) {
+        let operations = plan.operations(sides.target.piece());
+        totals[value] += operations;
+        let value = value as u64;
+        if operations > 0 {
+            let total = sides.target.arrivals().total(value).unwrap() + operations;
+            sides.target.arrivals().wait_for(value, total).unwrap();
+            waits += 1;
+        }
+        moved(&plan, &sides.local_bytes(), &mut expected, false);
+        let request = Request::write(sides.peer, sides.local, &sides.remote, plan.clone()).data(value);
+        let key = sides.initiator.submit(request).unwrap();
+        let outcome = sides.ended();
+        assert_eq!((outcome.key, outcome.ending, outcome.in_flight), (key, Ending::Done, 0), "{plan:?}");
+        assert_eq!((outcome.operations, outcome.bytes), (operations, plan.bytes()), "{plan:?}");
+        sides.arrive(waits);
+        assert_eq!(sides.target.arrivals().total(value).unwrap() % operations.max(1), 0);
+        assert!(sides.exposed_bytes() == expected, "{plan:?}");
+    }
+    let room = sides.initiator.register(vec![0; LEN], Access::empty()).unwrap();
+    let mut expected = vec![0; LEN];
+    for plan in plans() {
+        moved(&plan, &sides.exposed_bytes(), &mut expected, true);
+        sides.initiator.submit(Request::read(sides.peer, room, &sides.remote, plan.clone())).unwrap();
+        let outcome = sides.ended();
+        assert_eq!((outcome.ending, outcome.bytes), (Ending::Done, plan.bytes()), "{plan:?}");
+        assert!(Sides::bytes(&sides.initiator, room) == expected, "{plan:?}");
+    }
+    assert_eq!((sides.target.strays(), sides.initiator.strays()), (0, 0));
+    sides.initiator.deregister(room).unwrap();
+}
+
+#[test]
+fn all_plans_move_their_bytes_over_one_to_4_rails() {
+    for (rails, piece, batch) in [(1, 1 << 20, 1), (1, 5000, 1), (2, 4096, 1), (3, 777, 4), (4, 8192, 32)] {
+        check(&mut soft(rails, EngineAttr { piece, batch, ..small() }));
+    }
+}
+
+#[test]
+fn sides_with_different_numbers_of_rails_move_all_bytes() {
+    for (here, there) in [(1, 4), (4, 1), (3, 2)] {
+        let info = network().info();
+        check(&mut Sides::open(&rails(&info, here), &rails(&info, there), EngineAttr { piece: 1000, ..small() }));
+    }
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn all_plans_move_their_bytes_over_providers_of_libfabric() {
+    use loom_core::Caps;
+    use loom_core::vocabulary::EndpointType;
+
+    for (provider, count, batch) in [("shm", 1, 1), ("shm", 2, 8), ("tcp;ofi_rxm", 1, 1), ("tcp;ofi_rxm", 2, 8)] {
+        let info = crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA);
+        let attr = EngineAttr { piece: 9000, batch, ..small() };
+        check(&mut Sides::open(&rails(&info, count), &rails(&info, count), attr));
+    }
+}
+
+#[test]
+fn a_transfer_to_itself_moves_all_bytes() {
+    let mut sides = soft(2, EngineAttr { piece: 1000, ..small() });
+    let itself = sides.target.insert_peer(&address(&sides.target)).unwrap();
+    let source = sides.target.register(vec![9; LEN], Access::empty()).unwrap();
+    let request = Request::write(itself, source, &sides.remote, block(0, 100, 50_000));
+    sides.target.submit(request).unwrap();
+    std::mem::swap(&mut sides.initiator, &mut sides.target);
+    assert_eq!(sides.ended().result(), Ok(50_000));
+    std::mem::swap(&mut sides.initiator, &mut sides.target);
+    assert!(sides.exposed_bytes()[100..50_100].iter().all(|byte| *byte == 9));
+}
+
+#[test]
+fn a_plan_is_submitted_again_from_its_outcome() {
+    let mut sides = soft(1, EngineAttr { piece: 64, ..small() });
+    let mut plan = plans().remove(4);
+    for _ in 0..5 {
+        sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, plan)).unwrap();
+        let outcome = sides.ended();
+        assert_eq!(outcome.ending, Ending::Done);
+        plan = outcome.plan;
+    }
+}
+
+#[test]
+fn each_transfer_has_its_own_outcome_when_many_share_the_rails() {
+    let mut sides = soft(2, EngineAttr { piece: 100, transfers: 8, ..small() });
+    let mut keys: Vec<_> = (0..8)
+        .map(|number| {
+            let plan = block(number * 1000, number * 1000, 100 * (number + 1));
+            let request = Request::write(sides.peer, sides.local, &sides.remote, plan).data(number);
+            (sides.initiator.submit(request).unwrap(), 100 * (number + 1))
+        })
+        .collect();
+    while !keys.is_empty() {
+        let outcome = sides.ended();
+        let at = keys.iter().position(|(key, _)| *key == outcome.key).expect("one outcome for each");
+        assert_eq!(outcome.result(), Ok(keys.swap_remove(at).1));
+    }
+    for _ in 0..100 {
+        sides.drive_target();
+        assert!(sides.initiator.poll(0).unwrap().is_none());
+    }
+    for number in 0..8 {
+        assert_eq!(sides.target.arrivals().total(number), Ok(number + 1));
+    }
+}

@@ -1,0 +1,86 @@
+//! Transfers: a write of pages that is counted, a cancelled one, and a read, in each round.
+
+use std::time::{Duration, Instant};
+
+use loom_core::info::Info;
+use loom_core::transport::Transport;
+use loom_core::{Access, scope};
+use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request};
+
+use crate::failure::Failure;
+use crate::seal::Seal;
+use crate::steady::{Counts, Plant, counted};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PAGE: usize = 64;
+const PAGES: usize = 16;
+
+/// Opens everything, warms up, and counts.
+pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
+    let wrong = |_| Failure::Wrong("a transfer");
+    let attr =
+        EngineAttr { piece: 48, depth: 16, peer_depth: 16, transfers: 4, values: 4, waits: 4, ..EngineAttr::default() };
+    scope(|s| {
+        let domains = [s.open(info)?, s.open(info)?];
+        let mut engine = Engine::open_in(&domains, attr, seal).map_err(wrong)?;
+        let source: Vec<u8> = (0..PAGES * PAGE).map(|at| (at % 251) as u8).collect();
+        let source = engine.register(source, Access::empty()).map_err(wrong)?;
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let target = engine.register(vec![0; PAGES * PAGE], access).map_err(wrong)?;
+        let room = engine.register(vec![0; PAGES * PAGE], Access::empty()).map_err(wrong)?;
+        let mut record = [0; 2048];
+        let len = engine.address(&mut record).map_err(wrong)?;
+        let itself = engine.insert_peer(&record[..len]).map_err(wrong)?;
+        let remote = engine.remote(target).map_err(wrong)?;
+        let pages = Pages::new([3, 0, 9, 15, 7, 1, 12, 4], [0, 1, 2, 3, 4, 5, 6, 7], PAGE as u64)
+            .ok_or(Failure::Wrong("pages"))?;
+        let operations = pages.operations(engine.piece());
+        let mut arrived = 0;
+        let mut round = |_: u64| {
+            let deadline = Instant::now() + LIMIT;
+            arrived += operations;
+            engine.arrivals().wait_for(1, arrived).map_err(|_| Failure::Wrong("a wait"))?;
+            let write = Request::write(itself, source, &remote, pages);
+            engine.submit(write.data(1)).map_err(|rejected| wrong(rejected.error))?;
+            let (mut ended, mut counted) = (false, false);
+            while !ended || !counted {
+                match engine.poll(0).map_err(wrong)? {
+                    Some(Event::Ended(outcome)) => ended = outcome.result() == Ok((8 * PAGE) as u64),
+                    Some(Event::Arrived(_)) => counted = true,
+                    None if Instant::now() >= deadline => return Err(Failure::Late("a transfer")),
+                    None => {}
+                }
+            }
+            let cancelled = engine.submit(write).map_err(|rejected| wrong(rejected.error))?;
+            engine.cancel(cancelled);
+            engine.submit(Request::read(itself, room, &remote, pages)).map_err(|rejected| wrong(rejected.error))?;
+            for expected in [Ending::Cancelled, Ending::Done] {
+                let outcome = loop {
+                    match engine.poll(0).map_err(wrong)? {
+                        Some(Event::Ended(outcome)) => break outcome,
+                        _ if Instant::now() >= deadline => return Err(Failure::Late("a transfer")),
+                        _ => {}
+                    }
+                };
+                if outcome.ending != expected {
+                    return Err(Failure::Wrong("the end of a transfer"));
+                }
+            }
+            for index in 0..pages.blocks() {
+                let Block { local, len, .. } = pages.block(index);
+                let (mut bytes, mut expected) = ([0; PAGE], [0; PAGE]);
+                for (memory, bytes) in [(room, &mut bytes), (source, &mut expected)] {
+                    let window = engine.window(memory).ok_or(Failure::Wrong("a window"))?;
+                    window.copy_to(local as usize, &mut bytes[..len as usize]).map_err(|_| Failure::Wrong("a page"))?;
+                }
+                if bytes != expected {
+                    return Err(Failure::Wrong("the bytes of a page"));
+                }
+            }
+            Ok(())
+        };
+        let begin = (rounds / 50).max(1);
+        (0..begin).try_for_each(&mut round)?;
+        self::counted(seal, plant, begin..begin + rounds, round)
+    })
+}
