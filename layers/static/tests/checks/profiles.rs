@@ -116,7 +116,6 @@ fn endpoints_with_a_profile_inject_and_encode() {
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
         let alice = Software::endpoint(cq.endpoint(&av).unwrap()).unwrap();
         let bob = Software::endpoint(cq.endpoint(&av).unwrap()).unwrap();
-        // Whatever an endpoint does works with one that has a profile.
         let to_bob = av.insert(&bob.address().unwrap()).unwrap();
         let longest: [u8; Software::INJECT_SIZE] = core::array::from_fn(|index| index.to_le_bytes()[0]);
 
@@ -139,7 +138,6 @@ fn endpoints_with_a_profile_inject_and_encode() {
     }
 }
 
-/// Values too large for their fields stay errors of the run.
 #[test]
 fn values_beyond_their_fields_are_not_encoded() {
     data_layout! {
@@ -182,7 +180,6 @@ fn an_endpoint_that_falls_short_comes_back() {
     Software::endpoint(refused.endpoint).unwrap();
 }
 
-/// What counts is the info of the endpoint, not that of its domain.
 #[test]
 fn the_info_of_the_endpoint_is_what_is_checked() {
     let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
@@ -233,7 +230,6 @@ fn there_is_one_profile_for_a_provider_and_a_kind_of_endpoint() {
     }
 }
 
-/// A promise of operations without the capability, or of sizes without messages, would be of no use.
 #[test]
 fn profiles_agree_with_themselves() {
     for promise in ALL {

@@ -1,5 +1,4 @@
-//! Queries at compile time: what they ask for, which infos fit, and endpoints that were opened through them. What they refuse at compile time is in
-//! `compile_fail`.
+//! Queries at compile time, and endpoints opened through them.
 
 use loom_core::atomic::FetchOp;
 use loom_core::collective::ReduceOp;
@@ -39,7 +38,6 @@ fn ends<Q: Query<Kind = Rdm>>() -> (Domain<'static, Soft<'static>>, Ends<Q>, Pee
     (domain, ends, to_b)
 }
 
-// Everything that a query asks for is known in constants.
 const MESSAGES: Caps = Caps::MSG.union(Caps::SEND).union(Caps::RECV);
 const _: () = {
     const fn same(a: Caps, b: Caps) -> bool {
@@ -61,7 +59,6 @@ const _: () = {
     assert!(<(Msg, Messages)>::HINTS.endpoint_attr.kind.as_raw() == EndpointType::MSG.as_raw());
 };
 
-// An endpoint of a query is as large as one without.
 const _: () = {
     type Plain = Endpoint<'static, Soft<'static>, Vec<u8>>;
     assert!(size_of::<OnlyEndpoint<'static, Soft<'static>, Vec<u8>, All>>() == size_of::<Plain>());
@@ -153,12 +150,10 @@ fn an_endpoint_is_opened_only_if_everything_is_granted() {
     let more = <Injects<{ usize::MAX }>>::only(&endpoint).map(drop);
     assert_eq!(more, Err(OpenError::InjectSize { limit }));
     let messages = Messages::only(&endpoint).unwrap();
-    // The way out, where the provider refuses.
     let itself = av.insert(&messages.whole().address().unwrap()).unwrap();
     let refused = messages.whole().tagged_send(itself, Tag(1), vec![0; 8]).unwrap_err();
     assert_eq!((refused.error, refused.value), (PostError::NotGranted(Caps::TAGGED), vec![0; 8]));
 
-    // An endpoint that takes no messages has not everything that the query asks for.
     let writes = Messages::endpoint(&cq, Binding::to(&av).remote_writes(1));
     assert_eq!(writes.map(drop), Err(OpenError::NotGranted(Caps::RECV)));
 }
@@ -258,7 +253,6 @@ fn generic_code_runs_over_what_the_query_asks_for() {
     let (_domain, [mut a, mut b], to_b) = ends::<(Rdm, Messages)>();
     assert_eq!(greet(&mut a, to_b, &mut b), b"hi");
 
-    // Of any query that has messages.
     fn sends<P: MsgSend>() {}
     sends::<OnlyEndpoint<'_, Soft<'_>, Vec<u8>, All>>();
     let source = <OnlyEndpoint<'_, Soft<'_>, Vec<u8>, All> as Receiver>::ANY;
