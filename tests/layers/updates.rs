@@ -1,5 +1,6 @@
 //! Remote updates: over each protocol that carries messages, beside a plain computation; what is refused, lost and given up.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use loom_core::atomic::{CompareOp, Complex, Element, FetchOp};
 use loom_core::error::PostError;
 use loom_core::exposed::Window;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
-use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Source, Spins};
+use loom_core::{Av, Cq, CqError, Deadline, Domain, Endpoint, Errno, OpKey, Source, Spins};
 use loom_fabric::loom_core;
 use loom_static::protocol::{MsgRecv, MsgSend};
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
@@ -157,6 +158,47 @@ fn updates_compute_what_a_plain_computation_does_over_providers_with_atomic_oper
 }
 
 #[test]
+fn elements_of_every_type_are_replaced_and_read() {
+    type P = Endpoint<'static, Soft<'static>, Bytes>;
+    fn replaced<E: Element + PartialEq>(sides: &mut Sides<'_, P>, [first, second]: [E; 2]) {
+        let mut write = |value: E| {
+            let key = sides.ask(|updates, to| updates.fetch(to, 0, FetchOp::WRITE, value)).unwrap();
+            sides.wait(key).unwrap()
+        };
+        write(first);
+        let before = write(second);
+        let key = sides.ask(|updates, to| updates.read::<E>(to, 0)).unwrap();
+        let after = sides.wait(key).unwrap();
+        assert!(before == first && after == second, "{}", std::any::type_name::<E>());
+    }
+    #[repr(align(16))]
+    struct Memory([AtomicU64; 2]);
+
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (_, (client, to_server), (server, to_client)) = endpoints!(&network.info());
+    let memory = Memory(words(0));
+    let server = UpdateServer::open_in(server, [to_client], buffers(), 2, Global).unwrap();
+    let updates = Updates::open_in(client, 0, buffers(), 2, Global).unwrap();
+    let sides = &mut Sides { server, updates, to_server, memory: &memory.0 };
+    replaced(sides, [i8::MIN, 1]);
+    replaced(sides, [u8::MAX, 2]);
+    replaced(sides, [i16::MIN, 3]);
+    replaced(sides, [u16::MAX, 4]);
+    replaced(sides, [i32::MIN, 5]);
+    replaced(sides, [u32::MAX, 6]);
+    replaced(sides, [i64::MIN, 7]);
+    replaced(sides, [u64::MAX, 8]);
+    replaced(sides, [1.5_f32, -2.0]);
+    replaced(sides, [1.5_f64, -2.0]);
+    replaced(sides, [1.5_f32, -2.0].map(|re| Complex { re, im: 3.0 }));
+    if cfg!(target_arch = "x86_64") {
+        replaced(sides, [i128::MIN, 9]);
+        replaced(sides, [u128::MAX, 10]);
+        replaced(sides, [1.5_f64, -2.0].map(|re| Complex { re, im: 3.0 }));
+    }
+}
+
+#[test]
 fn updates_of_threads_and_of_the_owner_lose_none() {
     const CLIENTS: u64 = 3;
     const EACH: u64 = 3000;
@@ -290,6 +332,15 @@ fn a_client_is_told_when_its_server_is_closed() {
         Err(error) => Err(error),
     };
     assert!(matches!(lost, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{lost:?}");
+}
+
+#[test]
+fn error_of_an_update_has_the_source_of_the_error_that_it_wraps() {
+    let failed = Errno::EIO;
+    for error in [UpdateError::Post(PostError::Errno(failed)), UpdateError::Queue(CqError::Queue(failed))] {
+        assert_eq!(error.source().and_then(<dyn Error>::downcast_ref), Some(&failed));
+    }
+    assert!(UpdateError::<PostError>::Refused(failed).source().is_none());
 }
 
 /// Bytes of a message of a client, received by an endpoint of the test.

@@ -437,3 +437,19 @@ fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
     let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
     Some(PeerIndex(u32::from_le_bytes(*number)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greeting_names_the_rank_and_its_version() {
+        let mut bytes = std::vec::Vec::from(greeting(PeerIndex(0x0102_0304)));
+        assert_eq!(bytes, b"loomgrp\x01\x04\x03\x02\x01");
+        bytes.push(9);
+        assert_eq!(greeted(&bytes), Some(PeerIndex(0x0102_0304)));
+        assert_eq!(greeted(&bytes[..11]), None);
+        bytes[7] = 2;
+        assert_eq!(greeted(&bytes), None);
+    }
+}

@@ -289,6 +289,7 @@ fn lanes_come_back_from_endpoints_that_close() {
         assert!(talk(&from, &to, (other, av), 100));
         let net = from.raw().net;
         let (from_place, to_place) = (from.raw().port().own().index, to.raw().port().own().index);
+        assert!(!net.port(from_place).own().routes.are_idle());
         drop((from, to));
         for place in 0..4 {
             let idle = net.port(place).own().routes.are_idle();

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use loom_core::driver::{Sleepable, Unclaimed};
+use loom_core::driver::{Drive, Sleepable, Unclaimed};
+use loom_core::endpoint::Connectionless;
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Source, WaitObj};
 use loom_deferred::{Deferred, DeferredDriver, Work};
 
@@ -58,6 +59,41 @@ fn dropped_future_of_completed_work_wakes_the_executor() {
     assert_eq!(woken(&flag), 1, "the executor sleeps on");
     turns(&both);
     assert_eq!(driver.take_unclaimed().unwrap().into_buf(), [1]);
+}
+
+#[test]
+fn executor_stays_awake_while_work_waits() {
+    let pair = fd_pair();
+    let Pair { driver, cq, domain, .. } = &pair;
+    let [start, sum] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+    let deferred = Deferred::<_, _, _, Connectionless<'_, _>>::open(cq, 4).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
+    deferred.add((&start, 1), &sum, 5).unwrap();
+    assert_eq!(works.may_sleep(Waker::noop()), Ok(false));
+    start.add(1).unwrap();
+    works.turn(8);
+    assert_eq!((sum.read(), works.may_sleep(Waker::noop())), (5, Ok(true)));
+}
+
+#[test]
+fn completed_work_is_counted_before_the_executor_sleeps() {
+    for examined_before in 0..3 {
+        let pair = fd_pair();
+        let Pair { driver, alice, bob, to_bob, cq, domain, .. } = &pair;
+        let [start, received] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+        let deferred = Deferred::open(cq, 2).unwrap();
+        let works = DeferredDriver::new(&deferred, driver).unwrap();
+        deferred.post((&start, 0), alice, Work::recv(Source::Any), vec![0; 1]).unwrap();
+        deferred.post_then((&start, 0), bob, Work::recv(Source::Any), &received, vec![0; 1]).unwrap();
+        works.turn(8);
+        for _ in 0..examined_before {
+            assert_eq!(works.may_sleep(Waker::noop()), Ok(true));
+        }
+        alice.inject(*to_bob, &[1]).unwrap();
+        turns(driver);
+        assert_eq!((works.may_sleep(Waker::noop()), received.read()), (Ok(false), 1));
+        assert_eq!(works.may_sleep(Waker::noop()), Ok(true));
+    }
 }
 
 thread_local! { static HOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) }; }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use loom_core::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, SharedRx};
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
-use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 use loom_core::{Access, Av, AvAttr, Cq, CqAttr, Domain, Hints, Info, Mr};
 use loom_fabric::loom_core;
 use loom_fabric::{Local, Ofi};
@@ -15,6 +15,7 @@ use crate::protocols::example::{self, Program as _};
 use crate::protocols::framed::Framed;
 use crate::protocols::generic::{self, Bytes};
 use crate::protocols::soft;
+use support::library_version;
 use support::posting::LIMIT;
 
 pub(crate) type T = Ofi<Local>;
@@ -178,6 +179,25 @@ fn connections_have_every_protocol_that_is_granted_and_frames_travel_over_them()
     let (mut server, mut client) = (Framed::new(server, 1 << 16), Framed::new(client, 1 << 16));
     generic::messages((&mut client, loom_core::ThePeer), &mut server, true);
     generic::injected((&mut client, loom_core::ThePeer), &mut server);
+}
+
+#[test]
+fn connection_is_shut_down_where_the_library_can() {
+    let info = info("tcp", EndpointType::MSG, Caps::MSG | Caps::RMA);
+    let domain = Domain::open(&info).unwrap();
+    let cq = Cq::open(&domain, CqAttr::new(64)).unwrap();
+    let (mut server, mut client) = connected((&domain, &cq), &info, None);
+    generic::connection(&mut client, &mut server);
+    let received = server.recv(loom_core::ThePeer, vec![0; 8]).unwrap();
+    let mut narrow = <(Msg, Messages)>::only(&client).unwrap();
+    let shut_down = loom_static::protocol::Connection::shutdown(&mut narrow);
+    let ends = shut_down.is_ok();
+    if library_version().major < 2 {
+        assert_eq!(shut_down, Err(Errno::EOPNOTSUPP));
+        cq.retry(Instant::now() + LIMIT, || client.inject(loom_core::ThePeer, &[7; 8])).unwrap();
+    }
+    let received = cq.finish(received, Instant::now() + LIMIT).unwrap();
+    assert_eq!((received.result().is_err(), &received.buf()[..]), (ends, &[if ends { 0 } else { 7 }; 8][..]));
 }
 
 #[test]

@@ -226,7 +226,6 @@ fn there_is_one_profile_for_a_provider_and_a_kind_of_endpoint() {
     }
 }
 
-/// Useless: operations without the capability, or sizes without messages.
 #[test]
 fn profiles_agree_with_themselves() {
     for promise in ALL {
@@ -242,8 +241,22 @@ fn profiles_agree_with_themselves() {
             "{name}: libfabric refuses them with others"
         );
         assert_eq!((asked.caps, asked.tx_attr.inject_size), (promise.caps, promise.inject_size), "{name}");
+        assert_eq!(asked.endpoint_attr.kind, promise.endpoint, "{name}");
+        let domain = asked.domain_attr;
+        let progress =
+            [(domain.control_progress, promise.control_progress), (domain.data_progress, promise.data_progress)];
+        for (asked, kept) in progress {
+            assert_eq!(asked, if kept == Progress::AUTO { kept } else { Progress::UNSPEC }, "{name}");
+        }
     }
     let set = AtomicSet::INTEGERS;
+    let of_one_form = [
+        AtomicSet { fetch: &[], compare: &[], ..set },
+        AtomicSet { base: &[], compare: &[], ..set },
+        AtomicSet { base: &[], fetch: &[], ..set },
+    ];
+    assert!(of_one_form.iter().all(|set| !set.is_empty() && set.iter().next().is_some()));
+    assert!(AtomicSet { datatypes: &[], ..set }.is_empty() && AtomicSet::NONE.is_empty());
     assert_eq!(set.iter().count(), 8 * (10 + 11 + 7));
     assert!(
         set.iter().any(|atomic| atomic == Atomic { form: Form::Fetch, datatype: Datatype::UINT64, op: AtomicOp::READ })

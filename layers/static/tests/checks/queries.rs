@@ -1,5 +1,4 @@
-//! Queries at compile time: what they ask for, which infos fit, and endpoints that were opened through them. What they refuse at compile time is in
-//! `compile_fail`.
+//! Queries at compile time, and endpoints opened through them.
 
 use loom_core::atomic::FetchOp;
 use loom_core::collective::ReduceOp;
@@ -9,7 +8,9 @@ use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::{EndpointAttributes, EndpointOption, EndpointType, TxAttributes};
 use loom_core::{Access, Av, Caps, Completion, Cq, Domain, Forever, Hints, Info, Mr, Peer, Source, Tag};
 use loom_static::OnlyEndpoint;
-use loom_static::protocol::{Atomics, Inject, MsgRecv, MsgSend, Receiver, RmaRead, RmaWrite, TaggedInject, TaggedRecv};
+use loom_static::protocol::{
+    Atomics, Completes, Inject, MsgRecv, MsgSend, Receiver, RmaRead, RmaWrite, TaggedInject, TaggedRecv,
+};
 use loom_static::query::{
     AtomicOps, Capable, CollectiveOps, Dgram, Injects, Messages, Msg, MultiRecvs, Query, Rdm, Reads, Tagged,
     TaggedMultiRecvs, Writes,
@@ -202,6 +203,19 @@ fn each_group_has_its_operations() {
     assert_eq!(piece.bytes(), b"a message of 20 byte");
     drop(piece);
     assert_eq!(cq.finish(many, Forever).unwrap().into_buf().len(), 24);
+}
+
+#[test]
+fn endpoint_of_a_query_drives_its_queue_and_has_its_limits() {
+    let (_domain, [mut a, mut b], to_b) = ends::<All>();
+    let limit = a.whole().inject_size();
+    assert_eq!((a.inject_size(to_b), a.tagged_inject_size(to_b)), (limit, limit));
+    let longest = vec![7; limit];
+    let received = b.recv(Source::Any, vec![0; limit]).unwrap();
+    let cq = a.whole().cq().clone();
+    cq.retry(Forever, || a.inject(to_b, &longest)).unwrap();
+    assert_eq!((b.progress(), b.progress()), (Ok(true), Ok(false)));
+    assert_eq!(b.wait(received, Forever).unwrap().unwrap().buf, longest);
 }
 
 #[test]

@@ -263,6 +263,21 @@ fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
 }
 
 #[test]
+fn inbox_is_read_beside_a_lane_that_is_never_empty() {
+    let network = Network::new(ATTR).unwrap();
+    let [receiver, talker, other] = [0; 3].map(|_| Node::open(&network));
+    let to = talker.talk(&receiver);
+    other.tell(other.knows(&receiver), 1, &[9], &receiver);
+    talker.tell(to, 0, &[7], &receiver);
+    let heard = (0..MANY).find_map(|_| {
+        talker.tell(to, 0, &[7], &receiver);
+        let (bytes, tag) = receiver.hear(TagMatch::ANY);
+        (tag == 1).then_some(bytes)
+    });
+    assert_eq!(heard, Some(vec![9]));
+}
+
+#[test]
 fn one_is_heard_who_talks_to_more_peers_than_it_has_lanes() {
     let network = Network::new(ATTR).unwrap();
     let sender = Node::open(&network);

@@ -2,6 +2,7 @@
 
 mod world;
 
+use loom_deferred::work_table::{Interest, Place, WorkTable};
 use proptest::prelude::*;
 
 use world::{Step, Then, play};
@@ -26,4 +27,25 @@ proptest! {
     fn work_table_does_what_its_model_does(steps in proptest::collection::vec(step(), 0..80)) {
         play(&steps);
     }
+}
+
+#[test]
+fn abandoned_work_is_found_among_returned_work_oldest_first() {
+    let mut places = [0, 1, 2].map(|number| Place::free(number, 3));
+    let mut table = WorkTable::new(&mut places[..]);
+    assert_eq!(table.abandoned_returned(), None);
+    let work = ["kept", "first", "second"];
+    let keys = work.map(|work| table.vacant().unwrap().add((0, 1), i32::eq, work));
+    for key in keys {
+        table.cancel(key, |_| ()).unwrap();
+    }
+    for at in [2, 1] {
+        table.set_interest(keys[at], Interest::Abandoned);
+    }
+    for at in [1, 2] {
+        assert_eq!(table.abandoned_returned(), Some(keys[at]));
+        assert_eq!(table.take_returned_of(keys[at]), Some(work[at]));
+    }
+    assert_eq!(table.abandoned_returned(), None);
+    assert_eq!(table.take_returned(), Some((keys[0], "kept")));
 }

@@ -33,6 +33,24 @@ fn collective_that_is_over_makes_room_for_the_next() {
 }
 
 #[test]
+fn number_of_a_dropped_team_is_free_and_those_of_others_are_not() {
+    let groups = groups(Size::new(2), |_| FINE);
+    let open = |number| teams(&groups, &[0, 1], TeamAttr::new(number).with_packets(2), 64);
+    let is_free = |number| {
+        let peers = [0, 1].map(PeerIndex).into_iter();
+        Team::open(&groups[0], TeamAttr::new(number).with_packets(2), peers, 0, packets(64)).is_ok()
+    };
+    let (first, _second) = (open(1), open(2));
+    assert_eq!([1, 2, 3].map(is_free), [false, false, true]);
+    drop(first);
+    assert_eq!([1, 2, 3].map(is_free), [true, false, true]);
+    let mut words = [[7_u64], [0]];
+    let again = open(1);
+    finish(words.iter_mut().zip(&again).map(|(word, team)| team.broadcast(0, word).unwrap()).collect());
+    assert_eq!(words, [[7], [7]]);
+}
+
+#[test]
 fn free_room_is_found_behind_one_that_is_over() {
     pair(ATTR.with_at_once(2), |teams| {
         let barriers = || teams.iter().map(|team| team.barrier().unwrap()).collect::<Vec<_>>();
