@@ -16,7 +16,7 @@ use crate::event::{Ending, Event, Outcome, TransferKey};
 use crate::memory::{Memories, MemoryKey, Part};
 use crate::peers::{self, PeerKey, Peers};
 use crate::plan::{Block, Plan};
-use crate::rail::Rail;
+use crate::rail::{Rail, Unflushed};
 use crate::remote::{MAX_RAILS, RemoteMemory};
 use crate::request::Request;
 use crate::transfers::{Slot, Stage, Transfers};
@@ -61,14 +61,15 @@ where
     /// Opens an engine with one rail for each domain.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] without a domain, with more than [`MAX_RAILS`], or for a piece, batch or
-    ///   budget of 0
+    /// - [`OpenError::Size`] without a domain, with more than [`MAX_RAILS`], or for a piece, depth,
+    ///   batch or budget of 0
     /// - [`OpenError::NotGranted`] if a domain does not grant [`RMA`](loom_core::Caps::RMA)
     /// - [`RangeError::TooWide`] if a provider carries too few bytes of immediate data for
     ///   [`values`](EngineAttr::values)
     /// - those of [`Cq::open_in`](loom_core::Cq::open_in) and of endpoints
     pub fn open_in(domains: &[Domain<'m, T>], attr: EngineAttr, alloc: A) -> Result<Self, Error> {
-        if !(1..=MAX_RAILS).contains(&domains.len()) || attr.piece == 0 || attr.batch == 0 || attr.budget == 0 {
+        let sizes = [attr.depth, attr.peer_depth, attr.batch, attr.budget];
+        if !(1..=MAX_RAILS).contains(&domains.len()) || attr.piece == 0 || sizes.contains(&0) {
             return Err(OpenError::Size.into());
         }
         let width = usize::BITS - attr.values.saturating_sub(1).leading_zeros();
@@ -315,8 +316,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 match self.rails[number].cq.poll() {
                     Ok(None) => break,
                     Ok(Some(Completion::Op(done))) => {
-                        let (index, len, error) = (done.buf().transfer, done.buf().len(), done.result().err());
-                        drop(done.into_buf());
+                        let (error, part) = (done.result().err(), done.into_buf());
+                        let (index, len) = (part.transfer, (!part.flushes).then(|| part.len()));
+                        drop(part);
                         self.completed(index, len, error);
                     }
                     Ok(Some(Completion::Remote(event))) => {
@@ -334,16 +336,18 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         polled
     }
 
+    /// Counts a completion, of an operation without a length if it flushed a rail.
     #[inline]
-    fn completed(&mut self, index: u32, len: u64, error: Option<OpError>) {
+    fn completed(&mut self, index: u32, len: Option<u64>, error: Option<OpError>) {
         let Some(slot) = self.transfers.get_mut(index) else { return };
         slot.in_flight -= 1;
-        match error {
-            None => {
+        match (error, len) {
+            (None, Some(len)) => {
                 slot.operations += 1;
                 slot.bytes += len;
             }
-            Some(error) => slot.fail(error),
+            (Some(error), Some(_)) => slot.fail(error),
+            (_, None) => {}
         }
         let is_last = slot.in_flight == 0;
         if let Some(peer) = slot.peer {
@@ -397,17 +401,43 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
             let Some(index) = self.transfers.next_posting() else { break };
+            if self.transfers.get_mut(index).is_none_or(|slot| slot.stage != Stage::Posting) {
+                continue;
+            }
+            // Before its plan is called, which may panic.
+            self.transfers.post_later(index);
             let posted = self.post_some(index, budget.min(self.attr.batch.max(TURN)), &mut blocked);
             budget -= posted;
             idle = if posted == 0 { idle + 1 } else { 0 };
-            match self.transfers.get_mut(index) {
-                Some(slot) if slot.stage == Stage::Posting => self.transfers.post_later(index),
-                _ => self.transfers.settle(index),
+            self.transfers.settle(index);
+        }
+        for number in 0..self.rails.len() {
+            self.flush(number);
+        }
+    }
+
+    /// Posts an operation without bytes on a rail where the last operation has announced another one
+    /// and is in flight.
+    fn flush(&mut self, number: usize) {
+        let Engine { rails, memories, peers, transfers, .. } = self;
+        let Some(rail) = rails.get_mut(number) else { return };
+        let Some(Unflushed { peer, region, local, reads, transfer }) = rail.unflushed else { return };
+        let slot = transfers.named(transfer).filter(|slot| slot.in_flight > 0);
+        let lender = memories.lender(local, reads, transfer.index);
+        if let (Some(slot), Some(mut part)) = (slot, lender.and_then(|lender| lender.part(number, Block::default()))) {
+            part.flushes = true;
+            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part) {
+                Ok(_) => {
+                    slot.in_flight += 1;
+                    if let Some(peer) = slot.peer {
+                        peers.posted(peer);
+                    }
+                }
+                Err(error) if error.is_transient() => return,
+                Err(_) => {}
             }
         }
-        for (number, rail) in self.rails.iter_mut().enumerate() {
-            rail.flush(number, &self.memories);
-        }
+        rail.unflushed = None;
     }
 
     /// Posts up to `most` operations of a transfer, and returns their number.
@@ -424,12 +454,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return 0;
         };
         let piece = if *reads { attr.piece } else { remote.piece() };
-        let mut cursor = slot.cursor;
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
         let mut posted = 0;
         let mut stopped = None;
         while posted < most {
-            let Some(block) = cursor.peek(piece) else { break };
+            let Some(block) = slot.cursor.peek(piece) else { break };
             while *blocked & 1 << turn.0 != 0 {
                 *turn = (next_of(turn.0, rails.len()), 0);
             }
@@ -438,20 +467,36 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 stopped = Some(PostError::UnknownPeer.into());
                 break;
             };
+            if !rail.has_room(1) {
+                *blocked |= 1 << number;
+                if *blocked == (1 << rails.len()) - 1 {
+                    break;
+                }
+                continue;
+            }
             let Some(part) = lender.part(number, block) else {
                 stopped = Some(RangeError::OutOfWindow.into());
                 break;
             };
-            let more = count + 1 < attr.batch && posted + 1 < most && !cursor.is_last(piece) && rail.has_room();
+            let more = count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room(2);
             // Address, key and descriptor are those of this rail.
             let to = Target { peer, region: remote.on(number), offset: block.remote };
             match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
                 Ok(_) => {
                     if more || rail.unflushed.is_some() {
-                        rail.unflushed = more.then_some((peer, to.region, *local));
+                        let transfer = slot.key(index);
+                        rail.unflushed = more.then_some(Unflushed {
+                            peer,
+                            region: to.region,
+                            local: *local,
+                            reads: *reads,
+                            transfer,
+                        });
                     }
-                    cursor.advance(plan, block);
                     posted += 1;
+                    slot.in_flight += 1;
+                    *peer_in_flight += 1;
+                    slot.cursor.advance(plan, block);
                     *turn =
                         if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
                 }
@@ -467,14 +512,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 }
             }
         }
-        slot.cursor = cursor;
-        #[expect(clippy::cast_possible_truncation, reason = "at most the depth of the peer")]
-        let count = posted as u32;
-        slot.in_flight += count;
-        *peer_in_flight += count;
         match stopped {
             Some(error) => slot.fail(error),
-            None if cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
+            None if slot.cursor.is_lost() => slot.fail(Error::Invalid("the plan panicked")),
+            None if slot.cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
             None => {}
         }
         posted
@@ -493,11 +534,6 @@ struct Target {
 }
 
 impl<T: Transport> Rail<'_, T> {
-    /// Returns `true` if two operations can be posted.
-    fn has_room(&self) -> bool {
-        self.cq.in_flight() + 1 < self.cq.capacity()
-    }
-
     #[inline]
     fn post(
         &self,
@@ -527,18 +563,6 @@ impl<T: Transport> Rail<'_, T> {
             self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
         };
         posted.map_err(|rejected| rejected.error)
-    }
-
-    /// Posts an operation without bytes if the last one announced another one, which was refused.
-    fn flush<M: Buffer + Send, A: Allocator + Send>(&mut self, number: usize, memories: &Memories<'_, T, M, A>) {
-        let Some((peer, region, memory)) = self.unflushed else { return };
-        let reads = !region.access.contains(Access::REMOTE_WRITE);
-        let part = memories.lender(memory, reads, Part::FLUSH).and_then(|lender| lender.part(number, Block::default()));
-        let to = Target { peer, region, offset: 0 };
-        let posted = part.map(|part| self.post(&to, reads, None, false, part));
-        if !posted.is_some_and(|posted| posted.is_err_and(PostError::is_transient)) {
-            self.unflushed = None;
-        }
     }
 }
 

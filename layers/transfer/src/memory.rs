@@ -95,16 +95,15 @@ pub(crate) struct Part {
     len: usize,
     descriptor: Descriptor,
     count: NonNull<Cell<u32>>,
-    /// Index of the transfer, or [`FLUSH`](Self::FLUSH).
+    /// Index of the transfer.
     pub(crate) transfer: u32,
     kind: HmemIface,
     reads: bool,
+    /// Belongs to no block of the plan.
+    pub(crate) flushes: bool,
 }
 
 impl Part {
-    /// Belongs to no transfer.
-    pub(crate) const FLUSH: u32 = u32::MAX;
-
     pub(crate) const fn len(&self) -> u64 {
         self.len as u64
     }
@@ -166,6 +165,7 @@ impl Lender<'_> {
             transfer: self.transfer,
             kind: self.lent.kind,
             reads: self.reads,
+            flushes: false,
         })
     }
 }

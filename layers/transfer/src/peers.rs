@@ -60,6 +60,13 @@ impl<A: Allocator> Peers<A> {
         (slot.state == State::Present).then_some((&slot.routes, &mut slot.in_flight))
     }
 
+    /// Counts an operation of a peer that may have been removed.
+    pub(crate) fn posted(&mut self, key: PeerKey) {
+        if let Some(slot) = self.0.get_mut(key.index as usize) {
+            slot.in_flight += 1;
+        }
+    }
+
     /// Counts a completion. The addresses of a removed peer leave with its last operation.
     #[inline]
     pub(crate) fn completed<T: Transport>(&mut self, key: PeerKey, rails: &[Rail<'_, T>]) {

@@ -234,6 +234,13 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    const LOST: usize = usize::MAX;
+
+    /// Returns `true` if the plan panicked.
+    pub(crate) const fn is_lost(&self) -> bool {
+        self.index == Self::LOST
+    }
+
     pub(crate) fn new(plan: &impl Plan) -> Self {
         let blocks = plan.blocks();
         Cursor { index: 0, blocks, rest: if blocks > 0 { plan.block(0) } else { Block::default() } }
@@ -247,7 +254,7 @@ impl Cursor {
 
     /// Returns `true` if no operation follows the next one.
     pub(crate) const fn is_last(&self, piece: u64) -> bool {
-        self.index + 1 >= self.blocks && self.rest.len <= piece
+        self.blocks - self.index <= 1 && self.rest.len <= piece
     }
 
     /// Passes the operation that [`peek`](Self::peek) returned.
@@ -259,10 +266,13 @@ impl Cursor {
             self.rest.remote = self.rest.remote.saturating_add(posted.len);
             return;
         }
-        self.index += 1;
-        if self.index < self.blocks {
-            self.rest = plan.block(self.index);
+        let next = self.index + 1;
+        // Until the plan has returned: it is the user's code, and may panic.
+        self.index = Self::LOST;
+        if next < self.blocks {
+            self.rest = plan.block(next);
         }
+        self.index = next;
     }
 }
 

@@ -7,6 +7,7 @@ use loom_core::{Av, AvAttr, Caps, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegi
 use allocator_api2::alloc::Allocator;
 
 use crate::attr::EngineAttr;
+use crate::event::TransferKey;
 use crate::memory::{MemoryKey, Part};
 
 pub(crate) struct Rail<'m, T: Transport> {
@@ -14,8 +15,20 @@ pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) av: Av<'m, T>,
     pub(crate) cq: Cq<'m, T, Part>,
     pub(crate) domain: Domain<'m, T>,
+    /// Maximum number of operations in flight, including receives for peers' writes.
+    limit: usize,
     /// Target of the last operation, if that announced another one (`FI_MORE`).
-    pub(crate) unflushed: Option<(Peer, RemoteRegion, MemoryKey)>,
+    pub(crate) unflushed: Option<Unflushed>,
+}
+
+/// Target of an operation, and its transfer.
+#[derive(Clone, Copy)]
+pub(crate) struct Unflushed {
+    pub(crate) peer: Peer,
+    pub(crate) region: RemoteRegion,
+    pub(crate) local: MemoryKey,
+    pub(crate) reads: bool,
+    pub(crate) transfer: TransferKey,
 }
 
 impl<'m, T: Transport> Rail<'m, T> {
@@ -33,7 +46,14 @@ impl<'m, T: Transport> Rail<'m, T> {
         let depth = attr.depth.checked_add(receives).ok_or(OpenError::Size)?;
         let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
         let endpoint = cq.endpoint(Binding::to(&av).remote_writes(attr.remote_writes))?;
-        Ok(Rail { endpoint, av, cq, domain: domain.clone(), unflushed: None })
+        let limit = attr.depth.saturating_add(cq.in_flight());
+        Ok(Rail { endpoint, av, cq, domain: domain.clone(), limit, unflushed: None })
+    }
+
+    /// Returns `true` if so many operations can be posted.
+    #[inline]
+    pub(crate) fn has_room(&self, operations: usize) -> bool {
+        self.cq.in_flight() + operations <= self.limit
     }
 
     pub(crate) fn max_msg_size(&self) -> u64 {

@@ -39,6 +39,10 @@ pub(crate) struct Slot<P> {
 }
 
 impl<P> Slot<P> {
+    pub(crate) const fn key(&self, index: u32) -> TransferKey {
+        TransferKey { index, generation: self.generation }
+    }
+
     /// Stops posting, for the first of several reasons.
     pub(crate) fn stop(&mut self, ending: Ending) {
         if let Stage::Posting | Stage::Draining = self.stage {
@@ -137,6 +141,8 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
 
     /// Returns the key of a new transfer, or the request if all slots are in use.
     pub(crate) fn begin(&mut self, request: Request<P>) -> Result<TransferKey, Request<P>> {
+        // First: the plan may panic.
+        let cursor = Cursor::new(&request.plan);
         let Some(index) = self.free.pop() else { return Err(request) };
         let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
         let is_queued = slot.queued;
@@ -145,7 +151,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             queued: true,
             peer: Some(request.peer),
             stage: Stage::Posting,
-            cursor: Cursor::new(&request.plan),
+            cursor,
             request: Some(request),
             in_flight: 0,
             operations: 0,

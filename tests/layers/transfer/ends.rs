@@ -75,9 +75,13 @@ fn wide_data_is_refused_when_the_engine_opens_or_a_transfer_is_submitted() {
 #[test]
 fn an_engine_needs_rails_and_positive_sizes() {
     let info = network().info();
-    for attr in
-        [EngineAttr { piece: 0, ..small() }, EngineAttr { batch: 0, ..small() }, EngineAttr { budget: 0, ..small() }]
-    {
+    for attr in [
+        EngineAttr { depth: 0, ..small() },
+        EngineAttr { peer_depth: 0, ..small() },
+        EngineAttr { piece: 0, ..small() },
+        EngineAttr { batch: 0, ..small() },
+        EngineAttr { budget: 0, ..small() },
+    ] {
         let error = Side::open_in(&rails(&info, 1), attr, Global).map(drop).unwrap_err();
         assert_eq!(error, Error::Open(OpenError::Size));
     }
@@ -239,6 +243,43 @@ fn memory_in_use_is_not_deregistered() {
     let next = sides.initiator.register(vec![0; LEN], Access::empty()).unwrap();
     assert_ne!(next, sides.local);
     assert!(sides.initiator.window(sides.local).is_none());
+}
+
+/// A plan that can be validated. Afterwards, its block 5 panics.
+struct Broken(std::cell::Cell<usize>);
+
+impl loom_transfer::Plan for Broken {
+    fn blocks(&self) -> usize {
+        10
+    }
+
+    fn block(&self, index: usize) -> Block {
+        self.0.set(self.0.get() + 1);
+        assert!(self.0.get() <= 10 || index != 5, "block 5");
+        Block { local: 0, remote: 0, len: 8 }
+    }
+}
+
+#[test]
+fn a_plan_that_panics_fails_its_transfer_alone() {
+    let domains = rails(&network().info(), 1);
+    let mut engine = loom_transfer::Engine::open_in(&domains, small(), Global).unwrap();
+    let memory = engine.register(vec![0; 64], Access::REMOTE_WRITE).unwrap();
+    let mut record = [0; 1024];
+    let len = engine.address(&mut record).unwrap();
+    let (itself, remote) = (engine.insert_peer(&record[..len]).unwrap(), engine.remote(memory).unwrap());
+    for round in 0..2 {
+        engine.submit(Request::write(itself, memory, &remote, Broken(Default::default()))).unwrap();
+        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.poll(0)));
+        assert!(polled.is_err(), "round {round}");
+        let outcome = loop {
+            if let Some(Event::Ended(outcome)) = engine.poll(0).unwrap() {
+                break outcome;
+            }
+        };
+        assert_eq!((outcome.ending, outcome.operations), (Ending::Failed(Error::Invalid("the plan panicked")), 5));
+        assert_eq!(engine.in_flight(memory), Some(0));
+    }
 }
 
 #[test]
