@@ -8,7 +8,8 @@ pub struct EngineAttr {
     pub peers: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
-    /// Maximum number of transfers that have not ended or whose outcome was not taken.
+    /// Maximum number of transfers that have not ended, have an outcome to take, or have operations in
+    /// flight.
     pub transfers: usize,
     /// Maximum number of operations in flight on each rail.
     pub depth: usize,
@@ -17,7 +18,8 @@ pub struct EngineAttr {
     pub peer_depth: usize,
     /// Maximum length of an operation in bytes. The provider's `max_msg_size` also limits it.
     pub piece: u64,
-    /// Values of immediate data that are counted: those below this number.
+    /// Values of immediate data that are counted: those below this number. 0 for providers without
+    /// immediate data.
     pub values: usize,
     /// Maximum number of simultaneous waits for arrivals.
     pub waits: usize,

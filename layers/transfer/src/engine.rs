@@ -22,8 +22,7 @@ use crate::request::Request;
 use crate::transfers::{Slot, Stage, Transfers};
 use loom_core::storage::Array;
 
-/// Operations of one transfer before another one posts, and completions of one rail before another
-/// one is polled.
+/// Operations of one transfer before another one posts.
 const TURN: usize = 32;
 
 /// Transfers between registered memory and peers' memory, over one to 16 rails.
@@ -43,6 +42,8 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     transfers: Transfers<P, A>,
     arrivals: Arrivals<A>,
     strays: u64,
+    /// Rails with a failed queue, a bit for each.
+    failed: u32,
     attr: EngineAttr,
     /// Rail of the next operation, and number of operations that it has had in turn.
     turn: (usize, usize),
@@ -89,6 +90,7 @@ where
             transfers: Transfers::new(attr.transfers, &alloc)?,
             arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
             strays: 0,
+            failed: 0,
             attr: EngineAttr { piece, ..attr },
             turn: (0, 0),
             next_deadline: u64::MAX,
@@ -100,7 +102,7 @@ where
     /// Registers memory on all rails: for local use, and for peers as `access` permits. Allocates.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`EngineAttr::memories`], those of [`Mr::open_in`](loom_core::Mr), and
+    /// [`Error::Full`] beyond [`EngineAttr::memories`], [`OpenError::DeviceMemory`], those of [`Mr::open_in`](loom_core::Mr), and
     /// [`Error::Invalid`] if rails address memory in different ways. The memory is dropped.
     pub fn register(&mut self, memory: M, access: Access) -> Result<MemoryKey, Error> {
         let registered = self.memories.register(&self.rails, memory, access, &self.alloc)?;
@@ -172,18 +174,23 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// if the numbers differ. Returns the same key for the same addresses.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for other bytes, [`Error::Full`] beyond [`EngineAttr::peers`],
+    /// [`Error::Invalid`] for other bytes, or if an address belongs to another peer, [`Error::Full`] beyond [`EngineAttr::peers`],
     /// [`Error::Address`].
     pub fn insert_peer(&mut self, record: &[u8]) -> Result<PeerKey, Error> {
         self.peers.insert(record, &self.rails)
     }
 
-    /// Removes a peer. Its transfers fail with [`PostError::UnknownPeer`] once their operations in
-    /// flight have completed. Returns `false` for an unknown key.
+    /// Removes a peer. Its transfers that have operations to post fail with
+    /// [`PostError::UnknownPeer`] once their operations in flight have completed. Returns `false` for an unknown key.
     pub fn remove_peer(&mut self, peer: PeerKey) -> bool {
         let removed = self.peers.remove(peer, &self.rails);
         if removed {
-            self.stop_all(|slot| (slot.peer == Some(peer)).then_some(Ending::Failed(PostError::UnknownPeer.into())));
+            for index in self.transfers.indices() {
+                let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer));
+                if slot.is_some_and(|slot| slot.stop_posting(Ending::Failed(PostError::UnknownPeer.into()))) {
+                    self.transfers.settle(index);
+                }
+            }
         }
         removed
     }
@@ -208,9 +215,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// - [`Error::Full`] beyond [`EngineAttr::transfers`]
     /// - [`PostError::UnknownPeer`], [`PostError::OutOfBounds`], [`PostError::RemoteAccess`],
     ///   [`PostError::Access`] for local memory, [`PostError::DataWidth`]
-    /// - [`PostError::TooLong`] if a rail's `max_msg_size` is below the piece of the peer's memory
+    /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece of
+    ///   the peer's memory
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
-    /// - [`Error::Invalid`] for memory that is not registered, a read with data, or memory of another
+    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered, a read with data, or memory of another
     ///   number of rails than the peer's
     pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         if let Err(error) = self.check(&request) {
@@ -230,6 +238,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let Request { remote, plan, reads, .. } = request;
         if self.transfers.is_full() {
             return Err(Error::Full("EngineAttr::transfers"));
+        }
+        if self.failed == Self::all_rails(self.rails.len()) {
+            return Err(Error::Invalid("the queues of all rails have failed: open another engine"));
         }
         let rails = self.peers.rails(request.peer).ok_or(PostError::UnknownPeer)?;
         if rails != remote.rails() {
@@ -255,7 +266,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
         }
         let limit = self.rails.iter().map(Rail::max_msg_size).min().unwrap_or(0);
-        if !*reads && remote.piece() > limit {
+        if request.data.is_some() && remote.piece() > limit {
             return Err(PostError::TooLong { limit: usize::try_from(limit).unwrap_or(usize::MAX) }.into());
         }
         let within = |offset: u64, len, whole| offset.checked_add(len).is_some_and(|end| end <= whole);
@@ -271,33 +282,35 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Stops a transfer. Its outcome is [`Ending::Cancelled`] once its operations in flight have
-    /// completed, unless it has failed before. Returns `false` if it has ended.
+    /// Stops a transfer that has operations to post. Its outcome is [`Ending::Cancelled`] once its
+    /// operations in flight have completed, unless one has failed. Returns `false` if all operations
+    /// have been posted.
     pub fn cancel(&mut self, transfer: TransferKey) -> bool {
-        let Some(slot) = self.transfers.named(transfer) else { return false };
-        let stops = matches!(slot.stage, Stage::Posting | Stage::Draining);
-        slot.stop(Ending::Cancelled);
-        self.transfers.settle(transfer.index);
+        let stops = self.transfers.named(transfer).is_some_and(|slot| slot.stop_posting(Ending::Cancelled));
+        if stops {
+            self.transfers.settle(transfer.index);
+        }
         stops
     }
 
-    /// Returns the next event. If no event is stored, polls all rails and posts operations first.
-    /// `now` is the time in nanoseconds of any clock, for [deadlines](Request::deadline).
+    /// Number of operations in flight of a transfer, also after an outcome that has some. `None` once
+    /// it has ended without any.
+    #[must_use]
+    pub fn operations_in_flight(&self, transfer: TransferKey) -> Option<u32> {
+        self.transfers.in_flight(transfer)
+    }
+
+    /// Polls all rails, posts operations, and returns the next event. `now` is the time in
+    /// nanoseconds of any clock, for [deadlines](Request::deadline).
     ///
     /// # Errors
-    /// [`Error::Queue`] if the queue of a rail failed. The other rails make progress. Transfers with
-    /// operations on the rail end at their deadline.
+    /// [`Error::Queue`], once, if the queue of a rail failed. Transfers with operations in flight fail
+    /// then, because these may not complete. The rail is not used any more, and others are.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
-        if let Some(event) = self.next_event() {
-            return Ok(Some(event));
-        }
-        let polled = self.poll_rails();
+        self.poll_rails()?;
         self.expire(now);
         self.post();
-        match self.next_event() {
-            Some(event) => Ok(Some(event)),
-            None => polled.map(|()| None),
-        }
+        Ok(self.next_event())
     }
 
     fn next_event(&mut self) -> Option<Event<P>> {
@@ -310,9 +323,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 
     fn poll_rails(&mut self) -> Result<(), Error> {
-        let mut polled = Ok(());
         for number in 0..self.rails.len() {
-            for _ in 0..TURN {
+            if self.failed & 1 << number != 0 {
+                continue;
+            }
+            for _ in 0..self.rails[number].events(&self.attr) {
                 match self.rails[number].cq.poll() {
                     Ok(None) => break,
                     Ok(Some(Completion::Op(done))) => {
@@ -327,13 +342,30 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     }
                     Ok(Some(_)) => self.strays += 1,
                     Err(error) => {
-                        polled = Err(error.into());
-                        break;
+                        self.failed |= 1 << number;
+                        self.end_in_flight(error.into());
+                        return Err(error.into());
                     }
                 }
             }
         }
-        polled
+        Ok(())
+    }
+
+    const fn all_rails(rails: usize) -> u32 {
+        (1 << rails) - 1
+    }
+
+    /// Ends transfers with operations in flight, which may not complete, and all if no rail is left.
+    fn end_in_flight(&mut self, error: Error) {
+        let all = self.failed == Self::all_rails(self.rails.len());
+        for index in self.transfers.indices() {
+            let Some(slot) = self.transfers.get_mut(index) else { return };
+            if (slot.in_flight > 0 || all) && matches!(slot.stage, Stage::Posting | Stage::Draining) {
+                slot.fail(error);
+                self.transfers.end(index);
+            }
+        }
     }
 
     /// Counts a completion, of an operation without a length if it flushed a rail.
@@ -358,32 +390,19 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
     }
 
-    /// Stops transfers for the reason that `why` returns.
-    fn stop_all(&mut self, mut why: impl FnMut(&Slot<P>) -> Option<Ending>) {
-        for index in 0..self.attr.transfers {
-            let Ok(index) = u32::try_from(index) else { return };
-            let Some(slot) = self.transfers.get_mut(index) else { return };
-            if let Some(ending) = why(slot) {
-                slot.stop(ending);
-                self.transfers.settle(index);
-            }
-        }
-    }
-
     /// Ends transfers at their deadlines, also with operations in flight.
     fn expire(&mut self, now: u64) {
         if now < self.next_deadline {
             return;
         }
         let mut next = u64::MAX;
-        for index in 0..self.attr.transfers {
-            let Ok(index) = u32::try_from(index) else { break };
+        for index in self.transfers.indices() {
             let Some(slot) = self.transfers.get_mut(index) else { break };
             let Some(request) = &slot.request else { continue };
             if !matches!(slot.stage, Stage::Posting | Stage::Draining) {
                 continue;
             }
-            if request.deadline > now {
+            if request.deadline > now || request.deadline == u64::MAX {
                 next = next.min(request.deadline);
                 continue;
             }
@@ -397,7 +416,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     fn post(&mut self) {
         let mut budget = self.attr.budget;
         // Rails without room, a bit for each.
-        let (mut blocked, all) = (0_u32, (1_u32 << self.rails.len()) - 1);
+        let (mut blocked, all) = (self.failed, Self::all_rails(self.rails.len()));
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
             let Some(index) = self.transfers.next_posting() else { break };
@@ -453,13 +472,19 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             slot.fail(PostError::Access);
             return 0;
         };
-        let piece = if *reads { attr.piece } else { remote.piece() };
+        let piece = if data.is_some() { remote.piece() } else { attr.piece };
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
+        let all = Self::all_rails(rails.len());
+        // Rails on which this transfer was refused: others may have other peers.
+        let mut refused = 0;
         let mut posted = 0;
         let mut stopped = None;
         while posted < most {
             let Some(block) = slot.cursor.peek(piece) else { break };
-            while *blocked & 1 << turn.0 != 0 {
+            if *blocked | refused == all {
+                break;
+            }
+            while (*blocked | refused) & 1 << turn.0 != 0 {
                 *turn = (next_of(turn.0, rails.len()), 0);
             }
             let (number, count) = *turn;
@@ -467,18 +492,16 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 stopped = Some(PostError::UnknownPeer.into());
                 break;
             };
-            if !rail.has_room(1) {
+            if !rail.has_room() {
                 *blocked |= 1 << number;
-                if *blocked == (1 << rails.len()) - 1 {
-                    break;
-                }
                 continue;
             }
             let Some(part) = lender.part(number, block) else {
                 stopped = Some(RangeError::OutOfWindow.into());
                 break;
             };
-            let more = count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room(2);
+            let more =
+                count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room_for_two();
             // Address, key and descriptor are those of this rail.
             let to = Target { peer, region: remote.on(number), offset: block.remote };
             match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
@@ -500,12 +523,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     *turn =
                         if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
                 }
-                Err(error) if error.is_transient() => {
-                    *blocked |= 1 << number;
-                    if *blocked == (1 << rails.len()) - 1 {
-                        break;
-                    }
-                }
+                Err(PostError::Again) => refused |= 1 << number,
+                Err(error) if error.is_transient() => *blocked |= 1 << number,
                 Err(error) => {
                     stopped = Some(Error::Post(error));
                     break;
@@ -563,6 +582,13 @@ impl<T: Transport> Rail<'_, T> {
             self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
         };
         posted.map_err(|rejected| rejected.error)
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, P, A: Allocator + Send> Drop for Engine<'_, T, M, P, A> {
+    fn drop(&mut self) {
+        // Before the rails, which they keep open.
+        self.memories.close_bound();
     }
 }
 

@@ -15,7 +15,8 @@ pub struct TransferKey {
 pub enum Ending {
     /// All operations have completed successfully.
     Done,
-    /// An operation failed or was refused, or the peer was removed. The error is the first one.
+    /// An operation failed or was refused, a queue failed, or the peer was removed. The error is the
+    /// first one.
     Failed(Error),
     /// [`Engine::cancel`](crate::Engine::cancel).
     Cancelled,
@@ -29,7 +30,8 @@ pub enum Ending {
 pub struct Outcome<P> {
     /// Name of the transfer.
     pub key: TransferKey,
-    /// Plan of the request, to be submitted again.
+    /// Plan of the request, to be submitted again. After an end other than [`Ending::Done`], the peer
+    /// may have counted some writes: submit it with another value of [data](crate::Request::data).
     pub plan: P,
     /// Reason of the end.
     pub ending: Ending,
@@ -37,9 +39,9 @@ pub struct Outcome<P> {
     pub operations: u64,
     /// Bytes of these operations.
     pub bytes: u64,
-    /// Number of operations in flight, above 0 only after the deadline. Until
-    /// [`Engine::in_flight`](crate::Engine::in_flight) of the memory is 0, the provider may read
-    /// and write it.
+    /// Number of operations in flight, above 0 only after the deadline, or if a queue failed. The
+    /// provider may use the memory of the blocks until
+    /// [`Engine::operations_in_flight`](crate::Engine::operations_in_flight) is `None`.
     pub in_flight: u32,
 }
 

@@ -27,20 +27,27 @@ struct Inner<M, A> {
     lent: Lent,
     alloc: ManuallyDrop<A>,
     /// Not used until it is dropped, because its range is lent.
-    _memory: UnsafeCell<M>,
+    memory: UnsafeCell<M>,
 }
 
 impl<M: Buffer, A: Allocator> Shared<M, A> {
     fn new(memory: M, alloc: A) -> Result<Self, OpenError> {
         let place = alloc.allocate(Layout::new::<Inner<M, A>>()).map_err(|_| OpenError::OutOfMemory)?;
         let place = place.cast::<Inner<M, A>>();
-        let mut memory = UnsafeCell::new(memory);
-        // The range does not move with the value (contract of `Buffer`).
-        let lent = memory.get_mut().lend();
-        let inner = Inner { handles: AtomicUsize::new(1), lent, alloc: ManuallyDrop::new(alloc), _memory: memory };
+        let inner = Inner {
+            handles: AtomicUsize::new(1),
+            lent: Lent::both(NonNull::dangling(), 0),
+            alloc: ManuallyDrop::new(alloc),
+            memory: UnsafeCell::new(memory),
+        };
         // SAFETY: allocated above with this layout.
         unsafe { place.write(inner) };
-        Ok(Shared(place))
+        let mut shared = Shared(place);
+        // SAFETY: written above, and this is the only handle.
+        let inner = unsafe { shared.0.as_mut() };
+        // In its place, where it stays while lent.
+        inner.lent = inner.memory.get_mut().lend();
+        Ok(shared)
     }
 
     fn lent(&self) -> Lent {
@@ -184,16 +191,21 @@ struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     memory: Option<Registered<'m, T, M, A>>,
 }
 
+type Regions<'m, T, M, A> = Array<EndpointMr<'m, T, Shared<M, A>>, A>;
+
 /// Memory with its regions, one for each rail.
 pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
-    regions: Array<EndpointMr<'m, T, Shared<M, A>>, A>,
+    /// For operations of this side, and for peers unless `bound`.
+    regions: Regions<'m, T, M, A>,
+    /// For peers, bound to the rails' endpoints (`FI_MR_ENDPOINT`).
+    bound: Option<Regions<'m, T, M, A>>,
     descriptors: Array<Descriptor, A>,
     lent: Lent,
 }
 
 impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, M, A> {
     pub(crate) fn regions(&self) -> &[EndpointMr<'m, T, Shared<M, A>>] {
-        &self.regions
+        self.bound.as_ref().unwrap_or(&self.regions)
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -235,18 +247,26 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         let Some((index, slot)) = self.slots.iter_mut().enumerate().find(free) else { return Ok(None) };
         let shared = Shared::new(memory, alloc.clone())?;
         let lent = shared.lent();
+        if lent.kind != HmemIface::SYSTEM {
+            return Err(OpenError::DeviceMemory);
+        }
         let mut local = Access::empty();
         local.set(Access::WRITE, lent.readable);
         local.set(Access::READ, lent.writable);
-        let regions = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
-            let rail = rails.get(rail).ok_or(OpenError::Size)?;
-            EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access | local, alloc.clone())
-        })?;
+        let open = |access| {
+            Array::try_new_in(rails.len(), alloc.clone(), |rail| {
+                let rail = rails.get(rail).ok_or(OpenError::Size)?;
+                EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access, alloc.clone())
+            })
+        };
+        // A bound region keeps its endpoint open. It is closed before the queue, and so cannot serve operations in flight.
+        let binds = !access.is_empty() && rails.iter().any(Rail::binds_regions);
+        let (regions, bound) = if binds { (open(local)?, Some(open(access)?)) } else { (open(access | local)?, None) };
         let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
             regions.get(rail).map(EndpointMr::descriptor).ok_or(OpenError::Size)
         })?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.memory = Some(Registered { regions, descriptors, lent });
+        slot.memory = Some(Registered { regions, bound, descriptors, lent });
         #[expect(clippy::cast_possible_truncation, reason = "the number of slots is a `u32`")]
         Ok(Some(MemoryKey { index: index as u32, generation: slot.generation }))
     }
@@ -285,6 +305,15 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Closes regions that keep endpoints open.
+    pub(crate) fn close_bound(&mut self) {
+        for slot in self.slots.iter_mut() {
+            if let Some(memory) = &mut slot.memory {
+                memory.bound = None;
+            }
         }
     }
 

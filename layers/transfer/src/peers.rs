@@ -103,11 +103,14 @@ impl<A: Allocator> Peers<A> {
             }
             EndpointAddr::decode(rest).map(|(address, _)| address)
         };
-        let known = rails.first().and_then(|rail| rail.av.find(&address(0).ok()?));
-        if let Some(known) = known
-            && let Some(found) =
-                self.0.iter().position(|slot| slot.state != State::Vacant && slot.routes[0] == Some(known))
-        {
+        let mut known = [None; MAX_RAILS];
+        for (number, (rail, known)) in rails.iter().zip(&mut known).enumerate() {
+            *known = rail.av.find(&address(number)?);
+        }
+        if known.iter().any(Option::is_some) {
+            let same = |slot: &Slot| slot.state != State::Vacant && slot.rails == count && slot.routes == known;
+            let found = self.0.iter().position(same);
+            let found = found.ok_or(Error::Invalid("an address belongs to another peer: remove that peer first"))?;
             let slot = &mut self.0[found];
             if slot.state == State::Leaving {
                 // It has returned. Its former transfers stay stopped.

@@ -76,6 +76,14 @@ impl<P: Plan + ?Sized> Plan for &P {
     fn block(&self, index: usize) -> Block {
         (**self).block(index)
     }
+
+    fn operations(&self, piece: u64) -> u64 {
+        (**self).operations(piece)
+    }
+
+    fn bytes(&self) -> u64 {
+        (**self).bytes()
+    }
 }
 
 impl Plan for Block {

@@ -2,6 +2,7 @@
 
 use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
+use loom_core::vocabulary::MrMode;
 use loom_core::{Av, AvAttr, Caps, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegion, Transport};
 
 use allocator_api2::alloc::Allocator;
@@ -17,6 +18,8 @@ pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) domain: Domain<'m, T>,
     /// Maximum number of operations in flight, including receives for peers' writes.
     limit: usize,
+    /// Of these, the number that the provider's queue holds for sure.
+    batch_limit: usize,
     /// Target of the last operation, if that announced another one (`FI_MORE`).
     pub(crate) unflushed: Option<Unflushed>,
 }
@@ -46,14 +49,30 @@ impl<'m, T: Transport> Rail<'m, T> {
         let depth = attr.depth.checked_add(receives).ok_or(OpenError::Size)?;
         let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
         let endpoint = cq.endpoint(Binding::to(&av).remote_writes(attr.remote_writes))?;
-        let limit = attr.depth.saturating_add(cq.in_flight());
-        Ok(Rail { endpoint, av, cq, domain: domain.clone(), limit, unflushed: None })
+        let receives = cq.in_flight();
+        let limit = attr.depth.saturating_add(receives);
+        let batch_limit = domain.info().attributes().tx.size.saturating_add(receives).min(limit);
+        Ok(Rail { endpoint, av, cq, domain: domain.clone(), limit, batch_limit, unflushed: None })
     }
 
-    /// Returns `true` if so many operations can be posted.
+    /// Returns `true` if an operation can be posted.
     #[inline]
-    pub(crate) fn has_room(&self, operations: usize) -> bool {
-        self.cq.in_flight() + operations <= self.limit
+    pub(crate) fn has_room(&self) -> bool {
+        self.cq.in_flight() < self.limit
+    }
+
+    /// Returns `true` if the provider has room for an operation and its successor.
+    pub(crate) fn has_room_for_two(&self) -> bool {
+        self.cq.in_flight() + 2 <= self.batch_limit
+    }
+
+    /// Maximum number of completions and events at a time.
+    pub(crate) const fn events(&self, attr: &EngineAttr) -> usize {
+        self.limit.saturating_add(attr.remote_writes as usize)
+    }
+
+    pub(crate) fn binds_regions(&self) -> bool {
+        self.domain.info().attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
     }
 
     pub(crate) fn max_msg_size(&self) -> u64 {

@@ -7,6 +7,8 @@ use crate::remote::RemoteMemory;
 
 /// Transfer between registered memory and a peer's memory.
 ///
+/// If source and target of a block overlap in one memory, the bytes are a mixture.
+///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Access, Domain};

@@ -1,5 +1,7 @@
 //! Transfers of an engine: their slots, and two queues of slots.
 
+use core::ops::Range;
+
 use allocator_api2::alloc::Allocator;
 use loom_core::Error;
 use loom_core::error::OpenError;
@@ -51,6 +53,15 @@ impl<P> Slot<P> {
             }
             self.stage = Stage::Draining;
         }
+    }
+
+    /// Stops a transfer that has operations to post. Returns `false` if it has none.
+    pub(crate) fn stop_posting(&mut self, ending: Ending) -> bool {
+        let stops = self.stage == Stage::Posting;
+        if stops {
+            self.stop(ending);
+        }
+        stops
     }
 
     pub(crate) fn fail(&mut self, error: impl Into<Error>) {
@@ -130,9 +141,18 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         self.slots.get_mut(index as usize)
     }
 
+    pub(crate) fn indices(&self) -> Range<u32> {
+        0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn named(&mut self, key: TransferKey) -> Option<&mut Slot<P>> {
         let slot = self.slots.get_mut(key.index as usize)?;
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot)
+    }
+
+    pub(crate) fn in_flight(&self, key: TransferKey) -> Option<u32> {
+        let slot = self.slots.get(key.index as usize)?;
+        (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot.in_flight)
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -222,9 +222,9 @@ impl Lent {
 ///
 /// - Every call of [`lend`](Buffer::lend) returns the same range, even after the value was moved.
 /// - From `lend` until the value is used again or dropped, the range stays valid for its [`Lent`]:
-///   initialised and free of writers if readable, free of any other access if writable. Memory for
-///   RMA reads and writes alone may also be [exposed](crate::exposed): other accesses to it then
-///   keep that module's rule.
+///   initialised and free of writers if readable, free of any other access if writable. Memory
+///   may also be [exposed](crate::exposed), with other accesses by that module's rule, if safe code
+///   cannot obtain the value, and it is posted in RMA reads and writes alone.
 /// - During that time the [headroom](Lent::headroom) is writable and free of any other access, and
 ///   is initialised if the range is.
 /// - If [`Lent`] has a descriptor, its region is open during that time and covers the range and its

@@ -214,6 +214,22 @@ fn a_removed_peer_ends_its_transfers_and_others_continue() {
 }
 
 #[test]
+fn a_record_with_another_peers_address_is_refused() {
+    let mut sides = soft(2, small());
+    let other = Side::open_in(&rails(&network().info(), 1), small(), Global).unwrap();
+    let (theirs, one) = (address(&sides.target), address(&other));
+    // The first address of the target alone.
+    let len = (theirs.len() - 9) / 2;
+    let mut part = theirs[..9 + len].to_vec();
+    part[8] = 1;
+    assert!(matches!(sides.initiator.insert_peer(&part), Err(Error::Invalid(_))));
+    assert_eq!(one.len(), part.len());
+    // The peer is as it was.
+    sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 50_000))).unwrap();
+    assert_eq!(sides.ended().result(), Ok(50_000));
+}
+
+#[test]
 fn peers_come_and_go_beyond_the_number_of_slots() {
     let network = network();
     let mut engine = Side::open_in(&rails(&network.info(), 1), EngineAttr { peers: 2, ..small() }, Global).unwrap();

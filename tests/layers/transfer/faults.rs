@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use loom_core::soft::{Every, Plan as Faults};
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::soft::{Every, Plan as Faults, RequiredModes};
+use loom_core::{Access, CqError, Errno, Error, scope};
 use loom_fabric::loom_core;
-use loom_transfer::{Ending, EngineAttr, Event, Pages, Plan, Request};
-use support::posting::LIMIT;
+use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request};
+use support::posting::{LIMIT, pattern};
 
-use super::sides::{AnyPlan, Sides, block, faulty, moved, small};
+use super::sides::{AnyPlan, Sides, block, faulty, moved, network, small};
 
 fn pages() -> AnyPlan {
     AnyPlan::Pages(Pages::new((0..60).collect(), (0..60).rev().collect(), 1000).unwrap())
@@ -95,6 +97,52 @@ fn an_engine_is_dropped_amid_operations() {
             drop(sides.initiator);
         }
     }
+}
+
+#[test]
+fn an_engine_with_bound_regions_is_dropped_amid_operations_in_a_scope() {
+    let faults = Faults { reorder: 1000, required: RequiredModes::ENDPOINT_REGIONS, ..Faults::new(1) };
+    let info = network().info_with_faults(faults);
+    let mut memory = pattern(1000, 3);
+    scope(|s| {
+        let domains = [s.open(&info)?];
+        let mut engine = Engine::<_, &mut [u8], Block, _>::open_in(&domains, small(), Global)?;
+        let key = engine.register(&mut memory[..], Access::REMOTE_WRITE)?;
+        let mut record = [0; 1024];
+        let len = engine.address(&mut record)?;
+        let (itself, remote) = (engine.insert_peer(&record[..len])?, engine.remote(key)?);
+        let whole = Block { local: 0, remote: 0, len: 1000 };
+        engine.submit(Request::write(itself, key, &remote, whole)).map_err(|rejected| rejected.error)?;
+        assert!(engine.poll(0)?.is_none() && engine.in_flight(key) == Some(1));
+        Ok::<_, loom_core::Error>(())
+    })
+    .unwrap();
+    assert_eq!(memory, pattern(1000, 3));
+}
+
+#[test]
+fn a_failed_queue_ends_transfers_and_is_reported_once() {
+    let faults = Faults { overrun: Every::Nth(10), ..Faults::new(1) };
+    let mut sides = faulty(1, faults, EngineAttr { piece: 100, ..small() });
+    let keys = [(); 2]
+        .map(|()| sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, pages())).unwrap());
+    let (mut errors, mut outcomes) = (0, Vec::new());
+    for _ in 0..1000 {
+        match sides.initiator.poll(0) {
+            Ok(Some(Event::Ended(outcome))) => outcomes.push(outcome),
+            Ok(_) => {}
+            Err(error) => {
+                assert_eq!(error, Error::Queue(CqError::Queue(Errno::EOVERRUN)));
+                errors += 1;
+            }
+        }
+        sides.drive_target();
+    }
+    assert_eq!(errors, 1);
+    assert!(keys.iter().all(|key| outcomes.iter().filter(|outcome| outcome.key == *key).count() == 1));
+    assert!(outcomes.iter().all(|outcome| matches!(outcome.ending, Ending::Failed(Error::Queue(_)))));
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages());
+    assert!(matches!(sides.initiator.submit(request).unwrap_err().error, Error::Invalid(_)));
 }
 
 #[test]

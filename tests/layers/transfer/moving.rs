@@ -1,5 +1,6 @@
 //! Every kind of plan over one to 4 rails: bytes are verified, and arrivals counted.
 
+use loom_core::soft::RequiredModes;
 use loom_core::{Access, Transport};
 use loom_fabric::loom_core;
 use loom_transfer::{Block, Blocks, Ending, EngineAttr, Pages, Plan, Request, Strided, Subset};
@@ -65,6 +66,12 @@ fn all_plans_move_their_bytes_over_one_to_4_rails() {
     for (rails, piece, batch) in [(1, 1 << 20, 1), (1, 5000, 1), (2, 4096, 1), (3, 777, 4), (4, 8192, 32)] {
         check(&mut soft(rails, EngineAttr { piece, batch, ..small() }));
     }
+}
+
+#[test]
+fn regions_that_are_bound_to_endpoints_move_all_bytes() {
+    let info = network().info_requiring(RequiredModes::ENDPOINT_REGIONS);
+    check(&mut Sides::open(&rails(&info, 2), &rails(&info, 2), EngineAttr { piece: 1000, ..small() }));
 }
 
 #[test]
