@@ -213,7 +213,7 @@ impl World {
         let Event::Ended(outcome) = event else { panic!("{event:?}") };
         let open = self.open.iter_mut().find(|open| open.is_some_and(|open| open.key == outcome.key));
         let Open { plan, reads, deadline, .. } = open.and_then(Option::take).expect("one outcome of each transfer");
-        let (operations, bytes) = (plan.operations(self.initiator.piece().min(self.remote.piece())), plan.bytes());
+        let (operations, bytes) = (plan.operations(self.remote.piece()), plan.bytes());
         assert!(outcome.operations <= operations && outcome.bytes <= bytes);
         match outcome.ending {
             Ending::Done => {
