@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Transport};
 
-/// Sends and receives a message, over any transport.
+/// Sends a message and receives it; the same over every transport.
 fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
     let domain = Domain::open(info)?;
     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);

@@ -1,5 +1,7 @@
 //! Transfers: a write of pages that is counted, a cancelled one, and a read, in each round.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 use std::time::{Duration, Instant};
 
 use loom_core::info::Info;

@@ -75,7 +75,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         run.summary(&name, (INSTRUCTIONS, Goal::Lower), Summary::exact(count("soft", &operation.name())?));
     }
     // A list of writes, over shm beside C.
-    let listed = |side| Ok::<_, Failure>(count(side, transfer::NAME)?);
+    let listed = |side| count(side, transfer::NAME);
     run.summary(
         &format!("soft.instructions.{}", transfer::NAME),
         (INSTRUCTIONS, Goal::Lower),

@@ -125,7 +125,7 @@ pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Res
         #[cfg(feature = "libfabric")]
         "c" => {
             let mut c = C::open(Provider::SHM, Calls::Inline)?;
-            warm(|count| drop(c.write_list(64, count)), counted);
+            warm(|count| _ = c.write_list(64, count), counted);
         }
         side => return Err(format!("there is no list of '{side}'").into()),
     }

@@ -220,6 +220,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
     /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered, a read with data, or memory of another
     ///   number of rails than the peer's
+    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         if let Err(error) = self.check(&request) {
             return Err(Rejected { value: request, error });

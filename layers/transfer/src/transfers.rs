@@ -160,6 +160,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
     }
 
     /// Returns the key of a new transfer, or the request if all slots are in use.
+    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub(crate) fn begin(&mut self, request: Request<P>) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
         let cursor = Cursor::new(&request.plan);

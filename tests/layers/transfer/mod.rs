@@ -1,5 +1,7 @@
 //! Transfers over the software transport, also with faults, and over providers of libfabric.
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
 mod ends;
 mod faults;
 mod moving;

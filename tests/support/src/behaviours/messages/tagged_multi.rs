@@ -57,7 +57,7 @@ fn fill<T: Transport + 'static>(
         Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(ONLY_BY_UNSAFE_FORM);
             // SAFETY: see above.
-            unsafe { endpoint.multi_recv_unchecked(from, Some(tag.into()), buf) }
+            unsafe { endpoint.multi_recv_unchecked(from, Some(tag), buf) }
         }
         result => result,
     }
@@ -214,5 +214,5 @@ pub fn tagged_multi_receives_are_refused<T: Transport + 'static>(pair: &Pair<'_,
     };
     refused(pair.b.tagged_multi_recv(Source::Any, SEVENTIES, room(64)));
     // SAFETY: it is refused.
-    refused(unsafe { pair.b.multi_recv_unchecked(Source::Any, Some(SEVENTIES.into()), room(64)) });
+    refused(unsafe { pair.b.multi_recv_unchecked(Source::Any, Some(SEVENTIES), room(64)) });
 }
