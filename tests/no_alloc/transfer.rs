@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::info::Info;
 use loom_core::transport::Transport;
-use loom_core::{Access, scope};
+use loom_core::{Access, Error, scope};
 use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request};
 
 use crate::failure::Failure;
@@ -19,7 +19,14 @@ const PAGES: usize = 16;
 
 /// Opens everything, warms up, and counts.
 pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
-    let wrong = |_| Failure::Wrong("a transfer");
+    let wrong = |error: Error| match error {
+        Error::Open(error) => Failure::Open(error),
+        Error::Post(error) => Failure::Post(error),
+        Error::Operation(error) => Failure::Operation(error),
+        Error::Queue(error) => Failure::Queue(error),
+        Error::Address(error) => Failure::Insert(error),
+        _ => Failure::Wrong("a transfer"),
+    };
     let attr =
         EngineAttr { piece: 48, depth: 16, peer_depth: 16, transfers: 4, values: 4, waits: 4, ..EngineAttr::default() };
     scope(|s| {
