@@ -14,7 +14,7 @@ const PARTS: usize = 4;
 const PART: usize = 512;
 const LEN: usize = PARTS * PART;
 
-/// How an engine is opened, and what it meets.
+/// Sizes of the engines, and faults.
 #[derive(Arbitrary, Debug)]
 struct Setting {
     seed: u64,

@@ -177,10 +177,11 @@ impl Tally {
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "deferred work", info, rounds, deferred::run::<T>);
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
-        // A round has 44 writes and reads.
-        if info.provider() == "sm2" || !cases::ends_regions(info) {
-            self.skipped
-                .push(format!("{name}, transfers: one process has one domain, or memory of a scope is not exposed"));
+        // A round has 32 writes and reads.
+        if !info.caps().contains(Caps::RMA) {
+            self.skipped.push(format!("{name}, transfers: RMA is not granted"));
+        } else if !ends_regions(info) {
+            self.skipped.push(format!("{name}, transfers: memory of a scope is not exposed"));
         } else {
             self.other(name, "transfers", info, (rounds / 20).max(10), transfer::run::<T>);
         }

@@ -100,10 +100,10 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// As metrics call a descriptor of a list, in instructions.
+/// Name of a descriptor of a list in metrics of instructions.
 pub(crate) const NAME: &str = "list.64B";
 
-/// Opens a side, warms it up, and passes what it does so many times.
+/// Opens a side, warms it up, and passes its round.
 pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Result<(), Failure> {
     fn warm(mut run: impl FnMut(u32), counted: impl FnOnce(&mut dyn FnMut(u32))) {
         run(1000);

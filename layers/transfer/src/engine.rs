@@ -6,9 +6,10 @@ use allocator_api2::alloc::Allocator;
 use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::exposed::Window;
+use loom_core::storage::Array;
 use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{
-    Access, Arrivals, Buffer, Completion, Domain, Error, OpError, OpKey, Peer, Rejected, RemoteRegion, Transport,
+    Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, OpKey, Peer, Rejected, RemoteRegion, Transport,
 };
 
 use crate::attr::EngineAttr;
@@ -20,7 +21,6 @@ use crate::rail::{Rail, Unflushed};
 use crate::remote::{MAX_RAILS, RemoteMemory};
 use crate::request::Request;
 use crate::transfers::{Slot, Stage, Transfers};
-use loom_core::storage::Array;
 
 /// Operations of one transfer before another one posts.
 const TURN: usize = 32;
@@ -75,6 +75,10 @@ where
         }
         let width = usize::BITS - attr.values.saturating_sub(1).leading_zeros();
         for domain in domains {
+            let missing = Caps::RMA.difference(domain.info().caps());
+            if !missing.is_empty() {
+                return Err(OpenError::NotGranted(missing).into());
+            }
             let limit = domain.info().attributes().domain.cq_data_size;
             if width as usize > limit.saturating_mul(8) {
                 return Err(RangeError::TooWide { width, limit }.into());
@@ -102,8 +106,9 @@ where
     /// Registers memory on all rails: for local use, and for peers as `access` permits. Allocates.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`EngineAttr::memories`], [`OpenError::DeviceMemory`], those of [`Mr::open_in`](loom_core::Mr), and
-    /// [`Error::Invalid`] if rails address memory in different ways. The memory is dropped.
+    /// [`Error::Full`] beyond [`EngineAttr::memories`], [`OpenError::DeviceMemory`], those of
+    /// [`Mr::open_in`](loom_core::Mr::open_in), and [`Error::Invalid`] if rails address memory in
+    /// different ways. The memory is dropped.
     pub fn register(&mut self, memory: M, access: Access) -> Result<MemoryKey, Error> {
         let registered = self.memories.register(&self.rails, memory, access, &self.alloc)?;
         let key = registered.ok_or(Error::Full("EngineAttr::memories"))?;
@@ -125,7 +130,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.memories.deregister(memory).then_some(()).ok_or(refused)
     }
 
-    /// This side's view of the memory. `None` for an unknown key and device memory.
+    /// This side's view of the memory. `None` for an unknown key.
     #[must_use]
     pub fn window(&self, memory: MemoryKey) -> Option<Window<'_>> {
         self.memories.window(memory)
@@ -174,14 +179,15 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// if the numbers differ. Returns the same key for the same addresses.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for other bytes, or if an address belongs to another peer, [`Error::Full`] beyond [`EngineAttr::peers`],
-    /// [`Error::Address`].
+    /// [`Error::Invalid`] for other bytes, or if an address belongs to another peer, [`Error::Full`]
+    /// beyond [`EngineAttr::peers`], [`Error::Address`].
     pub fn insert_peer(&mut self, record: &[u8]) -> Result<PeerKey, Error> {
         self.peers.insert(record, &self.rails)
     }
 
     /// Removes a peer. Its transfers that have operations to post fail with
-    /// [`PostError::UnknownPeer`] once their operations in flight have completed. Returns `false` for an unknown key.
+    /// [`PostError::UnknownPeer`] once their operations in flight have completed. Returns `false` for
+    /// an unknown key.
     pub fn remove_peer(&mut self, peer: PeerKey) -> bool {
         let removed = self.peers.remove(peer, &self.rails);
         if removed {
@@ -218,8 +224,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece of
     ///   the peer's memory
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
-    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered, a read with data, or memory of another
-    ///   number of rails than the peer's
+    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered,
+    ///   a read with data, or memory of another number of rails than the peer's
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         if let Err(error) = self.check(&request) {
@@ -237,9 +243,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     fn check(&self, request: &Request<P>) -> Result<(), Error> {
         let Request { remote, plan, reads, .. } = request;
-        if self.transfers.is_full() {
-            return Err(Error::Full("EngineAttr::transfers"));
-        }
         if self.failed == Self::all_rails(self.rails.len()) {
             return Err(Error::Invalid("the queues of all rails have failed: open another engine"));
         }

@@ -51,7 +51,8 @@
 //!   rails and piece.
 //! - **One outcome** for each transfer: done, failed with the first error, cancelled, or ended at its
 //!   deadline. After an error, no operation is posted, and the outcome follows when all operations in
-//!   flight have completed. Only a deadline reports earlier, with the number of operations in flight.
+//!   flight have completed. A deadline or a failed queue ends it earlier, with the number of
+//!   operations in flight.
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
 //!

@@ -104,7 +104,6 @@ pub(crate) struct Part {
     count: NonNull<Cell<u32>>,
     /// Index of the transfer.
     pub(crate) transfer: u32,
-    kind: HmemIface,
     reads: bool,
     /// Belongs to no block of the plan.
     pub(crate) flushes: bool,
@@ -131,15 +130,8 @@ impl Drop for Part {
 unsafe impl Buffer for Part {
     #[inline]
     fn lend(&mut self) -> Lent {
-        Lent {
-            ptr: self.ptr,
-            len: self.len,
-            headroom: 0,
-            readable: !self.reads,
-            writable: self.reads,
-            kind: self.kind,
-            descriptor: Some(self.descriptor),
-        }
+        let lent = if self.reads { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
+        Lent { descriptor: Some(self.descriptor), ..lent }
     }
 }
 impl SourceBuffer for Part {}
@@ -170,7 +162,6 @@ impl Lender<'_> {
             descriptor,
             count: NonNull::from_ref(self.count),
             transfer: self.transfer,
-            kind: self.lent.kind,
             reads: self.reads,
             flushes: false,
         })
@@ -195,9 +186,9 @@ type Regions<'m, T, M, A> = Array<EndpointMr<'m, T, Shared<M, A>>, A>;
 
 /// Memory with its regions, one for each rail.
 pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
-    /// For operations of this side, and for peers unless `bound`.
+    /// Regions for operations of this side, and for peers unless `bound`.
     regions: Regions<'m, T, M, A>,
-    /// For peers, bound to the rails' endpoints (`FI_MR_ENDPOINT`).
+    /// Regions for peers, bound to the rails' endpoints (`FI_MR_ENDPOINT`).
     bound: Option<Regions<'m, T, M, A>>,
     descriptors: Array<Descriptor, A>,
     lent: Lent,
@@ -259,7 +250,8 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
                 EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access, alloc.clone())
             })
         };
-        // A bound region keeps its endpoint open. It is closed before the queue, and so cannot serve operations in flight.
+        // A bound region keeps its endpoint open, and is closed before the queue. So it cannot serve
+        // operations in flight.
         let binds = !access.is_empty() && rails.iter().any(Rail::binds_regions);
         let (regions, bound) = if binds { (open(local)?, Some(open(access)?)) } else { (open(access | local)?, None) };
         let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
@@ -277,10 +269,8 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.slots.get(key.index as usize).filter(|slot| slot.generation == key.generation)?.memory.as_ref()
     }
 
-    /// Returns `None` for device memory.
     pub(crate) fn window(&self, key: MemoryKey) -> Option<Window<'_>> {
-        let window = self.get(key)?.regions.first()?.window();
-        (window.len() as u64 == self.get(key)?.len()).then_some(window)
+        self.get(key)?.regions.first().map(EndpointMr::window)
     }
 
     /// Counts or discounts a transfer that uses the memory.

@@ -3,7 +3,7 @@
 use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
 use loom_core::vocabulary::MrMode;
-use loom_core::{Av, AvAttr, Caps, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegion, Transport};
+use loom_core::{Av, AvAttr, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegion, Transport};
 
 use allocator_api2::alloc::Allocator;
 
@@ -18,7 +18,7 @@ pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) domain: Domain<'m, T>,
     /// Maximum number of operations in flight, including receives for peers' writes.
     limit: usize,
-    /// Of these, the number that the provider's queue holds for sure.
+    /// Number of these for which the provider's queue has room for sure.
     batch_limit: usize,
     /// Target of the last operation, if that announced another one (`FI_MORE`).
     pub(crate) unflushed: Option<Unflushed>,
@@ -40,10 +40,6 @@ impl<'m, T: Transport> Rail<'m, T> {
         attr: &EngineAttr,
         alloc: &A,
     ) -> Result<Self, OpenError> {
-        let missing = (Caps::RMA).difference(domain.info().caps());
-        if !missing.is_empty() {
-            return Err(OpenError::NotGranted(missing));
-        }
         let av = Av::open_in(domain, AvAttr::new(attr.peers), alloc.clone())?;
         let receives = usize::from(attr.remote_writes);
         let depth = attr.depth.checked_add(receives).ok_or(OpenError::Size)?;

@@ -22,7 +22,7 @@ pub(crate) enum Stage {
     Draining,
     /// In the queue of outcomes.
     Ended,
-    /// The outcome was taken at the deadline, with operations in flight.
+    /// The outcome was taken with operations in flight.
     Reported,
 }
 
@@ -55,7 +55,7 @@ impl<P> Slot<P> {
         }
     }
 
-    /// Stops a transfer that has operations to post. Returns `false` if it has none.
+    /// Stops a transfer that has operations to post. Returns `false` if all have been posted.
     pub(crate) fn stop_posting(&mut self, ending: Ending) -> bool {
         let stops = self.stage == Stage::Posting;
         if stops {
@@ -155,10 +155,6 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot.in_flight)
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.free.len == 0
-    }
-
     /// Returns the key of a new transfer, or the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub(crate) fn begin(&mut self, request: Request<P>) -> Result<TransferKey, Request<P>> {
@@ -182,7 +178,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         if !is_queued {
             self.posting.push(index);
         }
-        Ok(TransferKey { index, generation: slot.generation })
+        Ok(slot.key(index))
     }
 
     pub(crate) const fn posting(&self) -> usize {
@@ -232,6 +228,6 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         if slot.stage == Stage::Free {
             self.free.push(index);
         }
-        Some((TransferKey { index, generation: slot.generation }, request, slot))
+        Some((slot.key(index), request, slot))
     }
 }

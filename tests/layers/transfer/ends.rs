@@ -2,7 +2,7 @@
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError};
-use loom_core::soft::{Every, Plan as Faults};
+use loom_core::soft::{Every, Plan as Faults, RequiredModes};
 use loom_core::vocabulary::RangeError;
 use loom_core::{Access, CqError, Domain, Errno, Error};
 use loom_fabric::loom_core;
@@ -140,6 +140,21 @@ fn forged_keys_and_ranges_fail_at_the_owner_with_one_outcome() {
     // The rails serve the next transfer.
     sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 50_000))).unwrap();
     assert_eq!(sides.ended().result(), Ok(50_000));
+}
+
+#[test]
+fn keys_of_two_rails_in_the_wrong_order_fail_at_the_owner() {
+    // The control of keys by rail: an endpoint permits the keys of its own regions alone.
+    let info = network().info_requiring(RequiredModes::ENDPOINT_REGIONS);
+    let attr = EngineAttr { piece: 1000, ..small() };
+    let mut sides = Sides::open(&rails(&info, 2), &rails(&info, 2), attr);
+    let mut swapped = sides.remote.to_bytes();
+    let (first, second) = swapped[48..64].split_at_mut(8);
+    first.swap_with_slice(second);
+    for (remote, arrives) in [(RemoteMemory::from_bytes(&swapped).unwrap(), false), (sides.remote, true)] {
+        sides.initiator.submit(Request::write(sides.peer, sides.local, &remote, block(0, 0, 10_000))).unwrap();
+        assert_eq!(sides.ended().bytes, if arrives { 10_000 } else { 0 });
+    }
 }
 
 #[test]
