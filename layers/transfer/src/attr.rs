@@ -29,13 +29,27 @@ pub struct EngineAttr {
     /// Operations on a rail before the next rail takes over. All but the last are posted with
     /// `FI_MORE`. With 1, `FI_MORE` is not used.
     pub batch: usize,
+    /// Length in bytes of the buffers for [control messages](crate::Engine#control-messages), the
+    /// same at all peers. 2,048 is right for up to 16 rails. 0 for an engine without them.
+    pub message: usize,
+    /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all peers.
+    pub notifications: u16,
+    /// Maximum number of buffers that notifications of one peer take up, up to 64, the same at all
+    /// peers. Also limits the length of a notification.
+    pub fragments: u16,
+    /// Number of buffers for notifications to send.
+    pub messages: usize,
+    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these.
+    pub silence: u64,
     /// Maximum number of operations that one [poll](crate::Engine::poll) posts.
     pub budget: usize,
 }
 
 impl Default for EngineAttr {
     /// 64 peers, memories and transfers, 256 operations in flight on each rail and to each peer,
-    /// pieces of 1 MiB, 1,024 values, 64 waits, 256 remote writes, no `FI_MORE`, a budget of 1,024.
+    /// pieces of 1 MiB, 1,024 values, 64 waits, 256 remote writes, no `FI_MORE`, no
+    /// control messages (otherwise 4 notifications and fragments of each peer, 64 to send), a budget of
+    /// 1,024.
     fn default() -> Self {
         EngineAttr {
             peers: 64,
@@ -48,6 +62,11 @@ impl Default for EngineAttr {
             waits: 64,
             remote_writes: 256,
             batch: 1,
+            message: 0,
+            notifications: 4,
+            fragments: 4,
+            messages: 64,
+            silence: 0,
             budget: 1024,
         }
     }

@@ -1,7 +1,10 @@
 //! Events of an engine: outcomes of transfers, and arrivals.
 
-use loom_core::engine::arrivals::Arrived;
+use loom_core::engine::arrivals::{ArrivalKey, Arrived};
 use loom_core::{CqError, Errno, Error};
+
+use crate::control::NotificationKey;
+use crate::peers::PeerKey;
 
 /// Name of a transfer. It is not used again for 2<sup>32</sup> transfers of its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +70,27 @@ impl<P> Outcome<P> {
 pub enum Event<P> {
     /// A transfer has ended.
     Ended(Outcome<P>),
-    /// A value has arrived as often as awaited ([`Engine::arrivals`](crate::Engine::arrivals)).
+    /// A value has arrived as often as awaited ([`Engine::wait`](crate::Engine::wait)).
     Arrived(Arrived),
+    /// A wait has ended without that.
+    WaitFailed {
+        /// Key of the wait.
+        wait: ArrivalKey,
+        /// [`CqError::TimedOut`] at the deadline, or the reason for which the writes of the peer have
+        /// failed, or the peer.
+        error: Error,
+    },
+    /// A notification of a peer has arrived, and the writes of its transfer
+    /// ([`Engine::notification`](crate::Engine::notification)).
+    Notified(NotificationKey),
+    /// A peer with control messages is ready for transfers, or has failed. Also reports peers that
+    /// have inserted this engine.
+    Peer {
+        /// The peer.
+        peer: PeerKey,
+        /// Reason for which the peer has refused this engine or cannot be reached. Its transfers fail.
+        /// [`CqError::TimedOut`] after [`EngineAttr::silence`](crate::EngineAttr::silence), until it
+        /// sends again.
+        result: Result<(), Error>,
+    },
 }

@@ -67,18 +67,22 @@
 extern crate std;
 
 mod attr;
+mod control;
 mod engine;
 mod event;
+mod link;
 mod memory;
 mod peers;
 mod plan;
+mod queue;
 mod rail;
 mod remote;
 mod request;
 mod transfers;
 
 pub use self::attr::EngineAttr;
-pub use self::engine::Engine;
+pub use self::control::{Notification, NotificationKey};
+pub use self::engine::{Engine, Wait};
 pub use self::event::{Ending, Event, Outcome, TransferKey};
 pub use self::memory::MemoryKey;
 pub use self::peers::PeerKey;

@@ -31,7 +31,7 @@ struct Inner<M, A> {
 }
 
 impl<M: Buffer, A: Allocator> Shared<M, A> {
-    fn new(memory: M, alloc: A) -> Result<Self, OpenError> {
+    pub(crate) fn new(memory: M, alloc: A) -> Result<Self, OpenError> {
         let place = alloc.allocate(Layout::new::<Inner<M, A>>()).map_err(|_| OpenError::OutOfMemory)?;
         let place = place.cast::<Inner<M, A>>();
         let inner = Inner {
@@ -50,7 +50,7 @@ impl<M: Buffer, A: Allocator> Shared<M, A> {
         Ok(shared)
     }
 
-    fn lent(&self) -> Lent {
+    pub(crate) fn lent(&self) -> Lent {
         // SAFETY: the block exists as long as a handle.
         unsafe { self.0.as_ref() }.lent
     }

@@ -1,4 +1,4 @@
-//! Transfers of an engine: their slots, and two queues of slots.
+//! Transfers of an engine: their slots, and queues of slots.
 
 use core::ops::Range;
 
@@ -7,9 +7,12 @@ use loom_core::Error;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
+use crate::control::Notice;
 use crate::event::{Ending, TransferKey};
+use crate::link::Number;
 use crate::peers::PeerKey;
 use crate::plan::{Cursor, Plan};
+use crate::queue::Queue;
 use crate::request::Request;
 
 /// Progress of a transfer.
@@ -18,7 +21,7 @@ pub(crate) enum Stage {
     Free,
     /// Has operations to post.
     Posting,
-    /// All operations are posted, or posting has stopped.
+    /// All operations are posted, or posting has stopped. Ends after the message to the peer.
     Draining,
     /// In the queue of outcomes.
     Ended,
@@ -36,8 +39,22 @@ pub(crate) struct Slot<P> {
     pub(crate) cursor: Cursor,
     pub(crate) in_flight: u32,
     pub(crate) operations: u64,
+    /// Operations that failed.
+    pub(crate) failed: u64,
     pub(crate) bytes: u64,
     pub(crate) ending: Ending,
+    /// Message to the peer that has not been sent.
+    pub(crate) notice: Option<Notice>,
+    /// In the queue of transfers with a message to send.
+    announced: bool,
+    pub(crate) number: Option<Number>,
+    /// Length of the message, and whether the request reads, and its immediate data, which outlast the
+    /// request.
+    pub(crate) message_len: u32,
+    pub(crate) reads: bool,
+    pub(crate) data: u64,
+    /// Parts of the message in flight.
+    pub(crate) sending: u32,
 }
 
 impl<P> Slot<P> {
@@ -64,42 +81,13 @@ impl<P> Slot<P> {
         stops
     }
 
+    /// Returns `true` if nothing of the transfer is left to do.
+    const fn is_over(&self) -> bool {
+        self.in_flight == 0 && self.notice.is_none() && self.sending == 0
+    }
+
     pub(crate) fn fail(&mut self, error: impl Into<Error>) {
         self.stop(Ending::Failed(error.into()));
-    }
-}
-
-/// Queue of slots, each at most once.
-struct Queue<A: Allocator> {
-    slots: Array<u32, A>,
-    first: usize,
-    len: usize,
-}
-
-impl<A: Allocator> Queue<A> {
-    fn new(len: usize, alloc: A) -> Result<Self, OpenError> {
-        Ok(Queue { slots: Array::new_in(len, alloc, |_| 0)?, first: 0, len: 0 })
-    }
-
-    fn push(&mut self, index: u32) {
-        let mut at = self.first + self.len;
-        if at >= self.slots.len() {
-            at -= self.slots.len();
-        }
-        if let Some(slot) = self.slots.get_mut(at) {
-            *slot = index;
-            self.len += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
-        }
-        let index = self.slots.get(self.first).copied();
-        self.first = if self.first + 1 == self.slots.len() { 0 } else { self.first + 1 };
-        self.len -= 1;
-        index
     }
 }
 
@@ -107,6 +95,7 @@ pub(crate) struct Transfers<P, A: Allocator> {
     slots: Array<Slot<P>, A>,
     /// Slots in `Stage::Posting`, and some that have left that stage.
     posting: Queue<A>,
+    announcing: Queue<A>,
     ended: Queue<A>,
     free: Queue<A>,
 }
@@ -123,15 +112,24 @@ impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
             cursor: Cursor::default(),
             in_flight: 0,
             operations: 0,
+            failed: 0,
             bytes: 0,
             ending: Ending::Done,
+            notice: None,
+            announced: false,
+            number: None,
+            message_len: 0,
+            reads: false,
+            data: 0,
+            sending: 0,
         };
         let queue = || Queue::new(len, alloc.clone());
         let mut free = queue()?;
         for index in 0..count {
             free.push(index);
         }
-        Ok(Transfers { slots: Array::new_in(len, alloc.clone(), slot)?, posting: queue()?, ended: queue()?, free })
+        let slots = Array::new_in(len, alloc.clone(), slot)?;
+        Ok(Transfers { slots, posting: queue()?, announcing: queue()?, ended: queue()?, free })
     }
 }
 
@@ -157,12 +155,17 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
 
     /// Returns the key of a new transfer, or the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    pub(crate) fn begin(&mut self, request: Request<P>) -> Result<TransferKey, Request<P>> {
+    pub(crate) fn begin(
+        &mut self,
+        request: Request<P>,
+        (notice, message_len): (Option<Notice>, u32),
+    ) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
         let cursor = Cursor::new(&request.plan);
         let Some(index) = self.free.pop() else { return Err(request) };
         let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
-        let is_queued = slot.queued;
+        let (reads, data) = (request.reads, request.data.unwrap_or(0));
+        let (is_queued, announced) = (slot.queued, slot.announced);
         *slot = Slot {
             generation: slot.generation.wrapping_add(1),
             queued: true,
@@ -172,8 +175,16 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             request: Some(request),
             in_flight: 0,
             operations: 0,
+            failed: 0,
             bytes: 0,
             ending: Ending::Done,
+            notice,
+            announced,
+            number: None,
+            message_len,
+            reads,
+            data,
+            sending: 0,
         };
         if !is_queued {
             self.posting.push(index);
@@ -182,7 +193,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
     }
 
     pub(crate) const fn posting(&self) -> usize {
-        self.posting.len
+        self.posting.len()
     }
 
     pub(crate) fn next_posting(&mut self) -> Option<u32> {
@@ -198,33 +209,62 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         }
     }
 
-    /// Ends a transfer: its outcome can be taken.
+    /// Ends a transfer: its outcome can be taken. Its message follows, if it has not been sent.
     pub(crate) fn end(&mut self, index: u32) {
         if let Some(slot) = self.slots.get_mut(index as usize) {
             slot.stage = Stage::Ended;
             self.ended.push(index);
+            self.announce(index);
         }
     }
 
-    /// Ends a transfer without operations in flight, or frees one with a reported outcome.
+    /// Queues the message of a transfer, unless it is about a failure and there is none.
+    pub(crate) fn announce(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize) else { return };
+        if slot.ending == Ending::Done && matches!(slot.notice, Some(Notice::Failure)) {
+            slot.notice = None;
+        }
+        if slot.notice.is_some() && !slot.announced {
+            slot.announced = true;
+            self.announcing.push(index);
+        }
+    }
+
+    pub(crate) const fn announcing(&self) -> usize {
+        self.announcing.len()
+    }
+
+    pub(crate) fn next_announcing(&mut self) -> Option<u32> {
+        let index = self.announcing.pop()?;
+        self.slots.get_mut(index as usize)?.announced = false;
+        Some(index)
+    }
+
+    /// Announces or ends a transfer without operations in flight, or frees one with a reported
+    /// outcome.
     pub(crate) fn settle(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.in_flight == 0) else { return };
         match slot.stage {
-            Stage::Draining => self.end(index),
-            Stage::Reported => {
+            Stage::Draining => {
+                self.announce(index);
+                if self.slots[index as usize].is_over() {
+                    self.end(index);
+                }
+            }
+            Stage::Reported if slot.is_over() => {
                 slot.stage = Stage::Free;
                 self.free.push(index);
             }
-            Stage::Free | Stage::Posting | Stage::Ended => {}
+            _ => {}
         }
     }
 
-    /// Takes the request of an ended transfer, and frees its slot unless operations are in flight.
+    /// Takes the request of an ended transfer, and frees its slot if nothing is left to do.
     pub(crate) fn take_ended(&mut self) -> Option<(TransferKey, Request<P>, &mut Slot<P>)> {
         let index = self.ended.pop()?;
         let slot = self.slots.get_mut(index as usize)?;
         let request = slot.request.take()?;
-        slot.stage = if slot.in_flight == 0 { Stage::Free } else { Stage::Reported };
+        slot.stage = if slot.is_over() { Stage::Free } else { Stage::Reported };
         if slot.stage == Stage::Free {
             self.free.push(index);
         }

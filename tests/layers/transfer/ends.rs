@@ -234,8 +234,8 @@ fn a_record_with_another_peers_address_is_refused() {
     let other = Side::open_in(&rails(&network().info(), 1), small(), Global).unwrap();
     let (theirs, one) = (address(&sides.target), address(&other));
     // The first address of the target alone.
-    let len = (theirs.len() - 9) / 2;
-    let mut part = theirs[..9 + len].to_vec();
+    let len = (theirs.len() - 10) / 2;
+    let mut part = theirs[..10 + len].to_vec();
     part[8] = 1;
     assert!(matches!(sides.initiator.insert_peer(&part), Err(Error::Invalid(_))));
     assert_eq!(one.len(), part.len());

@@ -4,5 +4,6 @@
 
 mod ends;
 mod faults;
+mod messages;
 mod moving;
 mod sides;

@@ -109,8 +109,8 @@ impl<T: Transport + 'static> Sides<T> {
         loop {
             match self.initiator.poll(0).unwrap() {
                 Some(Event::Ended(outcome)) => return outcome,
-                Some(Event::Arrived(event)) => panic!("{event:?}"),
-                None => {}
+                Some(Event::Peer { result: Ok(()), .. }) | None => {}
+                Some(event) => panic!("{event:?}"),
             }
             self.drive_target();
             assert!(Instant::now() < until, "ended within {LIMIT:?}");
@@ -120,8 +120,8 @@ impl<T: Transport + 'static> Sides<T> {
     pub(super) fn drive_target(&mut self) {
         match self.target.poll(0).unwrap() {
             Some(Event::Arrived(_)) => self.arrived += 1,
-            Some(Event::Ended(outcome)) => panic!("{outcome:?}"),
-            None => {}
+            Some(Event::Peer { result: Ok(()), .. }) | None => {}
+            Some(event) => panic!("{event:?}"),
         }
     }
 

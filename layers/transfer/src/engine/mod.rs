@@ -1,34 +1,71 @@
 //! [`Engine`]: transfers over rails.
 
+mod messages;
+mod posting;
+mod waits;
+
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
-use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::exposed::Window;
+use loom_core::mr::EndpointMr;
 use loom_core::storage::Array;
-use loom_core::vocabulary::{ImmediateData, RangeError};
-use loom_core::{
-    Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, OpKey, Peer, Rejected, RemoteRegion, Transport,
-};
+use loom_core::vocabulary::RangeError;
+use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, Rejected, Transport};
 
+pub use self::waits::Wait;
+use self::waits::Waits;
 use crate::attr::EngineAttr;
+use crate::control::{Bytes, Control, Notice};
 use crate::event::{Ending, Event, Outcome, TransferKey};
-use crate::memory::{Memories, MemoryKey, Part};
-use crate::peers::{self, PeerKey, Peers};
+use crate::link::MAX_NUMBERS;
+use crate::memory::{Memories, MemoryKey, Shared};
+use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::{Block, Plan};
-use crate::rail::{Rail, Unflushed};
+use crate::rail::Rail;
 use crate::remote::{MAX_RAILS, RemoteMemory};
 use crate::request::Request;
 use crate::transfers::{Slot, Stage, Transfers};
-
-/// Operations of one transfer before another one posts.
-const TURN: usize = 32;
 
 /// Transfers between registered memory and peers' memory, over one to 16 rails.
 ///
 /// A rail is a domain with a queue and an endpoint. Operations of a transfer are spread over the
 /// rails in turn, and a rail without room is passed over.
+///
+/// # Control messages
+/// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is inserted
+/// is greeted: both sides compare their limits, connect all rails, and report the peer as ready or
+/// refused ([`Event::Peer`]). An engine that was greeted inserts the peer by itself. Transfers wait
+/// until their peer is ready. They may carry a notification
+/// ([`submit_and_notify`](Self::submit_and_notify)), and failed ones end the waits of the receiver.
+///
+/// ```
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::{Access, Domain};
+/// use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Request};
+///
+/// # fixture::domain!(network, domain);
+/// let attr = EngineAttr { message: 2048, ..EngineAttr::default() };
+/// let mut source = Engine::open_in(&[domain.clone()], attr, Global)?;
+/// let mut target = Engine::<_, _, Block, _>::open_in(&[domain], attr, Global)?;
+/// let local = source.register(vec![7; 4096], Access::empty())?;
+/// let exposed = target.register(vec![0; 4096], Access::REMOTE_WRITE)?;
+/// # let mut record = [0; 1024];
+/// let len = target.address(&mut record)?;
+/// let peer = source.insert_peer(&record[..len])?;
+/// let page = Block { local: 0, remote: 0, len: 4096 };
+/// source.submit_and_notify(Request::write(peer, local, &target.remote(exposed)?, page), b"layer 3")?;
+/// let received = loop {
+///     source.poll(0)?;
+///     if let Some(Event::Notified(key)) = target.poll(0)? { break key; }
+/// };
+/// // All 4,096 bytes are there.
+/// let notification = target.notification(received).expect("it is new");
+/// assert_eq!((notification.ending(), notification.chunks().next()), (Ending::Done, Some(&b"layer 3"[..])));
+/// # drop(notification);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll). Dropping it closes its queues
 /// and regions, and ends all transfers.
@@ -37,6 +74,9 @@ const TURN: usize = 32;
 pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// First field: queues are closed before the memory of their operations.
     rails: Array<Rail<'m, T>, A>,
+    control: Option<Control<'m, T, A>>,
+    /// Memory for peers' writes of no bytes, by which they connect.
+    scratch: Option<Scratch<'m, T, A>>,
     memories: Memories<'m, T, M, A>,
     peers: Peers<A>,
     transfers: Transfers<P, A>,
@@ -49,12 +89,24 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     turn: (usize, usize),
     /// No transfer has an earlier deadline.
     next_deadline: u64,
+    waits: Waits<A>,
+    /// Bits of immediate data below a notification's generation, and bytes that all rails carry.
+    data_bits: u32,
+    data_width: usize,
+    /// Time of the last poll, and of the next look at the links.
+    now: u64,
+    next_beat: u64,
     alloc: A,
 }
 
+type Scratch<'m, T, A> = Array<EndpointMr<'m, T, Shared<Bytes<A>, A>>, A>;
+
+/// Bits of immediate data for the generation of a notification, at least.
+const GENERATION_BITS: u32 = 4;
+
 impl<'m, T, M, P, A> Engine<'m, T, M, P, A>
 where
-    T: Transport,
+    T: Transport + 'm,
     M: Buffer + Send + 'm,
     P: Plan,
     A: Allocator + Clone + Send + 'm,
@@ -73,9 +125,14 @@ where
         if !(1..=MAX_RAILS).contains(&domains.len()) || attr.piece == 0 || sizes.contains(&0) {
             return Err(OpenError::Size.into());
         }
-        let width = usize::BITS - attr.values.saturating_sub(1).leading_zeros();
+        let control = attr.message > 0;
+        let numbers = if control { attr.peers.saturating_mul(attr.notifications.into()) } else { 0 };
+        let last = attr.values.saturating_add(numbers).saturating_sub(1);
+        let data_bits = usize::BITS - last.leading_zeros();
+        let width = data_bits + if control { GENERATION_BITS } else { 0 };
         for domain in domains {
-            let missing = Caps::RMA.difference(domain.info().caps());
+            let caps = if control { Caps::RMA | Caps::MSG } else { Caps::RMA };
+            let missing = caps.difference(domain.info().caps());
             if !missing.is_empty() {
                 return Err(OpenError::NotGranted(missing).into());
             }
@@ -84,13 +141,33 @@ where
                 return Err(RangeError::TooWide { width, limit }.into());
             }
         }
+        let numbers = 1..=MAX_NUMBERS;
+        if control
+            && (!numbers.contains(&usize::from(attr.notifications))
+                || !(1..=64).contains(&attr.fragments)
+                || width > 32)
+        {
+            return Err(OpenError::Size.into());
+        }
         let rails = Array::try_new_in(domains.len(), alloc.clone(), |number| {
             Rail::open(domains.get(number).ok_or(OpenError::Size)?, &attr, &alloc)
         })?;
         let piece = rails.iter().map(Rail::max_msg_size).fold(attr.piece, u64::min);
-        Ok(Engine {
+        let width = rails.iter().map(|rail| rail.domain.info().attributes().domain.cq_data_size).min();
+        let (mut scratch, mut messages) = (None, None);
+        if let (true, [domain, ..]) = (control, domains) {
+            let memory = Shared::new(Bytes::new(8, alloc.clone())?, alloc.clone())?;
+            scratch = Some(Array::try_new_in(rails.len(), alloc.clone(), |number| {
+                let (rail, access) = (rails.get(number).ok_or(OpenError::Size)?, Access::REMOTE_WRITE);
+                EndpointMr::open_for_in(&rail.domain, &rail.endpoint, memory.clone(), access, alloc.clone())
+            })?);
+            messages = Some(Control::open(domain, &attr, &alloc)?);
+        }
+        let engine = Engine {
+            control: messages,
+            scratch,
             memories: Memories::new(attr.memories, &alloc)?,
-            peers: Peers::new(attr.peers, alloc.clone())?,
+            peers: Peers::new(attr.peers, &alloc)?,
             transfers: Transfers::new(attr.transfers, &alloc)?,
             arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
             strays: 0,
@@ -98,9 +175,16 @@ where
             attr: EngineAttr { piece, ..attr },
             turn: (0, 0),
             next_deadline: u64::MAX,
+            waits: Waits::new(attr.waits, &alloc)?,
+            data_bits,
+            data_width: width.unwrap_or(0).min(8),
+            now: 0,
+            next_beat: 0,
             rails,
             alloc,
-        })
+        };
+        engine.check_message_len()?;
+        Ok(engine)
     }
 
     /// Registers memory on all rails: for local use, and for peers as `access` permits. Allocates.
@@ -172,7 +256,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// [`AddressError::BufferTooSmall`](loom_core::AddressError::BufferTooSmall), or
     /// [`Error::Provider`].
     pub fn address(&self, out: &mut [u8]) -> Result<usize, Error> {
-        peers::encode(&self.rails, out)
+        let control = self.control.as_ref().map(Control::address).transpose()?;
+        Record::encode(&self.rails, control.as_ref(), out)
     }
 
     /// Inserts a peer by the record of its addresses. The rails of this side use the peer's in turn
@@ -182,21 +267,25 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// [`Error::Invalid`] for other bytes, or if an address belongs to another peer, [`Error::Full`]
     /// beyond [`EngineAttr::peers`], [`Error::Address`].
     pub fn insert_peer(&mut self, record: &[u8]) -> Result<PeerKey, Error> {
-        self.peers.insert(record, &self.rails)
+        let vectors = Vectors::of(&self.rails, self.control.as_ref());
+        let (peer, is_new) = self.peers.insert(record, &vectors)?;
+        if is_new {
+            self.begin_link(peer);
+        }
+        Ok(peer)
     }
 
     /// Removes a peer. Its transfers that have operations to post fail with
     /// [`PostError::UnknownPeer`] once their operations in flight have completed. Returns `false` for
     /// an unknown key.
     pub fn remove_peer(&mut self, peer: PeerKey) -> bool {
-        let removed = self.peers.remove(peer, &self.rails);
+        let vectors = Vectors::of(&self.rails, self.control.as_ref());
+        let removed = self.peers.remove(peer, &vectors);
         if removed {
-            for index in self.transfers.indices() {
-                let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer));
-                if slot.is_some_and(|slot| slot.stop_posting(Ending::Failed(PostError::UnknownPeer.into()))) {
-                    self.transfers.settle(index);
-                }
+            if let Some(control) = &mut self.control {
+                control.reset(peer, self.now);
             }
+            self.lose_peer(peer, PostError::UnknownPeer.into());
         }
         removed
     }
@@ -228,11 +317,49 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     ///   a read with data, or memory of another number of rails than the peer's
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
+        let notice = request.data.and(self.control.as_ref()).map(|_| Notice::Failure);
+        self.begin(request, (notice, 0))
+    }
+
+    /// Submits a transfer, and sends the peer a message after it, also if it fails. The peer reports
+    /// it as [`Event::Notified`] once all writes of the transfer have arrived.
+    ///
+    /// # Errors
+    /// Those of [`submit`](Self::submit), and
+    /// - [`Error::Full`] if too few buffers are free ([`EngineAttr::messages`])
+    /// - [`PostError::TooLong`] beyond [`EngineAttr::fragments`]
+    /// - [`Error::Invalid`] for a request with data, or if this engine or the peer has no control
+    ///   messages
+    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
+    pub fn submit_and_notify(
+        &mut self,
+        request: Request<P>,
+        message: &[u8],
+    ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
+        match self.stage(&request, message) {
+            Ok(staged) => {
+                let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+                let begun = self.begin(request, (Some(Notice::Message(staged)), len));
+                if let (Err(_), Some(control)) = (&begun, &mut self.control) {
+                    control.discard(staged);
+                }
+                begun
+            }
+            Err(error) => Err(Rejected { value: request, error }),
+        }
+    }
+
+    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
+    fn begin(
+        &mut self,
+        request: Request<P>,
+        notice: (Option<Notice>, u32),
+    ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         if let Err(error) = self.check(&request) {
             return Err(Rejected { value: request, error });
         }
         let (local, deadline) = (request.local, request.deadline);
-        let key = match self.transfers.begin(request) {
+        let key = match self.transfers.begin(request, notice) {
             Ok(key) => key,
             Err(value) => return Err(Rejected { value, error: Error::Full("EngineAttr::transfers") }),
         };
@@ -311,9 +438,14 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// [`Error::Queue`], once, if the queue of a rail failed. Transfers with operations in flight fail
     /// then, because these may not complete. The rail is not used any more, and others are.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
+        self.now = now;
         self.poll_rails()?;
+        if self.control.is_some() {
+            self.poll_control()?;
+        }
         self.expire(now);
         self.post();
+        self.send_messages();
         Ok(self.next_event())
     }
 
@@ -323,7 +455,17 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             self.memories.used(request.local, -1);
             return Some(Event::Ended(Outcome { key, plan: request.plan, ending, operations, bytes, in_flight }));
         }
-        self.arrivals.poll().map(Event::Arrived)
+        if let Some(arrived) = self.arrivals.poll() {
+            self.waits.end(arrived.key);
+            return Some(Event::Arrived(arrived));
+        }
+        if let Some((wait, error)) = self.waits.next_failed(&self.arrivals) {
+            return Some(Event::WaitFailed { wait, error });
+        }
+        if let Some(key) = self.control.as_mut().and_then(|control| control.inbox.next()) {
+            return Some(Event::Notified(key));
+        }
+        self.peers.next_change().map(|(peer, result)| Event::Peer { peer, result })
     }
 
     fn poll_rails(&mut self) -> Result<(), Error> {
@@ -342,7 +484,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     }
                     Ok(Some(Completion::Remote(event))) => {
                         let counted = event.data().is_some_and(|data| self.arrivals.count(data.0).is_ok());
-                        self.strays += u64::from(!counted);
+                        if !counted {
+                            self.count_write(event.data().map(|data| data.0));
+                        }
                     }
                     Ok(Some(_)) => self.strays += 1,
                     Err(error) => {
@@ -354,10 +498,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
         }
         Ok(())
-    }
-
-    const fn all_rails(rails: usize) -> u32 {
-        (1 << rails) - 1
     }
 
     /// Ends transfers with operations in flight, which may not complete, and all if no rail is left.
@@ -382,12 +522,15 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 slot.operations += 1;
                 slot.bytes += len;
             }
-            (Some(error), Some(_)) => slot.fail(error),
+            (Some(error), Some(_)) => {
+                slot.failed += 1;
+                slot.fail(error);
+            }
             (_, None) => {}
         }
         let is_last = slot.in_flight == 0;
         if let Some(peer) = slot.peer {
-            self.peers.completed(peer, &self.rails);
+            self.peers.completed(peer, &Vectors::of(&self.rails, self.control.as_ref()));
         }
         if is_last {
             self.transfers.settle(index);
@@ -396,6 +539,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// Ends transfers at their deadlines, also with operations in flight.
     fn expire(&mut self, now: u64) {
+        self.waits.expire(now);
         if now < self.next_deadline {
             return;
         }
@@ -415,184 +559,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
         self.next_deadline = next;
     }
-
-    /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
-    fn post(&mut self) {
-        let mut budget = self.attr.budget;
-        // Rails without room, a bit for each.
-        let (mut blocked, all) = (self.failed, Self::all_rails(self.rails.len()));
-        let mut idle = 0;
-        while budget > 0 && blocked != all && idle < self.transfers.posting() {
-            let Some(index) = self.transfers.next_posting() else { break };
-            if self.transfers.get_mut(index).is_none_or(|slot| slot.stage != Stage::Posting) {
-                continue;
-            }
-            // Before its plan is called, which may panic.
-            self.transfers.post_later(index);
-            let posted = self.post_some(index, budget.min(self.attr.batch.max(TURN)), &mut blocked);
-            budget -= posted;
-            idle = if posted == 0 { idle + 1 } else { 0 };
-            self.transfers.settle(index);
-        }
-        for number in 0..self.rails.len() {
-            self.flush(number);
-        }
-    }
-
-    /// Posts an operation without bytes on a rail where the last operation has announced another one
-    /// and is in flight.
-    fn flush(&mut self, number: usize) {
-        let Engine { rails, memories, peers, transfers, .. } = self;
-        let Some(rail) = rails.get_mut(number) else { return };
-        let Some(Unflushed { peer, region, local, reads, transfer }) = rail.unflushed else { return };
-        let slot = transfers.named(transfer).filter(|slot| slot.in_flight > 0);
-        let lender = memories.lender(local, reads, transfer.index);
-        if let (Some(slot), Some(mut part)) = (slot, lender.and_then(|lender| lender.part(number, Block::default()))) {
-            part.flushes = true;
-            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part) {
-                Ok(_) => {
-                    slot.in_flight += 1;
-                    if let Some(peer) = slot.peer {
-                        peers.posted(peer);
-                    }
-                }
-                Err(error) if error.is_transient() => return,
-                Err(_) => {}
-            }
-        }
-        rail.unflushed = None;
-    }
-
-    /// Posts up to `most` operations of a transfer, and returns their number.
-    fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
-        let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
-        let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
-        let Some(Request { peer, reads, local, remote, plan, data, .. }) = &slot.request else { return 0 };
-        let Some((routes, peer_in_flight)) = peers.routes(*peer) else {
-            slot.fail(PostError::UnknownPeer);
-            return 0;
-        };
-        let Some(lender) = memories.lender(*local, *reads, index) else {
-            slot.fail(PostError::Access);
-            return 0;
-        };
-        let piece = if data.is_some() { remote.piece() } else { attr.piece };
-        let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
-        let all = Self::all_rails(rails.len());
-        // Rails on which this transfer was refused: others may have other peers.
-        let mut refused = 0;
-        let mut posted = 0;
-        let mut stopped = None;
-        while posted < most {
-            let Some(block) = slot.cursor.peek(piece) else { break };
-            if *blocked | refused == all {
-                break;
-            }
-            while (*blocked | refused) & 1 << turn.0 != 0 {
-                *turn = (next_of(turn.0, rails.len()), 0);
-            }
-            let (number, count) = *turn;
-            let (Some(rail), Some(&Some(peer))) = (rails.get_mut(number), routes.get(number)) else {
-                stopped = Some(PostError::UnknownPeer.into());
-                break;
-            };
-            if !rail.has_room() {
-                *blocked |= 1 << number;
-                continue;
-            }
-            let Some(part) = lender.part(number, block) else {
-                stopped = Some(RangeError::OutOfWindow.into());
-                break;
-            };
-            let more =
-                count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room_for_two();
-            // Address, key and descriptor are those of this rail.
-            let to = Target { peer, region: remote.on(number), offset: block.remote };
-            match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
-                Ok(_) => {
-                    if more || rail.unflushed.is_some() {
-                        let transfer = slot.key(index);
-                        rail.unflushed = more.then_some(Unflushed {
-                            peer,
-                            region: to.region,
-                            local: *local,
-                            reads: *reads,
-                            transfer,
-                        });
-                    }
-                    posted += 1;
-                    slot.in_flight += 1;
-                    *peer_in_flight += 1;
-                    slot.cursor.advance(plan, block);
-                    *turn =
-                        if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
-                }
-                Err(PostError::Again) => refused |= 1 << number,
-                Err(error) if error.is_transient() => *blocked |= 1 << number,
-                Err(error) => {
-                    stopped = Some(Error::Post(error));
-                    break;
-                }
-            }
-        }
-        match stopped {
-            Some(error) => slot.fail(error),
-            None if slot.cursor.is_lost() => slot.fail(Error::Invalid("the plan panicked")),
-            None if slot.cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
-            None => {}
-        }
-        posted
-    }
-}
-
-const fn next_of(rail: usize, rails: usize) -> usize {
-    if rail + 1 < rails { rail + 1 } else { 0 }
-}
-
-/// Remote side of an operation.
-struct Target {
-    peer: Peer,
-    region: RemoteRegion,
-    offset: u64,
-}
-
-impl<T: Transport> Rail<'_, T> {
-    #[inline]
-    fn post(
-        &self,
-        to: &Target,
-        reads: bool,
-        data: Option<ImmediateData>,
-        more: bool,
-        part: Part,
-    ) -> Result<OpKey, PostError> {
-        let Target { peer, region, offset } = to;
-        let posted = match data {
-            _ if more => return self.post_more(to, reads, data, part),
-            _ if reads => self.endpoint.read(*peer, region, *offset, part),
-            Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
-            None => self.endpoint.write(*peer, region, *offset, part),
-        };
-        posted.map_err(|rejected| rejected.error)
-    }
-
-    /// Posts an operation with `FI_MORE`.
-    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
-        let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
-        let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
-        let posted = if reads {
-            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
-        } else {
-            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
-        };
-        posted.map_err(|rejected| rejected.error)
-    }
 }
 
 impl<T: Transport, M: Buffer + Send, P, A: Allocator + Send> Drop for Engine<'_, T, M, P, A> {
     fn drop(&mut self) {
         // Before the rails, which they keep open.
         self.memories.close_bound();
+        self.scratch = None;
     }
 }
 

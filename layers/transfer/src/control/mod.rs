@@ -1,0 +1,327 @@
+//! Control messages between engines: hellos, notifications, failures, signs of life.
+
+mod inbox;
+mod slip;
+mod wire;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::{OpenError, PostError};
+use loom_core::{
+    Av, AvAttr, Completion, Cq, CqAttr, CqError, Domain, Endpoint, EndpointAddr, Error, OpError, Peer, Source,
+    Transport,
+};
+
+use self::inbox::Inbox;
+use self::slip::{Slip, Slips};
+use crate::attr::EngineAttr;
+use crate::event::{Ending, TransferKey};
+use crate::link::Number;
+use crate::peers::PeerKey;
+
+use self::inbox::fragments;
+pub use self::inbox::{Notification, NotificationKey};
+pub(crate) use self::slip::{Bytes, List};
+use self::wire::{HEADER, code};
+pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, ending};
+
+/// Endpoint for control messages, on the first rail's domain.
+pub(crate) struct Control<'m, T: Transport, A: Allocator> {
+    endpoint: Endpoint<'m, T, Slip<'m, T, A>>,
+    pub(crate) av: Av<'m, T>,
+    cq: Cq<'m, T, Slip<'m, T, A>>,
+    slips: Slips<'m, T, A>,
+    /// Messages to send, in order.
+    outbox: List,
+    /// Receives to post.
+    unposted: List,
+    pub(crate) inbox: Inbox<A>,
+    pub(crate) layout: Layout,
+    /// Address that a refusal is sent to, until it has been sent.
+    refused: Option<Peer>,
+    is_closed: bool,
+}
+
+/// Item of the control endpoint's queue.
+pub(crate) enum Incoming {
+    Received(u32),
+    Sent { to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error> },
+}
+
+impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> {
+    pub(crate) fn open(domain: &Domain<'m, T>, attr: &EngineAttr, alloc: &A) -> Result<Self, OpenError> {
+        let limit = domain.info().attributes().endpoint.max_msg_size;
+        let layout = Layout {
+            notifications: attr.notifications.into(),
+            fragments: attr.fragments.into(),
+            message: u32::try_from(attr.message).map_err(|_| OpenError::Size)?,
+        };
+        if attr.message <= HEADER || attr.message > limit {
+            return Err(OpenError::Size);
+        }
+        // A receive for each fragment that peers may send, and for messages that the engine answers.
+        let receives = attr.peers.checked_mul(usize::from(attr.fragments) + 1).ok_or(OpenError::Size)?;
+        let receives = receives.checked_add(RESERVE).ok_or(OpenError::Size)?;
+        let sends = attr.messages.checked_add(RESERVE).ok_or(OpenError::Size)?;
+        let av = Av::open_in(domain, AvAttr::new(attr.peers.saturating_add(1)), alloc.clone())?;
+        let depth = receives.checked_add(sends).ok_or(OpenError::Size)?;
+        let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
+        let slips = Slips::new(domain, (sends, receives), attr.message, alloc)?;
+        let endpoint = cq.endpoint(&av)?;
+        let inbox = Inbox::new(attr.peers, layout, alloc)?;
+        let (outbox, mut unposted) = (List::EMPTY, List::EMPTY);
+        let mut control =
+            Control { endpoint, av, cq, slips, outbox, unposted, inbox, layout, refused: None, is_closed: false };
+        for index in control.slips.receives() {
+            control.slips.push(&mut unposted, index);
+        }
+        control.unposted = unposted;
+        control.post_receives();
+        Ok(control)
+    }
+}
+
+/// Slips for messages that are not notifications.
+const RESERVE: usize = 8;
+
+impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
+    pub(crate) fn address(&self) -> Result<EndpointAddr, Error> {
+        self.endpoint.address().map_err(Error::Provider)
+    }
+
+    /// Bytes of a message in one fragment.
+    pub(crate) const fn room(&self) -> usize {
+        self.layout.message as usize - HEADER
+    }
+
+    fn post_receives(&mut self) {
+        while let Some(index) = self.slips.pop(&mut self.unposted) {
+            let Some(mut slip) = self.slips.lift(index) else { continue };
+            slip.set_len(usize::MAX);
+            if let Err(rejected) = self.endpoint.recv(Source::Any, slip) {
+                let index = self.slips.lay(rejected.value);
+                self.slips.push(&mut self.unposted, index);
+                break;
+            }
+        }
+    }
+
+    /// Next message, or end of a send.
+    pub(crate) fn poll(&mut self) -> Result<Option<Incoming>, CqError> {
+        if self.is_closed {
+            return Ok(None);
+        }
+        loop {
+            let done = match self.cq.poll() {
+                Ok(None) => return Ok(None),
+                Ok(Some(Completion::Op(done))) => done,
+                Ok(Some(_)) => continue,
+                Err(error) => {
+                    self.is_closed = true;
+                    return Err(error);
+                }
+            };
+            let (mut slip, result) = done.into_parts();
+            if let Ok(transfer) = &result {
+                slip.set_len(transfer.len);
+            }
+            let index = self.slips.lay(slip);
+            if !self.slips.is_receive(index) {
+                let (to, transfer) = self.slips.purpose(index);
+                self.slips.give_back(index);
+                return Ok(Some(self.sent(to, transfer, result.err().map(OpError::into))));
+            }
+            match result {
+                Ok(_) => return Ok(Some(Incoming::Received(index))),
+                Err(_) => self.recycle(index),
+            }
+        }
+    }
+
+    fn sent(&mut self, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) -> Incoming {
+        if to.is_none()
+            && let Some(peer) = self.refused.take()
+        {
+            self.av.remove(peer);
+        }
+        Incoming::Sent { to, transfer, error }
+    }
+
+    /// Header and body of a received message.
+    pub(crate) fn message(&self, index: u32) -> Option<(Header, &[u8])> {
+        Header::decode(self.slips.get(index)?.bytes())
+    }
+
+    /// Gives a received message's buffer back.
+    pub(crate) fn recycle(&mut self, index: u32) {
+        self.slips.push(&mut self.unposted, index);
+    }
+
+    /// Stores a fragment of a notification, or gives its buffer back. Returns `false` then.
+    pub(crate) fn store(&mut self, index: u32) -> bool {
+        let found = self.message(index).map(|(header, body)| (header, body.len()));
+        let stored = found.is_some_and(|(head, len)| self.inbox.fragment(&head, len, index, &mut self.slips));
+        if !stored {
+            self.recycle(index);
+        }
+        stored
+    }
+
+    /// Ends the numbers of a peer, and returns the generation of the next ones.
+    pub(crate) fn reset(&mut self, peer: PeerKey, now: u64) -> u32 {
+        let (epoch, fragments) = self.inbox.reset(peer.index, now, &mut self.slips);
+        self.slips.append(&mut self.unposted, fragments);
+        epoch
+    }
+
+    /// Copies a notification into slips. Returns `None` if too few are free.
+    pub(crate) fn stage(&mut self, bytes: &[u8]) -> Option<List> {
+        let room = self.room();
+        let count = fragments(bytes.len(), room);
+        if count + RESERVE > self.slips.free() {
+            return None;
+        }
+        let mut list = List::EMPTY;
+        for number in 0..count {
+            let index = self.slips.take()?;
+            let body = &bytes[number * room..bytes.len().min((number + 1) * room)];
+            let slip = self.slips.get_mut(index)?;
+            slip.bytes_mut()[HEADER..HEADER + body.len()].copy_from_slice(body);
+            slip.set_len(HEADER + body.len());
+            self.slips.push(&mut list, index);
+        }
+        Some(list)
+    }
+
+    pub(crate) fn discard(&mut self, staged: List) {
+        self.slips.give_back_all(staged);
+    }
+
+    /// Sends a staged notification with this header for each fragment.
+    pub(crate) fn send_staged(
+        &mut self,
+        staged: List,
+        to: (PeerKey, Peer),
+        transfer: Option<TransferKey>,
+        head: &Header,
+    ) {
+        let mut staged = staged;
+        let mut fragment = 0;
+        while let Some(index) = self.slips.pop(&mut staged) {
+            let header = Header { fragment, ..*head }.encode();
+            if let Some(slip) = self.slips.get_mut(index) {
+                slip.bytes_mut()[..HEADER].copy_from_slice(&header);
+            }
+            self.slips.address(index, (Some(to.0), to.1), transfer);
+            self.slips.push(&mut self.outbox, index);
+            fragment += 1;
+        }
+    }
+
+    /// Puts a message into the outbox. Returns `false` if no slip is free.
+    pub(crate) fn send(
+        &mut self,
+        head: &Header,
+        to: (Option<PeerKey>, Peer),
+        transfer: Option<TransferKey>,
+        write: impl FnOnce(&mut [u8]) -> usize,
+    ) -> bool {
+        let Some(index) = self.slips.take() else { return false };
+        self.slips.address(index, to, transfer);
+        if let Some(slip) = self.slips.get_mut(index) {
+            let (header, body) = slip.bytes_mut().split_at_mut(HEADER);
+            header.copy_from_slice(&head.encode());
+            let len = HEADER + write(body);
+            slip.set_len(len);
+        }
+        self.slips.push(&mut self.outbox, index);
+        true
+    }
+
+    /// Refuses the hello of an engine that is no peer. Returns `false` while another is refused.
+    pub(crate) fn refuse(&mut self, address: &EndpointAddr, name: PeerKey, reason: Refusal) -> bool {
+        if self.refused.is_some() {
+            return false;
+        }
+        let known = self.av.find(address);
+        let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return false };
+        if known.is_none() {
+            self.refused = Some(route);
+        }
+        let head = Header { number: reason as u32, ..Header::new(Kind::Refuse, name) };
+        self.send(&head, (None, route), None, |_| 0)
+    }
+
+    /// Informs peers of numbers that are free again. `to` returns the name of this engine at a peer,
+    /// and its route.
+    pub(crate) fn send_releases(&mut self, to: impl Fn(u32) -> Option<(PeerKey, PeerKey, Peer)>) {
+        let mut from = 0;
+        while self.inbox.released > 0 && self.slips.free() > 0 {
+            let Some((peer, number, generation)) = self.inbox.take_released(from) else { return };
+            from = peer * self.layout.notifications + number;
+            if let Some((key, name, route)) = to(peer) {
+                let head = Header { number, generation, ..Header::new(Kind::Release, name) };
+                self.send(&head, (Some(key), route), None, |_| 0);
+            }
+        }
+    }
+
+    /// Posts receives, and messages until the endpoint has no room. `posted` is called with the
+    /// receiver of each. Returns a message that the provider refuses.
+    pub(crate) fn flush(&mut self, mut posted: impl FnMut(PeerKey)) -> Option<Incoming> {
+        if self.is_closed {
+            return None;
+        }
+        self.post_receives();
+        for _ in 0..self.outbox.len() {
+            let index = self.slips.pop(&mut self.outbox)?;
+            let (to, transfer) = self.slips.purpose(index);
+            let (Some(route), Some(slip)) = (self.slips.route(index), self.slips.lift(index)) else { continue };
+            let Err(rejected) = self.endpoint.send(route, slip) else {
+                to.map(&mut posted);
+                continue;
+            };
+            let index = self.slips.lay(rejected.value);
+            match rejected.error {
+                // Others may have other peers.
+                PostError::Again => self.slips.push(&mut self.outbox, index),
+                error if error.is_transient() => {
+                    self.slips.push(&mut self.outbox, index);
+                    return None;
+                }
+                error => {
+                    self.slips.give_back(index);
+                    return Some(self.sent(to, transfer, Some(error.into())));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Message of a transfer to its peer, after its last operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// Staged notification.
+    Message(List),
+    /// Failure of writes with the request's immediate data.
+    Failure,
+}
+
+/// Header of the message that ends a transfer.
+pub(crate) fn last_header(
+    name: PeerKey,
+    number: Option<Number>,
+    ending: &Ending,
+    (operations, late): (u64, u64),
+) -> Header {
+    let kind = if number.is_some() { Kind::Notify } else { Kind::Failure };
+    let Number { index, generation } = number.unwrap_or(Number { index: 0, generation: 0 });
+    Header {
+        number: index,
+        generation,
+        ending: code(ending),
+        operations,
+        late: u32::try_from(late).unwrap_or(u32::MAX),
+        ..Header::new(kind, name)
+    }
+}

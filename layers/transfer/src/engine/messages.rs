@@ -1,0 +1,439 @@
+//! Control messages of an engine.
+
+use allocator_api2::alloc::Allocator;
+use loom_core::engine::arrivals::ArrivalKey;
+use loom_core::error::PostError;
+use loom_core::mr::EndpointMr;
+use loom_core::{Buffer, CqError, Error, Transport};
+
+use super::waits::Wait;
+use super::{Engine, GENERATION_BITS};
+use crate::control::{
+    Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, VERSION, ending, last_header,
+};
+use crate::event::{Ending, TransferKey};
+use crate::link::{Debt, LinkState, Number};
+use crate::peers::{PeerKey, Record, Vectors};
+use crate::plan::Plan;
+use crate::remote::RemoteMemory;
+use crate::request::Request;
+
+impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m, T, M, P, A> {
+    /// Waits for writes with one value of immediate data: by their total, until a deadline, or a
+    /// failure. [`poll`](Self::poll) reports the end.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] for a value of [`EngineAttr::values`](crate::EngineAttr::values) or above, or
+    /// beyond [`EngineAttr::waits`](crate::EngineAttr::waits), [`PostError::UnknownPeer`].
+    pub fn wait(&mut self, wait: Wait) -> Result<ArrivalKey, Error> {
+        if wait.peer.is_some_and(|peer| self.peers.rails(peer).is_none()) {
+            return Err(PostError::UnknownPeer.into());
+        }
+        let key = self.arrivals.wait_for(wait.value, wait.total)?;
+        self.waits.begin(key, wait);
+        Ok(key)
+    }
+
+    /// Sends a message without a transfer. Its failure fails the peer ([`Event::Peer`]).
+    ///
+    /// [`Event::Peer`]: crate::Event::Peer
+    ///
+    /// # Errors
+    /// - [`PostError::Again`] until the peer is ready
+    /// - [`Error::Full`] while the peer has earlier ones to release, or too few buffers are free
+    /// - [`PostError::TooLong`], [`PostError::UnknownPeer`], [`Error::Invalid`] as for
+    ///   [`submit_and_notify`](Self::submit_and_notify), or the failure of the peer
+    pub fn notify(&mut self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
+        let staged = self.stage_for(peer, message)?;
+        let Engine { control: Some(control), peers, attr, .. } = self else { return Ok(()) };
+        let sent = (|| {
+            let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer)?;
+            match link.state {
+                LinkState::Failed(error) => return Err(error),
+                LinkState::Ready => {}
+                _ => return Err(PostError::Again.into()),
+            }
+            if link.credits < staged.len() {
+                return Err(Error::Full("EngineAttr::fragments"));
+            }
+            let number = link.acquire(attr.notifications.into()).ok_or(Error::Full("EngineAttr::notifications"))?;
+            link.spend(number, staged.len());
+            let route = link.route.ok_or(PostError::UnknownPeer)?;
+            let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+            let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
+            control.send_staged(staged, (peer, route), None, &head);
+            Ok(())
+        })();
+        if sent.is_err() {
+            control.discard(staged);
+        }
+        sent
+    }
+
+    /// Notification of a peer. `None` if it was released, or its peer removed.
+    pub fn notification(&mut self, key: NotificationKey) -> Option<Notification<'_, 'm, T, A>> {
+        Notification::new(self.control.as_mut()?, key)
+    }
+
+    pub(super) fn stage(&mut self, request: &Request<P>, message: &[u8]) -> Result<List, Error> {
+        if request.data.is_some() {
+            return Err(Error::Invalid("the immediate data of a transfer with a notification is the engine's"));
+        }
+        self.stage_for(request.peer, message)
+    }
+
+    fn stage_for(&mut self, peer: PeerKey, message: &[u8]) -> Result<List, Error> {
+        const NO_MESSAGES: Error = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
+        let control = self.control.as_mut().ok_or(NO_MESSAGES)?;
+        let link = self.peers.link(peer).ok_or(PostError::UnknownPeer)?;
+        if link.state == LinkState::Absent {
+            return Err(NO_MESSAGES);
+        }
+        let limit = control.room() * usize::from(self.attr.fragments);
+        if message.len() > limit {
+            return Err(PostError::TooLong { limit }.into());
+        }
+        control.stage(message).ok_or(Error::Full("EngineAttr::messages"))
+    }
+
+    /// Checks that a hello fits.
+    pub(super) fn check_message_len(&self) -> Result<(), Error> {
+        let Some(control) = &self.control else { return Ok(()) };
+        let mut record = [0; 4096];
+        let len = self.address(&mut record)?;
+        let fits = control.room() >= Hello::LEN + len;
+        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for the addresses of all rails"))
+    }
+
+    /// Begins with the control messages of a new peer.
+    pub(super) fn begin_link(&mut self, peer: PeerKey) {
+        let Engine { control: Some(control), peers, now, .. } = self else { return };
+        let epoch = control.reset(peer, *now);
+        let Some(link) = peers.link_mut(peer).filter(|link| link.state == LinkState::Greeting) else { return };
+        (link.granted, link.heard) = (epoch, *now);
+        peers.owe(peer, Debt::Hello);
+    }
+
+    /// Fails a peer, its transfers, and waits for it.
+    pub(super) fn fail_peer(&mut self, peer: PeerKey, error: Error) {
+        self.peers.change(peer, LinkState::Failed(error));
+        self.lose_peer(peer, error);
+    }
+
+    /// Stops the transfers of a peer, and ends waits for it.
+    pub(super) fn lose_peer(&mut self, peer: PeerKey, error: Error) {
+        let Engine { transfers, control, waits, .. } = self;
+        waits.fail(error, |wait| wait.peer == Some(peer));
+        for index in transfers.indices() {
+            let Some(slot) = transfers.get_mut(index).filter(|slot| slot.peer == Some(peer)) else { continue };
+            let stops = slot.stop_posting(Ending::Failed(error));
+            let notice = slot.notice.take();
+            if let (Some(Notice::Message(staged)), Some(control)) = (notice, control.as_mut()) {
+                control.discard(staged);
+                slot.fail(error);
+            }
+            if stops || notice.is_some() {
+                transfers.settle(index);
+            }
+        }
+    }
+
+    /// Counts a write whose immediate data is no value of `arrivals`.
+    #[cold]
+    pub(super) fn count_write(&mut self, data: Option<u64>) {
+        let counted = (|| {
+            let (control, data) = (self.control.as_mut()?, data?);
+            let index = (data & ((1 << self.data_bits) - 1)).checked_sub(self.attr.values as u64)?;
+            let peer = self.peers.at(control.inbox.peer_of(index)?)?;
+            let mask = self.peers.link(peer)?.counted_mask;
+            control.inbox.count(index, data >> self.data_bits, mask).then_some(())
+        })();
+        self.strays += u64::from(counted.is_none());
+    }
+
+    /// Receives messages, and looks for peers without a sign of life.
+    pub(super) fn poll_control(&mut self) -> Result<(), CqError> {
+        loop {
+            let Some(control) = &mut self.control else { return Ok(()) };
+            match control.poll() {
+                Ok(None) => break,
+                Ok(Some(Incoming::Received(index))) => self.receive(index),
+                Ok(Some(Incoming::Sent { to, transfer, error })) => {
+                    if let Some(to) = to {
+                        self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
+                    }
+                    self.sent(to, transfer, error);
+                }
+                Err(error) => {
+                    let mut from = 0;
+                    while let Some(peer) = self.peers.next(&mut from) {
+                        if self.peers.link(peer).is_some_and(|link| link.state != LinkState::Absent) {
+                            self.fail_peer(peer, error.into());
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let silence = self.attr.silence;
+        if silence > 0 && self.now >= self.next_beat {
+            self.next_beat = self.now.saturating_add(silence / 4);
+            let mut from = 0;
+            while let Some(peer) = self.peers.next(&mut from) {
+                let Some(link) = self.peers.link_mut(peer) else { continue };
+                let since = self.now.saturating_sub(link.heard);
+                match link.state {
+                    LinkState::Greeting | LinkState::Ready if since >= silence => {
+                        self.fail_peer(peer, CqError::TimedOut.into());
+                    }
+                    LinkState::Ready if since >= silence / 2 && !link.pinged => {
+                        link.pinged = true;
+                        self.peers.owe(peer, Debt::Ping);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sent(&mut self, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) {
+        if let Some(key) = transfer {
+            if let Some(slot) = self.transfers.named(key) {
+                slot.sending = slot.sending.saturating_sub(1);
+                if let (Some(error), Ending::Done) = (error, slot.ending) {
+                    slot.ending = Ending::Failed(error);
+                }
+                self.transfers.settle(key.index);
+            }
+        } else if let (Some(to), Some(error)) = (to, error) {
+            self.fail_peer(to, error);
+        }
+    }
+
+    fn receive(&mut self, index: u32) {
+        let Some(control) = &mut self.control else { return };
+        let Some((header, _)) = control.message(index) else {
+            self.strays += 1;
+            return control.recycle(index);
+        };
+        let from = header.to;
+        if header.kind == Kind::Hello {
+            let known = self.greeted(index);
+            self.strays += u64::from(known.is_none());
+            if let Some(control) = &mut self.control {
+                control.recycle(index);
+            }
+            return;
+        }
+        let Some(link) = self.peers.link_mut(from) else {
+            self.strays += 1;
+            return control.recycle(index);
+        };
+        (link.heard, link.pinged) = (self.now, false);
+        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold == 0 {
+            self.peers.change(from, LinkState::Ready);
+        }
+        if header.kind == Kind::Notify {
+            self.strays += u64::from(!control.store(index));
+            return;
+        }
+        control.recycle(index);
+        let Header { number, generation, operations: value, .. } = header;
+        match header.kind {
+            Kind::Refuse => self.fail_peer(from, Refusal::error(number)),
+            Kind::Release => {
+                let number = Number { index: number, generation };
+                let known = self.peers.link_mut(from).is_some_and(|link| link.release(number));
+                self.strays += u64::from(!known);
+            }
+            Kind::Failure => {
+                let error = match ending(header.ending) {
+                    Ending::Failed(error) => error,
+                    _ => Error::Provider(loom_core::Errno::ECANCELED),
+                };
+                let of = |peer: Option<PeerKey>| peer.is_none_or(|peer| peer == from);
+                self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
+            }
+            Kind::Ping => self.peers.owe(from, Debt::Pong),
+            Kind::Pong | Kind::Hello | Kind::Notify => {}
+        }
+    }
+
+    /// Takes over a hello, or refuses it. Returns `None` for other bytes.
+    fn greeted(&mut self, index: u32) -> Option<()> {
+        let control = self.control.as_mut()?;
+        let (_, body) = control.message(index)?;
+        let (hello, record) = Hello::decode(body)?;
+        let address = Record::decode(record).and_then(|record| record.control()).ok()?;
+        let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
+        let width = (8 * hello.width.min(u32::try_from(self.data_width).unwrap_or(8))).min(64);
+        let numbers = u64::from(hello.first) + u64::from(hello.layout.notifications);
+        let inserted = if hello.version != VERSION {
+            Err(Refusal::Version)
+        } else if hello.layout != control.layout || hello.bits > 31 || numbers > 1 << hello.bits {
+            Err(Refusal::Layout)
+        } else if width < hello.bits.max(self.data_bits) + GENERATION_BITS {
+            Err(Refusal::DataWidth)
+        } else {
+            self.peers.insert(record, &vectors).map_err(|_| Refusal::Full)
+        };
+        let (peer, is_new) = match inserted {
+            Ok(inserted) => inserted,
+            Err(reason) => return control.refuse(&address, hello.from, reason).then_some(()),
+        };
+        let mask = |bits: u32| u32::try_from((1_u64 << (width - bits).min(32)) - 1).unwrap_or(u32::MAX);
+        let rails = self.rails.len();
+        let link = self.peers.link_mut(peer)?;
+        let had_epoch = link.epoch.is_some();
+        let greeted = link.greet(&hello, mask(hello.bits), rails);
+        link.counted_mask = mask(self.data_bits);
+        (link.heard, link.pinged) = (self.now, false);
+        if is_new || (greeted && had_epoch && !hello.answers) {
+            // Another engine at this address: writes of the former one are not counted any more.
+            link.granted = control.reset(peer, self.now);
+        }
+        if !hello.answers {
+            self.peers.owe(peer, Debt::Answer);
+        }
+        self.peers.busy = true;
+        Some(())
+    }
+
+    /// Connects links, and sends messages.
+    pub(super) fn send_messages(&mut self) {
+        if self.control.is_none() {
+            return;
+        }
+        if core::mem::take(&mut self.peers.busy) {
+            let mut from = 0;
+            while let Some(peer) = self.peers.next(&mut from) {
+                if let Err(error) = self.pay(peer) {
+                    self.fail_peer(peer, error);
+                }
+            }
+        }
+        for _ in 0..self.transfers.announcing() {
+            if let Some(index) = self.transfers.next_announcing() {
+                self.announce(index);
+            }
+        }
+        let Engine { control: Some(control), peers, .. } = self else { return };
+        control.send_releases(|index| {
+            let key = peers.at(index)?;
+            let link = peers.link(key)?;
+            Some((key, link.name, link.route?))
+        });
+        loop {
+            let Engine { control: Some(control), peers, .. } = self else { return };
+            match control.flush(|peer| peers.posted(peer)) {
+                Some(Incoming::Sent { to, transfer, error }) => self.sent(to, transfer, error),
+                _ => return,
+            }
+        }
+    }
+
+    /// Sends what the engine owes to a peer, and connects its rails.
+    fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
+        let Engine { control: Some(control), peers, rails, scratch: Some(scratch), attr, .. } = self else {
+            return Ok(());
+        };
+        let Some((routes, _, link)) = peers.routes(peer) else { return Ok(()) };
+        let Some(control_route) = link.route else { return Ok(()) };
+        let to = (Some(peer), control_route);
+        for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
+            if link.debts & debt as u8 == 0 {
+                continue;
+            }
+            let sent = match debt {
+                Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, None, |_| 0),
+                Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, None, |_| 0),
+                Debt::Hello | Debt::Answer => {
+                    let address = control.address()?;
+                    let scratch = RemoteMemory::of(attr.piece, scratch.iter().map(EndpointMr::remote));
+                    let hello = Hello {
+                        version: VERSION,
+                        from: peer,
+                        first: u32::try_from(attr.values).unwrap_or(u32::MAX)
+                            + peer.index * u32::from(attr.notifications),
+                        bits: self.data_bits,
+                        width: u32::try_from(self.data_width).unwrap_or(0),
+                        epoch: link.granted,
+                        answers: debt == Debt::Answer,
+                        layout: control.layout,
+                        scratch: scratch.ok_or(Error::Invalid("rails address memory in different ways"))?,
+                    };
+                    let mut failed = None;
+                    let sent = control.send(&Header::new(Kind::Hello, link.name), to, None, |body| {
+                        let (head, record) = body.split_at_mut(Hello::LEN);
+                        head.copy_from_slice(&hello.encode());
+                        let len = Record::encode(rails, Some(&address), record);
+                        Hello::LEN + len.inspect_err(|error| failed = Some(*error)).unwrap_or(0)
+                    });
+                    if let Some(error) = failed {
+                        return Err(error);
+                    }
+                    sent
+                }
+            };
+            if sent {
+                link.debts &= !(debt as u8);
+            }
+        }
+        if let Some(scratch) = &link.scratch {
+            for (number, (rail, route)) in rails.iter().zip(routes).enumerate() {
+                if let (Some(route), true) = (route, link.cold & 1 << number != 0) {
+                    match rail.endpoint.inject_write(*route, &scratch.on(number), 0, &[]) {
+                        Ok(()) => link.cold &= !(1 << number),
+                        Err(error) if error.is_transient() => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        let is_cold = link.cold != 0;
+        let is_busy = link.debts != 0 || is_cold;
+        if !is_cold && link.epoch.is_some() && link.state == LinkState::Greeting {
+            self.peers.change(peer, LinkState::Ready);
+        }
+        self.peers.busy |= is_busy;
+        Ok(())
+    }
+
+    /// Sends the message of a transfer, or queues it again.
+    fn announce(&mut self, index: u32) {
+        let Engine { control: Some(control), peers, transfers, attr, .. } = self else { return };
+        let Some(slot) = transfers.get_mut(index) else { return };
+        let (Some(notice), Some(peer)) = (slot.notice, slot.peer) else { return };
+        let Some(link) = peers.link_mut(peer) else { return };
+        let key = slot.key(index);
+        let late = slot.failed + u64::from(slot.in_flight);
+        let ready = link.state == LinkState::Ready;
+        let sent = match notice {
+            _ if !ready => false,
+            Notice::Failure => {
+                let value = slot.data;
+                let head = last_header(link.name, None, &slot.ending, (value, late));
+                link.route.is_some_and(|route| control.send(&head, (Some(peer), route), Some(key), |_| 0))
+            }
+            Notice::Message(staged) => {
+                slot.number = slot.number.or_else(|| link.acquire(attr.notifications.into()));
+                let number = slot.number.filter(|number| link.spend(*number, staged.len()));
+                if let (Some(number), Some(route)) = (number, link.route) {
+                    let operations = if slot.reads { 0 } else { slot.operations };
+                    let late = if slot.reads { 0 } else { late };
+                    let len = slot.message_len;
+                    let head = Header { len, ..last_header(link.name, Some(number), &slot.ending, (operations, late)) };
+                    control.send_staged(staged, (peer, route), Some(key), &head);
+                }
+                number.is_some()
+            }
+        };
+        if sent {
+            slot.sending = if let Notice::Message(staged) = notice { staged.len() } else { 1 };
+            slot.notice = None;
+        } else {
+            transfers.announce(index);
+        }
+    }
+}

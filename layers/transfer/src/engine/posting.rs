@@ -1,0 +1,211 @@
+//! Posting of operations.
+
+use allocator_api2::alloc::Allocator;
+use loom_core::endpoint::{ReadOptions, SendOptions};
+use loom_core::error::PostError;
+use loom_core::vocabulary::{ImmediateData, RangeError};
+use loom_core::{Buffer, Error, OpKey, Peer, RemoteRegion, Transport};
+
+use super::Engine;
+use crate::control::Notice;
+use crate::link::LinkState;
+use crate::memory::Part;
+use crate::plan::{Block, Plan};
+use crate::rail::{Rail, Unflushed};
+use crate::request::Request;
+use crate::transfers::Stage;
+
+/// Operations of one transfer before another one posts.
+const TURN: usize = 32;
+
+impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
+    pub(super) const fn all_rails(rails: usize) -> u32 {
+        (1 << rails) - 1
+    }
+
+    /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
+    pub(super) fn post(&mut self) {
+        let mut budget = self.attr.budget;
+        // Rails without room, a bit for each.
+        let (mut blocked, all) = (self.failed, Self::all_rails(self.rails.len()));
+        let mut idle = 0;
+        while budget > 0 && blocked != all && idle < self.transfers.posting() {
+            let Some(index) = self.transfers.next_posting() else { break };
+            if self.transfers.get_mut(index).is_none_or(|slot| slot.stage != Stage::Posting) {
+                continue;
+            }
+            // Before its plan is called, which may panic.
+            self.transfers.post_later(index);
+            let posted = self.post_some(index, budget.min(self.attr.batch.max(TURN)), &mut blocked);
+            budget -= posted;
+            idle = if posted == 0 { idle + 1 } else { 0 };
+            self.transfers.settle(index);
+        }
+        for number in 0..self.rails.len() {
+            self.flush(number);
+        }
+    }
+
+    /// Posts an operation without bytes on a rail where the last operation has announced another one
+    /// and is in flight.
+    fn flush(&mut self, number: usize) {
+        let Engine { rails, memories, peers, transfers, .. } = self;
+        let Some(rail) = rails.get_mut(number) else { return };
+        let Some(Unflushed { peer, region, local, reads, transfer }) = rail.unflushed else { return };
+        let slot = transfers.named(transfer).filter(|slot| slot.in_flight > 0);
+        let lender = memories.lender(local, reads, transfer.index);
+        if let (Some(slot), Some(mut part)) = (slot, lender.and_then(|lender| lender.part(number, Block::default()))) {
+            part.flushes = true;
+            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part) {
+                Ok(_) => {
+                    slot.in_flight += 1;
+                    if let Some(peer) = slot.peer {
+                        peers.posted(peer);
+                    }
+                }
+                Err(error) if error.is_transient() => return,
+                Err(_) => {}
+            }
+        }
+        rail.unflushed = None;
+    }
+
+    /// Posts up to `most` operations of a transfer, and returns their number.
+    fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
+        let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
+        let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
+        let Some(Request { peer, reads, local, remote, plan, data, .. }) = &slot.request else { return 0 };
+        let Some((routes, peer_in_flight, link)) = peers.routes(*peer) else {
+            slot.fail(PostError::UnknownPeer);
+            return 0;
+        };
+        let mut data = *data;
+        match link.state {
+            LinkState::Greeting => return 0,
+            LinkState::Failed(error) => {
+                slot.fail(error);
+                return 0;
+            }
+            LinkState::Absent | LinkState::Ready => {}
+        }
+        if let Some(Notice::Message(_)) = slot.notice {
+            slot.number = slot.number.or_else(|| link.acquire(attr.notifications.into()));
+            let Some(number) = slot.number else { return 0 };
+            data = (!*reads).then(|| link.value(number));
+        }
+        let Some(lender) = memories.lender(*local, *reads, index) else {
+            slot.fail(PostError::Access);
+            return 0;
+        };
+        let piece = if data.is_some() { remote.piece() } else { attr.piece };
+        let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
+        let all = Self::all_rails(rails.len());
+        // Rails on which this transfer was refused: others may have other peers.
+        let mut refused = 0;
+        let mut posted = 0;
+        let mut stopped = None;
+        while posted < most {
+            let Some(block) = slot.cursor.peek(piece) else { break };
+            if *blocked | refused == all {
+                break;
+            }
+            while (*blocked | refused) & 1 << turn.0 != 0 {
+                *turn = (next_of(turn.0, rails.len()), 0);
+            }
+            let (number, count) = *turn;
+            let (Some(rail), Some(&Some(peer))) = (rails.get_mut(number), routes.get(number)) else {
+                stopped = Some(PostError::UnknownPeer.into());
+                break;
+            };
+            if !rail.has_room() {
+                *blocked |= 1 << number;
+                continue;
+            }
+            let Some(part) = lender.part(number, block) else {
+                stopped = Some(RangeError::OutOfWindow.into());
+                break;
+            };
+            let more =
+                count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room_for_two();
+            // Address, key and descriptor are those of this rail.
+            let to = Target { peer, region: remote.on(number), offset: block.remote };
+            match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
+                Ok(_) => {
+                    if more || rail.unflushed.is_some() {
+                        let transfer = slot.key(index);
+                        rail.unflushed = more.then_some(Unflushed {
+                            peer,
+                            region: to.region,
+                            local: *local,
+                            reads: *reads,
+                            transfer,
+                        });
+                    }
+                    posted += 1;
+                    slot.in_flight += 1;
+                    *peer_in_flight += 1;
+                    slot.cursor.advance(plan, block);
+                    *turn =
+                        if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
+                }
+                Err(PostError::Again) => refused |= 1 << number,
+                Err(error) if error.is_transient() => *blocked |= 1 << number,
+                Err(error) => {
+                    stopped = Some(Error::Post(error));
+                    break;
+                }
+            }
+        }
+        match stopped {
+            Some(error) => slot.fail(error),
+            None if slot.cursor.is_lost() => slot.fail(Error::Invalid("the plan panicked")),
+            None if slot.cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
+            None => {}
+        }
+        posted
+    }
+}
+
+const fn next_of(rail: usize, rails: usize) -> usize {
+    if rail + 1 < rails { rail + 1 } else { 0 }
+}
+
+/// Remote side of an operation.
+struct Target {
+    peer: Peer,
+    region: RemoteRegion,
+    offset: u64,
+}
+
+impl<T: Transport> Rail<'_, T> {
+    #[inline]
+    fn post(
+        &self,
+        to: &Target,
+        reads: bool,
+        data: Option<ImmediateData>,
+        more: bool,
+        part: Part,
+    ) -> Result<OpKey, PostError> {
+        let Target { peer, region, offset } = to;
+        let posted = match data {
+            _ if more => return self.post_more(to, reads, data, part),
+            _ if reads => self.endpoint.read(*peer, region, *offset, part),
+            Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
+            None => self.endpoint.write(*peer, region, *offset, part),
+        };
+        posted.map_err(|rejected| rejected.error)
+    }
+
+    /// Posts an operation with `FI_MORE`.
+    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
+        let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
+        let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
+        let posted = if reads {
+            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
+        } else {
+            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
+        };
+        posted.map_err(|rejected| rejected.error)
+    }
+}

@@ -1,0 +1,151 @@
+//! [`Link`]: state of a peer's control messages, and of the numbers that it grants.
+
+use loom_core::{Error, Peer};
+
+use crate::control::Hello;
+use crate::peers::PeerKey;
+use crate::remote::RemoteMemory;
+
+/// Maximum of [`EngineAttr::notifications`](crate::EngineAttr::notifications).
+pub(crate) const MAX_NUMBERS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    /// The peer's engine, or this one, has no control messages.
+    Absent,
+    /// The hello of the peer has not arrived, or not all connections exist.
+    Greeting,
+    Ready,
+    Failed(Error),
+}
+
+/// Message that the engine has yet to send to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Debt {
+    Hello = 1,
+    /// Hello to a peer whose hello has arrived.
+    Answer = 2,
+    Ping = 4,
+    Pong = 8,
+}
+
+/// Number of a notification, from those that the peer grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) state: LinkState,
+    /// Peer in the vector of the control endpoint.
+    pub(crate) route: Option<Peer>,
+    /// [`Debt`]s, a bit for each.
+    pub(crate) debts: u8,
+    /// Name of this engine at the peer.
+    pub(crate) name: PeerKey,
+    /// Epoch that was granted to the peer, and the one that it has granted.
+    pub(crate) granted: u32,
+    pub(crate) epoch: Option<u32>,
+    first: u32,
+    bits: u32,
+    /// Generations in immediate data to the peer, and from it.
+    mask: u32,
+    pub(crate) counted_mask: u32,
+    /// Numbers in use, a bit for each.
+    used: u32,
+    /// Generation of each number.
+    generations: [u32; MAX_NUMBERS],
+    /// Fragments that the peer has room for.
+    pub(crate) credits: u32,
+    /// Fragments of each notification that the peer has not released.
+    lent: [u32; MAX_NUMBERS],
+    /// Rails without a connection, a bit for each, and the memory for the first write.
+    pub(crate) cold: u32,
+    pub(crate) scratch: Option<RemoteMemory>,
+    /// Time of the last message.
+    pub(crate) heard: u64,
+    pub(crate) pinged: bool,
+}
+
+impl Link {
+    pub(crate) const fn new(route: Option<Peer>) -> Self {
+        Link {
+            state: if route.is_some() { LinkState::Greeting } else { LinkState::Absent },
+            route,
+            debts: 0,
+            name: PeerKey { index: 0, generation: 0 },
+            granted: 0,
+            epoch: None,
+            first: 0,
+            bits: 0,
+            mask: 0,
+            counted_mask: 0,
+            used: 0,
+            generations: [0; MAX_NUMBERS],
+            credits: 0,
+            lent: [0; MAX_NUMBERS],
+            cold: 0,
+            scratch: None,
+            heard: 0,
+            pinged: false,
+        }
+    }
+
+    pub(crate) const fn owe(&mut self, debt: Debt) {
+        self.debts |= debt as u8;
+    }
+
+    /// Takes over what the peer grants. Returns `false` if that is known.
+    pub(crate) fn greet(&mut self, hello: &Hello, mask: u32, rails: usize) -> bool {
+        if self.epoch == Some(hello.epoch) && self.name == hello.from {
+            return false;
+        }
+        self.name = hello.from;
+        self.epoch = Some(hello.epoch);
+        (self.first, self.bits, self.mask) = (hello.first, hello.bits, mask);
+        (self.used, self.credits) = (0, hello.layout.fragments);
+        (self.generations, self.lent) = ([hello.epoch; MAX_NUMBERS], [0; MAX_NUMBERS]);
+        (self.cold, self.scratch) = ((1 << rails) - 1, Some(hello.scratch));
+        self.state = LinkState::Greeting;
+        true
+    }
+
+    /// Number for a notification, if one is free.
+    pub(crate) fn acquire(&mut self, numbers: u32) -> Option<Number> {
+        let index = self.used.trailing_ones();
+        if index >= numbers {
+            return None;
+        }
+        self.used |= 1 << index;
+        Some(Number { index, generation: *self.generations.get(index as usize)? })
+    }
+
+    /// Immediate data for writes of a notification.
+    pub(crate) fn value(&self, number: Number) -> u64 {
+        (u64::from(self.first) + u64::from(number.index)) | u64::from(number.generation & self.mask) << self.bits
+    }
+
+    /// Uses up the peer's room for the fragments of a notification.
+    pub(crate) fn spend(&mut self, number: Number, fragments: u32) -> bool {
+        let Some(credits) = self.credits.checked_sub(fragments) else { return false };
+        self.credits = credits;
+        if let Some(lent) = self.lent.get_mut(number.index as usize) {
+            *lent = fragments;
+        }
+        true
+    }
+
+    /// The peer has released a notification. Returns `false` for a number that is not in use.
+    pub(crate) fn release(&mut self, number: Number) -> bool {
+        let at = number.index as usize;
+        let known = self.generations.get(at) == Some(&number.generation) && self.used & 1 << number.index != 0;
+        if known {
+            self.credits += core::mem::take(&mut self.lent[at]);
+            self.used &= !(1 << number.index);
+            self.generations[at] = number.generation.wrapping_add(1);
+        }
+        known
+    }
+}

@@ -1,0 +1,455 @@
+//! Control messages: hellos, notifications after their data, failures that the receiver learns of.
+
+use std::time::Instant;
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::soft::{Every, Plan as Faults};
+use loom_core::{Access, CqError, Error, PostError, Transport};
+use loom_fabric::loom_core;
+use loom_transfer::{Ending, Engine, EngineAttr, Event, NotificationKey, Outcome, Pages, PeerKey, Plan, Request, Wait};
+use support::posting::{LIMIT, pattern};
+
+use super::sides::{AnyPlan, Side, Sides, address, block, faulty, moved, network, rails, small, soft};
+
+fn talking() -> EngineAttr {
+    EngineAttr { message: 1024, notifications: 2, fragments: 4, messages: 16, piece: 1000, ..small() }
+}
+
+fn pages() -> AnyPlan {
+    AnyPlan::Pages(Pages::new((0..30).collect(), (0..30).rev().collect(), 1500).unwrap())
+}
+
+/// Events of both sides until a condition holds.
+#[derive(Default)]
+struct Seen {
+    outcomes: Vec<Outcome<AnyPlan>>,
+    /// Message, sender and end of each notification.
+    notified: Vec<(Vec<u8>, PeerKey, Ending)>,
+    failed_waits: Vec<Error>,
+    arrived: u64,
+    /// Reports of the initiator about peers, and of the target.
+    peers: [Vec<(PeerKey, Result<(), Error>)>; 2],
+    now: u64,
+}
+
+fn read<T: Transport>(side: &mut Side<T>, key: NotificationKey) -> (Vec<u8>, PeerKey, Ending) {
+    let notification = side.notification(key).unwrap();
+    let mut bytes = vec![0; notification.len()];
+    notification.copy_to(&mut bytes).unwrap();
+    (bytes, notification.peer(), notification.ending())
+}
+
+impl Seen {
+    fn until<T: Transport + 'static>(&mut self, sides: &mut Sides<T>, holds: impl Fn(&Self, &Sides<T>) -> bool) {
+        let until = Instant::now() + LIMIT;
+        while !holds(self, sides) {
+            for (number, side) in [&mut sides.initiator, &mut sides.target].into_iter().enumerate() {
+                match side.poll(self.now).unwrap() {
+                    Some(Event::Ended(outcome)) => self.outcomes.push(outcome),
+                    Some(Event::Arrived(_)) => self.arrived += 1,
+                    Some(Event::WaitFailed { error, .. }) => self.failed_waits.push(error),
+                    Some(Event::Notified(key)) => self.notified.push(read(side, key)),
+                    Some(Event::Peer { peer, result }) => self.peers[number].push((peer, result)),
+                    None => {}
+                }
+            }
+            assert!(Instant::now() < until, "within {LIMIT:?}");
+        }
+    }
+}
+
+fn submit<T: Transport + 'static>(sides: &mut Sides<T>, plan: &AnyPlan, message: &[u8]) {
+    let request = Request::write(sides.peer, sides.local, &sides.remote, plan.clone());
+    sides.initiator.submit_and_notify(request, message).unwrap();
+}
+
+/// Notifications of all lengths, each verified with its data when it is reported.
+fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
+    let mut seen = Seen::default();
+    let mut expected = sides.exposed_bytes();
+    for (number, len) in [0, 1, 984, 985, 3936, 7].into_iter().enumerate() {
+        let plan = if number % 2 == 0 { pages() } else { block(5, 100 * number as u64, 33_333) };
+        let message = pattern(len, number);
+        submit(sides, &plan, &message);
+        seen.until(sides, |seen, _| seen.notified.len() > number);
+        // The notification alone states that the data is complete.
+        moved(&plan, &sides.local_bytes(), &mut expected, false);
+        assert!(sides.exposed_bytes() == expected, "{number}");
+        assert_eq!((&seen.notified[number].0, seen.notified[number].2), (&message, Ending::Done));
+        seen.until(sides, |seen, _| seen.outcomes.len() > number);
+        assert_eq!((seen.outcomes[number].ending, seen.outcomes[number].bytes), (Ending::Done, plan.bytes()));
+    }
+    let sender = seen.peers[1][0].0;
+    assert!(seen.notified.iter().all(|notified| notified.1 == sender));
+    assert_eq!((&seen.peers[0], &seen.peers[1]), (&vec![(sides.peer, Ok(()))], &vec![(sender, Ok(()))]));
+    // The other direction, without a transfer.
+    sides.target.notify(sender, b"done with all").unwrap();
+    seen.until(sides, |seen, _| seen.notified.len() == 7);
+    assert_eq!((&seen.notified[6].0[..], seen.notified[6].1), (&b"done with all"[..], sides.peer));
+    assert_eq!((sides.initiator.strays(), sides.target.strays()), (0, 0));
+}
+
+#[test]
+fn notifications_of_all_lengths_follow_their_data() {
+    for rails in [1, 3] {
+        check(&mut soft(rails, talking()));
+    }
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn notifications_follow_their_data_over_providers_of_libfabric() {
+    use loom_core::Caps;
+    use loom_core::vocabulary::EndpointType;
+
+    for (provider, count) in [("shm", 1), ("shm", 2), ("tcp;ofi_rxm", 1), ("tcp;ofi_rxm", 2)] {
+        let info = crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA);
+        check(&mut Sides::open(&rails(&info, count), &rails(&info, count), talking()));
+    }
+}
+
+#[test]
+fn notifications_follow_their_data_in_any_order_of_arrival() {
+    for seed in 0..40 {
+        let faults = Faults {
+            reorder: 7,
+            delay: 5,
+            refuse: Every::About(3),
+            unordered: true,
+            narrow_data: true,
+            ..Faults::new(seed)
+        };
+        let mut sides = faulty(1 + seed as usize % 4, faults, EngineAttr { batch: 1 + seed as usize % 3, ..talking() });
+        let mut seen = Seen::default();
+        let mut expected = sides.exposed_bytes();
+        for number in 0..6 {
+            let plan = block(number, 10_000 * number, 9999);
+            submit(&mut sides, &plan, &pattern(2000, number as usize));
+            seen.until(&mut sides, |seen, _| seen.notified.len() as u64 > number);
+            moved(&plan, &sides.local_bytes(), &mut expected, false);
+            assert!(sides.exposed_bytes() == expected, "seed {seed}");
+            assert!(seen.notified[number as usize].0 == pattern(2000, number as usize), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn many_transfers_share_few_numbers() {
+    let mut sides = soft(2, EngineAttr { notifications: 1, fragments: 1, ..talking() });
+    let mut seen = Seen::default();
+    let mut submitted = 0_u32;
+    while submitted < 500 {
+        let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 2500));
+        match sides.initiator.submit_and_notify(request, &submitted.to_le_bytes()) {
+            Ok(_) => submitted += 1,
+            Err(rejected) => assert_eq!(rejected.error, Error::Full("EngineAttr::transfers")),
+        }
+        let before = seen.outcomes.len();
+        seen.until(&mut sides, |seen, _| submitted < 8 || seen.outcomes.len() > before);
+    }
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 500 && seen.outcomes.len() == 500);
+    let mut numbers: Vec<_> =
+        seen.notified.iter().map(|notified| u32::from_le_bytes(notified.0[..].try_into().unwrap())).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..500));
+    assert_eq!(sides.target.strays(), 0);
+}
+
+#[test]
+fn a_failed_transfer_notifies_its_receiver_once() {
+    let (mut failed, mut done) = (0, 0);
+    for seed in 0..40 {
+        let (fail, lose) =
+            if seed % 2 == 0 { (Every::About(50), Every::Nth(0)) } else { (Every::Nth(0), Every::About(50)) };
+        // Control messages fail as well, and then their transfer or their peer.
+        let mut sides = faulty(2, Faults { fail, lose, reorder: 3, ..Faults::new(seed) }, talking());
+        let mut seen = Seen::default();
+        submit(&mut sides, &pages(), b"pages");
+        seen.until(&mut sides, |seen, _| {
+            let told = seen.notified.len() == 1 || seen.outcomes.iter().any(|outcome| outcome.ending != Ending::Done);
+            seen.outcomes.len() == 1 && told
+        });
+        let (outcome, notified) = (&seen.outcomes[0], seen.notified.first());
+        match (outcome.ending, notified) {
+            (Ending::Done, Some((message, _, Ending::Done))) => {
+                done += 1;
+                assert_eq!(message, b"pages");
+            }
+            (Ending::Failed(_), Some((message, _, Ending::Failed(Error::Provider(_))))) => {
+                failed += 1;
+                assert_eq!(message, b"pages");
+            }
+            (Ending::Failed(_), _) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(failed > 3 && done > 3, "{failed} {done}");
+}
+
+#[test]
+fn a_cancelled_transfer_notifies_its_receiver_of_writes_that_may_be_late() {
+    let mut sides = soft(1, EngineAttr { depth: 4, budget: 4, ..talking() });
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages());
+    let key = sides.initiator.submit_and_notify(request, b"cut").unwrap();
+    assert!(sides.initiator.poll(0).unwrap().is_none());
+    assert!(sides.initiator.cancel(key));
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
+    assert_eq!((seen.outcomes[0].ending, seen.notified[0].2), (Ending::Cancelled, Ending::Cancelled));
+    assert!(seen.outcomes[0].operations > 0 && seen.outcomes[0].operations < 60);
+}
+
+#[test]
+fn late_writes_are_counted_until_the_notification_is_dropped() {
+    // Writes stay in flight beyond the deadline.
+    let faults = Faults { reorder: 500, ..Faults::new(3) };
+    let mut sides = faulty(1, faults, talking());
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).deadline(10);
+    sides.initiator.submit_and_notify(request, b"late").unwrap();
+    assert!(sides.initiator.poll(0).unwrap().is_none());
+    let Some(Event::Ended(outcome)) = sides.initiator.poll(10).unwrap() else { panic!("the deadline has passed") };
+    assert!(outcome.ending == Ending::Deadline && outcome.in_flight > 0);
+    let (until, mut lowest, mut kept) = (Instant::now() + LIMIT, u64::MAX, None);
+    while lowest > 0 {
+        assert!(sides.initiator.poll(11).unwrap().is_none());
+        if let Some(Event::Notified(key)) = sides.target.poll(11).unwrap() {
+            kept = Some(key);
+        }
+        if let Some(key) = kept {
+            let notification = sides.target.notification(key).unwrap();
+            assert_eq!(notification.ending(), Ending::Deadline);
+            assert!(notification.late_writes() <= lowest);
+            lowest = notification.late_writes();
+            notification.keep();
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+    drop(sides.target.notification(kept.unwrap()));
+    assert!(sides.target.notification(kept.unwrap()).is_none());
+    assert_eq!(sides.target.strays(), 0);
+}
+
+#[test]
+fn a_failed_transfer_ends_the_waits_for_its_value() {
+    let mut sides = soft(1, talking());
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let sender = seen.peers[1][0].0;
+    sides.target.wait(Wait { peer: Some(sender), ..Wait::new(3, 60) }).unwrap();
+    sides.target.wait(Wait::new(3, 60)).unwrap();
+    sides.target.wait(Wait::new(4, 1)).unwrap();
+    // The owner ends the access of peers.
+    sides.target.deregister(sides.exposed).unwrap();
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages()).data(3);
+    sides.initiator.submit(request).unwrap();
+    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 1 && seen.failed_waits.len() == 2);
+    assert!(matches!(seen.outcomes[0].ending, Ending::Failed(Error::Operation(_))));
+    assert!(matches!(seen.failed_waits[..], [Error::Provider(first), Error::Provider(second)] if first == second));
+    assert_eq!(seen.arrived, 0);
+}
+
+#[test]
+fn a_wait_ends_at_its_deadline_and_with_its_peer() {
+    let mut sides = soft(1, talking());
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let sender = seen.peers[1][0].0;
+    sides.target.wait(Wait { deadline: 100, ..Wait::new(3, 1) }).unwrap();
+    sides.target.wait(Wait { peer: Some(sender), ..Wait::new(4, 1) }).unwrap();
+    seen.now = 99;
+    assert!(sides.target.poll(99).unwrap().is_none());
+    seen.now = 100;
+    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 1);
+    assert!(sides.target.remove_peer(sender));
+    seen.until(&mut sides, |seen, _| seen.failed_waits.len() == 2);
+    assert_eq!(seen.failed_waits, [Error::Queue(CqError::TimedOut), Error::Post(PostError::UnknownPeer)]);
+    assert_eq!(sides.target.wait(Wait { peer: Some(sender), ..Wait::new(4, 1) }), Err(PostError::UnknownPeer.into()));
+}
+
+#[test]
+fn a_read_notifies_the_owner_of_its_memory() {
+    let mut sides = soft(2, talking());
+    let room = sides.initiator.register(vec![0; 5000], Access::empty()).unwrap();
+    let request = Request::read(sides.peer, room, &sides.remote, block(0, 0, 5000));
+    sides.initiator.submit_and_notify(request, b"read").unwrap();
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
+    assert_eq!((&seen.notified[0].0[..], seen.outcomes[0].bytes), (&b"read"[..], 5000));
+}
+
+#[test]
+fn engines_that_do_not_fit_refuse_each_other_with_the_reason() {
+    let other = |message| Error::Invalid(message);
+    let layout = other("the peer's engine has other `EngineAttr::message`, `notifications` or `fragments`");
+    for attr in [
+        EngineAttr { message: 2048, ..talking() },
+        EngineAttr { notifications: 3, ..talking() },
+        EngineAttr { fragments: 5, ..talking() },
+    ] {
+        let info = network().info();
+        let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+        let mut target = Side::open_in(&rails(&info, 1), attr, Global).unwrap();
+        let peer = initiator.insert_peer(&address(&target)).unwrap();
+        let (until, mut refused) = (Instant::now() + LIMIT, None);
+        while refused.is_none() {
+            assert!(target.poll(0).unwrap().is_none());
+            refused = initiator.poll(0).unwrap();
+            assert!(Instant::now() < until, "within {LIMIT:?}");
+        }
+        let Some(Event::Peer { peer: reported, result }) = refused else { panic!("{refused:?}") };
+        assert_eq!((reported, result), (peer, Err(layout)));
+        assert_eq!(initiator.notify(peer, b"hello"), Err(layout));
+    }
+}
+
+#[test]
+fn an_engine_without_room_refuses_the_next_peer_with_the_reason() {
+    let info = network().info();
+    let mut target = Side::open_in(&rails(&info, 1), EngineAttr { peers: 1, ..talking() }, Global).unwrap();
+    let mut reports = Vec::new();
+    for _ in 0..3 {
+        let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+        initiator.insert_peer(&address(&target)).unwrap();
+        let until = Instant::now() + LIMIT;
+        loop {
+            let _ = target.poll(0).unwrap();
+            if let Some(Event::Peer { result, .. }) = initiator.poll(0).unwrap() {
+                reports.push(result);
+                break;
+            }
+            assert!(Instant::now() < until, "within {LIMIT:?}");
+        }
+    }
+    let full = Err(Error::Invalid("the peer's engine has no room: increase its `EngineAttr::peers`"));
+    assert_eq!(reports, [Ok(()), full, full]);
+}
+
+#[test]
+fn an_engine_with_messages_moves_data_to_one_without_and_refuses_notifications() {
+    let info = network().info();
+    let mut target = Side::open_in(&rails(&info, 1), small(), Global).unwrap();
+    let exposed = target.register(vec![0; 5000], Access::REMOTE_WRITE).unwrap();
+    let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+    let local = initiator.register(pattern(5000, 1), Access::empty()).unwrap();
+    let peer = initiator.insert_peer(&address(&target)).unwrap();
+    let request = Request::write(peer, local, &target.remote(exposed).unwrap(), block(0, 0, 5000));
+    let refused = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
+    assert_eq!(initiator.submit_and_notify(request.clone(), b"").unwrap_err().error, refused);
+    initiator.submit(request).unwrap();
+    let until = Instant::now() + LIMIT;
+    loop {
+        assert!(target.poll(0).unwrap().is_none());
+        if let Some(Event::Ended(outcome)) = initiator.poll(0).unwrap() {
+            assert_eq!(outcome.result(), Ok(5000));
+            break;
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_silent_fails_and_returns() {
+    let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    // As long as both are polled, the peers answer.
+    for now in (0..20_000).step_by(100) {
+        seen.now = now;
+        let mut rounds = 0;
+        while rounds < 10 {
+            seen.until(&mut sides, |_, _| true);
+            for side in [&mut sides.initiator, &mut sides.target] {
+                assert!(side.poll(now).unwrap().is_none(), "{now}");
+            }
+            rounds += 1;
+        }
+    }
+    submit(&mut sides, &pages(), b"early");
+    let until = Instant::now() + LIMIT;
+    let mut events = Vec::new();
+    for now in (20_000..).step_by(100) {
+        events.extend(sides.initiator.poll(now).unwrap());
+        if events.len() == 2 {
+            break;
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+    let silent = Err(Error::Queue(CqError::TimedOut));
+    for event in events {
+        match event {
+            // All bytes were posted before.
+            Event::Ended(outcome) => assert_eq!(outcome.ending, Ending::Done),
+            Event::Peer { peer, result } => assert_eq!((peer, result), (sides.peer, silent)),
+            other => panic!("{other:?}"),
+        }
+    }
+    // The target answers now.
+    seen = Seen { now: 30_000, ..Seen::default() };
+    seen.until(&mut sides, |seen, _| seen.peers[0].last().is_some_and(|report| report.1.is_ok()));
+    submit(&mut sides, &pages(), b"again");
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 2);
+    assert!(seen.notified.iter().map(|notified| &notified.0[..]).eq([&b"early"[..], b"again"]));
+}
+
+#[test]
+fn a_peer_that_was_removed_returns_with_new_numbers() {
+    let mut sides = soft(2, talking());
+    for round in 0..20 {
+        let mut seen = Seen::default();
+        submit(&mut sides, &pages(), &[round]);
+        submit(&mut sides, &pages(), &[round + 100]);
+        seen.until(&mut sides, |seen, _| seen.notified.len() == 2 && seen.outcomes.len() == 2);
+        assert!(sides.initiator.remove_peer(sides.peer));
+        if round % 2 == 0 {
+            let sender = seen.notified[0].1;
+            assert!(sides.target.remove_peer(sender));
+        }
+        sides.peer = sides.initiator.insert_peer(&address(&sides.target)).unwrap();
+    }
+}
+
+#[test]
+fn a_message_that_is_too_long_or_without_a_buffer_is_refused_with_its_request() {
+    let mut sides = soft(1, EngineAttr { messages: 4, ..talking() });
+    let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 10));
+    let mut refuse = |request: Request<AnyPlan>, len| {
+        let rejected = sides.initiator.submit_and_notify(request, &vec![0; len]).unwrap_err();
+        assert!(rejected.value.plan().blocks() == 1);
+        rejected.error
+    };
+    assert_eq!(refuse(request.clone(), 4 * 984 + 1), PostError::TooLong { limit: 4 * 984 }.into());
+    let data = "the immediate data of a transfer with a notification is the engine's";
+    assert_eq!(refuse(request.clone().data(1), 1), Error::Invalid(data));
+    sides.initiator.submit_and_notify(request.clone(), &[0; 4 * 984]).unwrap();
+    let rejected = sides.initiator.submit_and_notify(request, &[0]).unwrap_err();
+    assert_eq!(rejected.error, Error::Full("EngineAttr::messages"));
+}
+
+#[test]
+fn an_engine_is_dropped_amid_messages() {
+    for rounds in 0..40 {
+        let mut sides = soft(2, talking());
+        submit(&mut sides, &pages(), &[1; 3000]);
+        for _ in 0..rounds {
+            let _ = (sides.initiator.poll(0).unwrap(), sides.target.poll(0).unwrap());
+        }
+        if rounds % 2 == 0 {
+            drop(sides.target);
+        }
+    }
+}
+
+#[test]
+fn sizes_of_messages_are_checked_when_the_engine_is_opened() {
+    let info = network().info();
+    let open = |attr| Engine::<_, Vec<u8>, AnyPlan, _>::open_in(&rails(&info, 1), attr, Global).map(drop).unwrap_err();
+    let size = Error::Open(loom_core::OpenError::Size);
+    assert_eq!(open(EngineAttr { message: 30, ..talking() }), size);
+    assert_eq!(open(EngineAttr { notifications: 17, ..talking() }), size);
+    assert_eq!(open(EngineAttr { fragments: 65, ..talking() }), size);
+    let short = "`EngineAttr::message` is too short for the addresses of all rails";
+    assert_eq!(open(EngineAttr { message: 200, ..talking() }), Error::Invalid(short));
+}
