@@ -5,6 +5,7 @@ use loom_core::{CqError, Errno, Error};
 
 use crate::control::NotificationKey;
 use crate::peers::PeerKey;
+use crate::request::Request;
 
 /// Name of a transfer. It is not used again for 2<sup>32</sup> transfers of its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,9 +34,10 @@ pub enum Ending {
 pub struct Outcome<P> {
     /// Name of the transfer.
     pub key: TransferKey,
-    /// Plan of the request, to be submitted again. After an end other than [`Ending::Done`], the peer
-    /// may have counted some writes: submit it with another value of [data](crate::Request::data).
-    pub plan: P,
+    /// Request, with its plan. It can be submitted again, and is validated without a walk over its
+    /// blocks ([`Engine::prepare`](crate::Engine::prepare)). After an end other than [`Ending::Done`],
+    /// the peer may have counted some writes: use another value of [data](crate::Request::data).
+    pub request: Request<P>,
     /// Reason of the end.
     pub ending: Ending,
     /// Number of operations that succeeded.
@@ -65,6 +67,7 @@ impl<P> Outcome<P> {
 }
 
 /// Event of an engine.
+#[expect(clippy::large_enum_variant, reason = "a request cannot be boxed without an allocator")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "each event is reported once"]
 pub enum Event<P> {

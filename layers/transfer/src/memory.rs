@@ -217,10 +217,10 @@ pub(crate) struct Memories<'m, T: Transport, M: Buffer + Send, A: Allocator + Se
 }
 
 impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> Memories<'m, T, M, A> {
-    pub(crate) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
+    pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
         let counts = Array::new_in(len, alloc.clone(), |_| Cell::new(0))?;
-        let slots = Array::new_in(len, alloc.clone(), |_| Slot { generation: 0, users: 0, memory: None })?;
+        let slots = Array::new_in(len, alloc.clone(), |_| Slot { generation: number, users: 0, memory: None })?;
         Ok(Memories { slots, counts: ManuallyDrop::new(counts) })
     }
 
@@ -267,6 +267,12 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
 impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M, A> {
     pub(crate) fn get(&self, key: MemoryKey) -> Option<&Registered<'m, T, M, A>> {
         self.slots.get(key.index as usize).filter(|slot| slot.generation == key.generation)?.memory.as_ref()
+    }
+
+    /// Keys of all memory.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = MemoryKey> + use<'_, 'm, T, M, A> {
+        let slots = self.slots.iter().zip(0..).filter(|(slot, _)| slot.memory.is_some());
+        slots.map(|(slot, index)| MemoryKey { index, generation: slot.generation })
     }
 
     pub(crate) fn window(&self, key: MemoryKey) -> Option<Window<'_>> {

@@ -72,10 +72,10 @@ pub(crate) struct Peers<A: Allocator> {
 }
 
 impl<A: Allocator + Clone> Peers<A> {
-    pub(crate) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
+    pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
         let slot = |_| Slot {
-            generation: 0,
+            generation: number,
             state: State::Vacant,
             rails: 0,
             in_flight: 0,
@@ -167,6 +167,13 @@ impl<A: Allocator> Peers<A> {
             }
         }
         None
+    }
+
+    /// Returns `true` if the peer's address on a rail is that of the rail itself.
+    pub(crate) fn has<T: Transport>(&self, key: PeerKey, rail: &Rail<'_, T>) -> bool {
+        let route = self.slot(key).and_then(|slot| slot.routes[0]);
+        let own = rail.endpoint.address().ok().and_then(|own| rail.av.find(&own));
+        own.is_some() && own == route
     }
 
     /// Counts an operation of a peer that may have been removed.

@@ -41,19 +41,21 @@ pub struct Request<P> {
     pub(crate) plan: P,
     pub(crate) data: Option<u64>,
     pub(crate) deadline: u64,
+    /// Number of the engine that has validated the blocks.
+    pub(crate) checked: Option<u32>,
 }
 
 impl<P: Plan> Request<P> {
     /// Writes blocks of local memory to the peer's memory.
     #[doc(alias = "fi_write")]
     pub const fn write(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
-        Request { peer, reads: false, local, remote: *remote, plan, data: None, deadline: u64::MAX }
+        Request { peer, reads: false, local, remote: *remote, plan, data: None, deadline: u64::MAX, checked: None }
     }
 
     /// Reads blocks of the peer's memory into local memory.
     #[doc(alias = "fi_read")]
     pub const fn read(peer: PeerKey, local: MemoryKey, remote: &RemoteMemory, plan: P) -> Self {
-        Request { peer, reads: true, local, remote: *remote, plan, data: None, deadline: u64::MAX }
+        Request { peer, reads: true, local, remote: *remote, plan, data: None, deadline: u64::MAX, checked: None }
     }
 
     /// Sends this value as immediate data with each write. The peer counts it

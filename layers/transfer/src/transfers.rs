@@ -9,7 +9,8 @@ use loom_core::storage::Array;
 
 use crate::control::Notice;
 use crate::event::{Ending, TransferKey};
-use crate::link::Number;
+use crate::link::{Link, LinkState, Number};
+use crate::memory::MemoryKey;
 use crate::peers::PeerKey;
 use crate::plan::{Cursor, Plan};
 use crate::queue::Queue;
@@ -37,6 +38,8 @@ pub(crate) struct Slot<P> {
     pub(crate) stage: Stage,
     pub(crate) request: Option<Request<P>>,
     pub(crate) cursor: Cursor,
+    /// Memory of this engine that takes the place of the peer's.
+    pub(crate) target: Option<MemoryKey>,
     pub(crate) in_flight: u32,
     pub(crate) operations: u64,
     /// Operations that failed.
@@ -52,7 +55,7 @@ pub(crate) struct Slot<P> {
     /// request.
     pub(crate) message_len: u32,
     pub(crate) reads: bool,
-    pub(crate) data: u64,
+    pub(crate) data: Option<u64>,
     /// Parts of the message in flight.
     pub(crate) sending: u32,
 }
@@ -86,6 +89,22 @@ impl<P> Slot<P> {
         self.in_flight == 0 && self.notice.is_none() && self.sending == 0
     }
 
+    /// Immediate data of each operation. `Err` while the transfer cannot post.
+    pub(crate) fn operation_data(&mut self, link: &mut Link, numbers: u16) -> Result<Option<u64>, ()> {
+        match link.state {
+            LinkState::Greeting => return Err(()),
+            LinkState::Failed(error) => {
+                self.fail(error);
+                return Err(());
+            }
+            LinkState::Absent | LinkState::Ready => {}
+        }
+        let Some(Notice::Message(_)) = self.notice else { return Ok(self.data) };
+        self.number = self.number.or_else(|| link.acquire(numbers.into()));
+        let number = self.number.ok_or(())?;
+        Ok((!self.reads).then(|| link.value(number)))
+    }
+
     pub(crate) fn fail(&mut self, error: impl Into<Error>) {
         self.stop(Ending::Failed(error.into()));
     }
@@ -101,15 +120,16 @@ pub(crate) struct Transfers<P, A: Allocator> {
 }
 
 impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
-    pub(crate) fn new(len: usize, alloc: &A) -> Result<Self, OpenError> {
+    pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         let count = u32::try_from(len).ok().filter(|count| *count < u32::MAX).ok_or(OpenError::Size)?;
         let slot = |_| Slot {
-            generation: 0,
+            generation: number,
             queued: false,
             peer: None,
             stage: Stage::Free,
             request: None,
             cursor: Cursor::default(),
+            target: None,
             in_flight: 0,
             operations: 0,
             failed: 0,
@@ -120,7 +140,7 @@ impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
             number: None,
             message_len: 0,
             reads: false,
-            data: 0,
+            data: None,
             sending: 0,
         };
         let queue = || Queue::new(len, alloc.clone());
@@ -164,7 +184,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         let cursor = Cursor::new(&request.plan);
         let Some(index) = self.free.pop() else { return Err(request) };
         let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
-        let (reads, data) = (request.reads, request.data.unwrap_or(0));
+        let (reads, data) = (request.reads, request.data);
         let (is_queued, announced) = (slot.queued, slot.announced);
         *slot = Slot {
             generation: slot.generation.wrapping_add(1),
@@ -172,6 +192,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             peer: Some(request.peer),
             stage: Stage::Posting,
             cursor,
+            target: None,
             request: Some(request),
             in_flight: 0,
             operations: 0,

@@ -202,15 +202,14 @@ fn a_deadline_ends_a_transfer_whose_operations_do_not_complete_and_counts_them()
 #[test]
 fn a_removed_peer_ends_its_transfers_and_others_continue() {
     let mut sides = soft(2, EngineAttr { piece: 100, depth: 8, peer_depth: 4, ..small() });
-    let mut other = Side::open_in(&rails(&network().info(), 1), small(), Global).unwrap();
-    let _ = other.register(vec![0; 8], Access::REMOTE_WRITE).unwrap();
-    let itself = sides.initiator.insert_peer(&address(&sides.initiator)).unwrap();
-    let own = sides.initiator.register(vec![0; LEN], Access::REMOTE_WRITE).unwrap();
-    let own_remote = sides.initiator.remote(own).unwrap();
+    let mut other = Side::open_in(&sides.rails, small(), Global).unwrap();
+    let exposed = other.register(vec![0; LEN], Access::REMOTE_WRITE).unwrap();
+    let other_remote = other.remote(exposed).unwrap();
+    let staying = sides.initiator.insert_peer(&address(&other)).unwrap();
     let leaving = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 100_000));
     let leaving = sides.initiator.submit(leaving).unwrap();
-    let staying =
-        sides.initiator.submit(Request::write(itself, sides.local, &own_remote, block(0, 0, 100_000))).unwrap();
+    let staying = Request::write(staying, sides.local, &other_remote, block(0, 0, 100_000));
+    let staying = sides.initiator.submit(staying).unwrap();
     for _ in 0..5 {
         assert!(sides.initiator.poll(0).unwrap().is_none());
     }

@@ -103,16 +103,18 @@ fn an_engine_is_dropped_amid_operations() {
 fn an_engine_with_bound_regions_is_dropped_amid_operations_in_a_scope() {
     let faults = Faults { reorder: 1000, required: RequiredModes::ENDPOINT_REGIONS, ..Faults::new(1) };
     let info = network().info_with_faults(faults);
-    let mut memory = pattern(1000, 3);
+    let (mut memory, mut target) = (pattern(1000, 3), vec![0; 1000]);
     scope(|s| {
         let domains = [s.open(&info)?];
         let mut engine = Engine::<_, &mut [u8], Block, _>::open_in(&domains, small(), Global)?;
         let key = engine.register(&mut memory[..], Access::REMOTE_WRITE)?;
+        let mut other = Engine::<_, &mut [u8], Block, _>::open_in(&domains, small(), Global)?;
+        let exposed = other.register(&mut target[..], Access::REMOTE_WRITE)?;
         let mut record = [0; 1024];
-        let len = engine.address(&mut record)?;
-        let (itself, remote) = (engine.insert_peer(&record[..len])?, engine.remote(key)?);
+        let len = other.address(&mut record)?;
+        let (peer, remote) = (engine.insert_peer(&record[..len])?, other.remote(exposed)?);
         let whole = Block { local: 0, remote: 0, len: 1000 };
-        engine.submit(Request::write(itself, key, &remote, whole)).map_err(|rejected| rejected.error)?;
+        engine.submit(Request::write(peer, key, &remote, whole)).map_err(|rejected| rejected.error)?;
         assert!(engine.poll(0)?.is_none() && engine.in_flight(key) == Some(1));
         Ok::<_, loom_core::Error>(())
     })

@@ -1,11 +1,16 @@
 //! Every kind of plan over one to 4 rails: bytes are verified, and arrivals counted.
 
+use std::cell::Cell;
+use std::time::Instant;
+
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::RequiredModes;
 use loom_core::{Access, Transport};
 use loom_fabric::loom_core;
-use loom_transfer::{Block, Blocks, Ending, EngineAttr, Pages, Plan, Request, Strided, Subset};
+use loom_transfer::{Block, Blocks, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Strided, Subset};
+use support::posting::{LIMIT, pattern};
 
-use super::sides::{AnyPlan, LEN, Sides, address, block, moved, network, rails, small, soft};
+use super::sides::{AnyPlan, LEN, Side, Sides, address, block, moved, network, rails, small, soft};
 
 fn plans() -> Vec<AnyPlan> {
     let (local, remote) = ((0..50).map(|page| (page * 37) % 61).collect(), (0..50).rev().collect());
@@ -95,28 +100,100 @@ fn all_plans_move_their_bytes_over_providers_of_libfabric() {
     }
 }
 
-#[test]
-fn a_transfer_to_itself_moves_all_bytes() {
-    let mut sides = soft(2, EngineAttr { piece: 1000, ..small() });
-    let itself = sides.target.insert_peer(&address(&sides.target)).unwrap();
-    let source = sides.target.register(vec![9; LEN], Access::empty()).unwrap();
-    let request = Request::write(itself, source, &sides.remote, block(0, 100, 50_000));
-    sides.target.submit(request).unwrap();
-    std::mem::swap(&mut sides.initiator, &mut sides.target);
-    assert_eq!(sides.ended().result(), Ok(50_000));
-    std::mem::swap(&mut sides.initiator, &mut sides.target);
-    assert!(sides.exposed_bytes()[100..50_100].iter().all(|byte| *byte == 9));
+/// Transfers of an engine to itself, which are not posted.
+fn check_loopback(attr: EngineAttr) {
+    let domains = rails(&network().info(), 2);
+    let mut side = Side::open_in(&domains, attr, Global).unwrap();
+    let source = side.register(pattern(LEN, 4), Access::empty()).unwrap();
+    let exposed = side.register(vec![0; LEN], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    let itself = side.insert_peer(&address(&side)).unwrap();
+    let (mut expected, remote) = (vec![0; LEN], side.remote(exposed).unwrap());
+    for plan in plans() {
+        for (value, reads) in [(1, false), (2, true)] {
+            let into = if reads { source } else { exposed };
+            let request = if reads {
+                Request::read(itself, source, &remote, plan.clone())
+            } else {
+                Request::write(itself, source, &remote, plan.clone()).data(value)
+            };
+            let before = Sides::bytes(&side, if reads { exposed } else { source });
+            if reads {
+                expected = Sides::bytes(&side, source);
+            }
+            moved(&plan, &before, &mut expected, reads);
+            side.submit(request).unwrap();
+            let until = Instant::now() + LIMIT;
+            let outcome = loop {
+                match side.poll(0).unwrap() {
+                    Some(Event::Ended(outcome)) => break outcome,
+                    Some(Event::Peer { result: Ok(()), .. }) | None => {}
+                    other => panic!("{other:?}"),
+                }
+                assert_eq!(side.in_flight(source), Some(0));
+                assert!(Instant::now() < until, "ended within {LIMIT:?}");
+            };
+            assert_eq!((outcome.ending, outcome.bytes), (Ending::Done, plan.bytes()), "{plan:?}");
+            assert!(Sides::bytes(&side, into) == expected, "{plan:?}");
+        }
+        expected = Sides::bytes(&side, exposed);
+    }
+    let operations: u64 = plans().iter().map(|plan| plan.operations(side.piece())).sum();
+    assert_eq!((side.arrivals().total(1), side.strays()), (Ok(operations), 0));
 }
 
 #[test]
-fn a_plan_is_submitted_again_from_its_outcome() {
-    let mut sides = soft(1, EngineAttr { piece: 64, ..small() });
-    let mut plan = plans().remove(4);
-    for _ in 0..5 {
-        sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, plan)).unwrap();
-        let outcome = sides.ended();
-        assert_eq!(outcome.ending, Ending::Done);
-        plan = outcome.plan;
+fn a_transfer_to_itself_is_a_copy_and_moves_all_bytes() {
+    check_loopback(EngineAttr { piece: 1000, ..small() });
+    check_loopback(EngineAttr { piece: 1000, message: 1024, budget: 7, ..small() });
+}
+
+#[test]
+fn a_request_is_submitted_again_from_its_outcome_without_a_walk_over_its_plan() {
+    let info = network().info();
+    let mut sides = Sides::open(&rails(&info, 1), &rails(&info, 1), EngineAttr { piece: 64, ..small() });
+    let calls = Cell::new(0);
+    let plan = Counted { plan: plans().remove(4), calls: &calls };
+    let (mut expected, blocks) = (sides.exposed_bytes(), plan.blocks());
+    moved(&plan.plan, &sides.local_bytes(), &mut expected, false);
+    let mut initiator =
+        Engine::<_, Vec<u8>, Counted<'_>, _>::open_in(&rails(&info, 1), EngineAttr { piece: 64, ..small() }, Global)
+            .unwrap();
+    let local = initiator.register(sides.local_bytes(), Access::empty()).unwrap();
+    let peer = initiator.insert_peer(&address(&sides.target)).unwrap();
+    let mut request = initiator.prepare(Request::write(peer, local, &sides.remote, plan)).unwrap();
+    assert_eq!(calls.get(), blocks);
+    for round in 1..=5 {
+        initiator.submit(request).unwrap();
+        let until = Instant::now() + LIMIT;
+        request = loop {
+            if let Some(Event::Ended(outcome)) = initiator.poll(0).unwrap() {
+                assert_eq!(outcome.ending, Ending::Done);
+                break outcome.request;
+            }
+            sides.drive_target();
+            assert!(Instant::now() < until, "ended within {LIMIT:?}");
+        };
+        // Once for each post.
+        assert_eq!(calls.get(), blocks + round * blocks);
+    }
+    assert!(sides.exposed_bytes() == expected);
+}
+
+/// Plan that counts the calls for a block.
+#[derive(Debug)]
+struct Counted<'c> {
+    plan: AnyPlan,
+    calls: &'c Cell<usize>,
+}
+
+impl Plan for Counted<'_> {
+    fn blocks(&self) -> usize {
+        self.plan.blocks()
+    }
+
+    fn block(&self, index: usize) -> Block {
+        self.calls.set(self.calls.get() + 1);
+        self.plan.block(index)
     }
 }
 

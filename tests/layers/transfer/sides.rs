@@ -80,6 +80,8 @@ pub(super) struct Sides<T: Transport + 'static> {
     pub(super) exposed: MemoryKey,
     pub(super) remote: RemoteMemory,
     pub(super) arrived: u64,
+    /// Domains of the target.
+    pub(super) rails: Vec<Domain<'static, T>>,
 }
 
 pub(super) fn soft(count: usize, attr: EngineAttr) -> Sides<Soft<'static>> {
@@ -100,7 +102,7 @@ impl<T: Transport + 'static> Sides<T> {
         let exposed = target.register(vec![0; LEN], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         let remote = RemoteMemory::from_bytes(&target.remote(exposed).unwrap().to_bytes()).unwrap();
         let peer = initiator.insert_peer(&address(&target)).unwrap();
-        Sides { initiator, target, peer, local, exposed, remote, arrived: 0 }
+        Sides { initiator, target, peer, local, exposed, remote, arrived: 0, rails: there.to_vec() }
     }
 
     /// Polls both sides until the initiator has an outcome.

@@ -140,7 +140,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// Counts a write whose immediate data is no value of `arrivals`.
     #[cold]
-    pub(super) fn count_write(&mut self, data: Option<u64>) {
+    pub(super) fn count_notified(&mut self, data: Option<u64>) {
         let counted = (|| {
             let (control, data) = (self.control.as_mut()?, data?);
             let index = (data & ((1 << self.data_bits) - 1)).checked_sub(self.attr.values as u64)?;
@@ -412,7 +412,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let sent = match notice {
             _ if !ready => false,
             Notice::Failure => {
-                let value = slot.data;
+                let value = slot.data.unwrap_or(0);
                 let head = last_header(link.name, None, &slot.ending, (value, late));
                 link.route.is_some_and(|route| control.send(&head, (Some(peer), route), Some(key), |_| 0))
             }

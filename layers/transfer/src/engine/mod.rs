@@ -1,10 +1,12 @@
 //! [`Engine`]: transfers over rails.
 
+mod loopback;
 mod messages;
 mod posting;
 mod waits;
 
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::{OpenError, PostError};
@@ -84,6 +86,10 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     strays: u64,
     /// Rails with a failed queue, a bit for each.
     failed: u32,
+    /// This engine as its own peer.
+    own: Option<PeerKey>,
+    /// Differs between engines.
+    number: u32,
     attr: EngineAttr,
     /// Rail of the next operation, and number of operations that it has had in turn.
     turn: (usize, usize),
@@ -100,6 +106,9 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
 }
 
 type Scratch<'m, T, A> = Array<EndpointMr<'m, T, Shared<Bytes<A>, A>>, A>;
+
+/// Number of engines that were opened.
+static ENGINES: AtomicU32 = AtomicU32::new(0);
 
 /// Bits of immediate data for the generation of a notification, at least.
 const GENERATION_BITS: u32 = 4;
@@ -163,15 +172,19 @@ where
             })?);
             messages = Some(Control::open(domain, &attr, &alloc)?);
         }
+        // Keys begin with another generation in each engine.
+        let number = ENGINES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9);
         let engine = Engine {
             control: messages,
             scratch,
-            memories: Memories::new(attr.memories, &alloc)?,
-            peers: Peers::new(attr.peers, &alloc)?,
-            transfers: Transfers::new(attr.transfers, &alloc)?,
+            memories: Memories::new(attr.memories, number, &alloc)?,
+            peers: Peers::new(attr.peers, number, &alloc)?,
+            transfers: Transfers::new(attr.transfers, number, &alloc)?,
             arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
             strays: 0,
             failed: 0,
+            own: None,
+            number,
             attr: EngineAttr { piece, ..attr },
             turn: (0, 0),
             next_deadline: u64::MAX,
@@ -270,6 +283,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let vectors = Vectors::of(&self.rails, self.control.as_ref());
         let (peer, is_new) = self.peers.insert(record, &vectors)?;
         if is_new {
+            let is_own = |rail: &Rail<'_, T>| self.peers.has(peer, rail);
+            if self.rails.first().is_some_and(is_own) {
+                self.own = Some(peer);
+            }
             self.begin_link(peer);
         }
         Ok(peer)
@@ -355,17 +372,35 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         request: Request<P>,
         notice: (Option<Notice>, u32),
     ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
-        if let Err(error) = self.check(&request) {
-            return Err(Rejected { value: request, error });
-        }
+        let request = self.prepare(request)?;
         let (local, deadline) = (request.local, request.deadline);
+        let target = if self.own == Some(request.peer) { self.own(&request.remote) } else { None };
         let key = match self.transfers.begin(request, notice) {
             Ok(key) => key,
             Err(value) => return Err(Rejected { value, error: Error::Full("EngineAttr::transfers") }),
         };
         self.memories.used(local, 1);
+        if let (Some(slot), Some(target)) = (self.transfers.named(key), target) {
+            slot.target = Some(target);
+        }
         self.next_deadline = self.next_deadline.min(deadline);
         Ok(key)
+    }
+
+    /// Validates a transfer for [`submit`](Self::submit), which does not walk the blocks of its plan
+    /// then, also when it is submitted again from its [`Outcome`].
+    ///
+    /// # Errors
+    /// Those of [`submit`](Self::submit).
+    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
+    pub fn prepare(&self, mut request: Request<P>) -> Result<Request<P>, Rejected<Request<P>, Error>> {
+        match self.check(&request) {
+            Ok(()) => {
+                request.checked = Some(self.number);
+                Ok(request)
+            }
+            Err(error) => Err(Rejected { value: request, error }),
+        }
     }
 
     fn check(&self, request: &Request<P>) -> Result<(), Error> {
@@ -399,6 +434,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let limit = self.rails.iter().map(Rail::max_msg_size).min().unwrap_or(0);
         if request.data.is_some() && remote.piece() > limit {
             return Err(PostError::TooLong { limit: usize::try_from(limit).unwrap_or(usize::MAX) }.into());
+        }
+        if request.checked == Some(self.number) {
+            return Ok(());
         }
         let within = |offset: u64, len, whole| offset.checked_add(len).is_some_and(|end| end <= whole);
         for index in 0..plan.blocks() {
@@ -449,11 +487,19 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(self.next_event())
     }
 
+    /// Counts a write of a peer.
+    #[inline]
+    fn count(&mut self, data: Option<u64>) {
+        if data.is_none_or(|value| self.arrivals.count(value).is_err()) {
+            self.count_notified(data);
+        }
+    }
+
     fn next_event(&mut self) -> Option<Event<P>> {
         if let Some((key, request, slot)) = self.transfers.take_ended() {
             let Slot { ending, operations, bytes, in_flight, .. } = *slot;
             self.memories.used(request.local, -1);
-            return Some(Event::Ended(Outcome { key, plan: request.plan, ending, operations, bytes, in_flight }));
+            return Some(Event::Ended(Outcome { key, request, ending, operations, bytes, in_flight }));
         }
         if let Some(arrived) = self.arrivals.poll() {
             self.waits.end(arrived.key);
@@ -483,10 +529,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                         self.completed(index, len, error);
                     }
                     Ok(Some(Completion::Remote(event))) => {
-                        let counted = event.data().is_some_and(|data| self.arrivals.count(data.0).is_ok());
-                        if !counted {
-                            self.count_write(event.data().map(|data| data.0));
-                        }
+                        self.count(event.data().map(|data| data.0));
                     }
                     Ok(Some(_)) => self.strays += 1,
                     Err(error) => {

@@ -7,8 +7,6 @@ use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{Buffer, Error, OpKey, Peer, RemoteRegion, Transport};
 
 use super::Engine;
-use crate::control::Notice;
-use crate::link::LinkState;
 use crate::memory::Part;
 use crate::plan::{Block, Plan};
 use crate::rail::{Rail, Unflushed};
@@ -36,7 +34,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
             // Before its plan is called, which may panic.
             self.transfers.post_later(index);
-            let posted = self.post_some(index, budget.min(self.attr.batch.max(TURN)), &mut blocked);
+            let most = budget.min(self.attr.batch.max(TURN));
+            let posted = match self.transfers.get_mut(index).and_then(|slot| slot.target) {
+                Some(target) => self.copy_some(index, target, most),
+                None => self.post_some(index, most, &mut blocked),
+            };
             budget -= posted;
             idle = if posted == 0 { idle + 1 } else { 0 };
             self.transfers.settle(index);
@@ -74,25 +76,12 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
-        let Some(Request { peer, reads, local, remote, plan, data, .. }) = &slot.request else { return 0 };
-        let Some((routes, peer_in_flight, link)) = peers.routes(*peer) else {
+        let Some((routes, peer_in_flight, link)) = slot.peer.and_then(|peer| peers.routes(peer)) else {
             slot.fail(PostError::UnknownPeer);
             return 0;
         };
-        let mut data = *data;
-        match link.state {
-            LinkState::Greeting => return 0,
-            LinkState::Failed(error) => {
-                slot.fail(error);
-                return 0;
-            }
-            LinkState::Absent | LinkState::Ready => {}
-        }
-        if let Some(Notice::Message(_)) = slot.notice {
-            slot.number = slot.number.or_else(|| link.acquire(attr.notifications.into()));
-            let Some(number) = slot.number else { return 0 };
-            data = (!*reads).then(|| link.value(number));
-        }
+        let Ok(data) = slot.operation_data(link, attr.notifications) else { return 0 };
+        let Some(Request { reads, local, remote, plan, .. }) = &slot.request else { return 0 };
         let Some(lender) = memories.lender(*local, *reads, index) else {
             slot.fail(PostError::Access);
             return 0;

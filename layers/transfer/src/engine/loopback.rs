@@ -1,0 +1,76 @@
+//! Transfers of an engine to itself, which are copies.
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::PostError;
+use loom_core::{Buffer, Transport};
+
+use super::Engine;
+use crate::memory::MemoryKey;
+use crate::plan::Plan;
+use crate::remote::RemoteMemory;
+use crate::request::Request;
+use crate::transfers::Stage;
+
+/// Bytes that are copied at a time.
+const CHUNK: usize = 4096;
+
+impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
+    /// Memory of this engine that a record describes.
+    pub(super) fn own(&self, remote: &RemoteMemory) -> Option<MemoryKey> {
+        self.memories.keys().find(|key| self.remote(*key).is_ok_and(|own| own == *remote))
+    }
+
+    /// Copies up to `most` operations of a transfer, and returns their number.
+    pub(super) fn copy_some(&mut self, index: u32, target: MemoryKey, most: usize) -> usize {
+        let Engine { memories, peers, transfers, attr, .. } = self;
+        let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
+        let Some(link) = slot.peer.and_then(|peer| peers.link_mut(peer)) else {
+            slot.fail(PostError::UnknownPeer);
+            return 0;
+        };
+        let Ok(value) = slot.operation_data(link, attr.notifications) else { return 0 };
+        let Some(Request { reads, local, remote, plan, .. }) = &slot.request else { return 0 };
+        let (Some(here), Some(there)) = (memories.window(*local), memories.window(target)) else {
+            slot.fail(PostError::OutOfBounds);
+            return 0;
+        };
+        let piece = if value.is_some() { remote.piece() } else { attr.piece };
+        let mut copied = 0;
+        let mut bounce = [0; CHUNK];
+        while copied < most {
+            let Some(block) = slot.cursor.peek(piece) else { break };
+            let (from, from_at, to, to_at) = if *reads {
+                (there, block.remote, here, block.local)
+            } else {
+                (here, block.local, there, block.remote)
+            };
+            let mut done = 0;
+            while done < block.len {
+                #[expect(clippy::cast_possible_truncation, reason = "at most the length of an array")]
+                let bytes = &mut bounce[..(block.len - done).min(CHUNK as u64) as usize];
+                let offset = |at: u64| usize::try_from(at.saturating_add(done)).unwrap_or(usize::MAX);
+                let moved = from.copy_to(offset(from_at), bytes).and_then(|()| to.copy_from(offset(to_at), bytes));
+                if let Err(error) = moved {
+                    slot.fail(error);
+                    return copied;
+                }
+                done += bytes.len() as u64;
+            }
+            slot.operations += 1;
+            slot.bytes += block.len;
+            slot.cursor.advance(plan, block);
+            copied += 1;
+        }
+        if slot.cursor.is_lost() {
+            slot.fail(loom_core::Error::Invalid("the plan panicked"));
+        } else if slot.cursor.peek(piece).is_none() {
+            slot.stage = Stage::Draining;
+        }
+        if let Some(value) = value {
+            for _ in 0..copied {
+                self.count(Some(value));
+            }
+        }
+        copied
+    }
+}
