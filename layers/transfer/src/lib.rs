@@ -75,6 +75,7 @@ mod plan;
 mod rail;
 mod remote;
 mod request;
+pub mod topology;
 mod transfers;
 
 pub use self::attr::EngineAttr;

@@ -1,4 +1,4 @@
-//! Transfers over the software transport, also with faults, and over providers of libfabric.
+//! Transfers over the software transport, also with faults, and over providers of libfabric. Topology of machines.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
@@ -6,3 +6,4 @@ mod ends;
 mod faults;
 mod moving;
 mod sides;
+mod topology;
