@@ -36,8 +36,16 @@ fn scratch(name: &str) -> PathBuf {
 
 #[test]
 fn info_has_the_software_transport() {
-    let offers = json(&["info", "--json"])["offers"].clone();
+    let report = json(&["info", "--json"]);
+    let offers = report["offers"].clone();
     assert!(offers.as_array().unwrap().iter().any(|offer| offer["provider"] == "soft"), "{offers}");
+    let topology = &report["topology"];
+    assert!(topology["nodes"].as_array().is_some_and(|nodes| !nodes.is_empty()), "{topology}");
+    let cards: Vec<_> = topology["cards"].as_array().unwrap().iter().map(|card| &card["name"]).collect();
+    for offer in offers.as_array().unwrap() {
+        assert!(offer["card"].is_null() || cards.contains(&&offer["card"]), "{topology}: {offer}");
+        assert!(offer["card"].is_null() || !["soft", "shm"].map(Value::from).contains(&offer["provider"]), "{offer}");
+    }
     let table = said(0, &["info"]).0;
     assert!(table.contains("ON REQUEST"), "{table}");
     // Providers grant sources only on request, because sources have a cost.

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use super::machine;
 use super::offer::{Card, Found, Offer};
 
 fn names(flags: &impl ToString) -> Vec<String> {
@@ -65,11 +66,13 @@ fn offer(offer: &Offer) -> Value {
             "mr_cnt": all.domain.mr_cnt,
         },
         "nic": offer.card.as_ref().map(card),
+        "card": offer.place,
     })
 }
 
 pub(crate) fn text(found: &Found) -> String {
     let offers: Vec<_> = found.offers.iter().map(offer).collect();
-    let object = json!({ "library": found.library.as_ref().ok(), "offers": offers });
+    let object =
+        json!({ "library": found.library.as_ref().ok(), "offers": offers, "topology": machine::json(&found.topology) });
     format!("{object:#}\n")
 }

@@ -1,4 +1,5 @@
 mod json;
+mod machine;
 mod offer;
 mod table;
 
@@ -11,7 +12,7 @@ use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use crate::failure::Failure;
 use offer::Found;
 
-/// Shows what this machine can do: every offer of the software transport and of libfabric.
+/// Shows what this machine can do: processors, cards, and every offer of the software transport and of libfabric.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 1 nothing fits or failed, 2 wrong options.")]
 pub(crate) struct Arguments {

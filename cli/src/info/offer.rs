@@ -1,11 +1,13 @@
 //! Offers, without the types that differ between transports.
 
+use loom_core::allocator_api2::alloc::Global;
 use loom_core::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Attributes, Caps, LinkState};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Library, Local, Ofi, QueryError};
+use loom_transfer::topology::{SysFolder, Topology};
 
 #[derive(Debug)]
 pub(crate) struct Offer {
@@ -17,6 +19,8 @@ pub(crate) struct Offer {
     /// Granted only if hints request them.
     pub(crate) on_request: Caps,
     pub(crate) card: Option<Card>,
+    /// Name of the card in the topology.
+    pub(crate) place: Option<String>,
     pub(crate) words: String,
     pub(crate) tested: bool,
 }
@@ -36,10 +40,11 @@ pub(crate) struct Found {
     /// Version of the queried libfabric, or the reason for not querying it.
     pub(crate) library: Result<String, String>,
     pub(crate) offers: Vec<Offer>,
+    pub(crate) topology: Topology<Global>,
 }
 
 impl Offer {
-    fn of<T: Transport + 'static>(info: &Info<T>, words: String, tested: bool) -> Self {
+    fn of<T: Transport + 'static>(info: &Info<T>, words: String, tested: bool, topology: &Topology<Global>) -> Self {
         Offer {
             provider: info.provider().to_owned(),
             fabric: info.fabric().to_owned(),
@@ -48,6 +53,7 @@ impl Offer {
             attributes: *info.attributes(),
             on_request: Caps::empty(),
             card: info.nic().map(|nic| Card::of(&nic)),
+            place: topology.card_of(info).map(|card| card.name().to_owned()),
             words,
             tested,
         }
@@ -70,11 +76,13 @@ impl Card {
 
 pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let mut offers = Vec::new();
+    let topology =
+        Topology::read_in(&SysFolder::default(), Global).map_err(|error| format!("the topology: {error:#}"))?;
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error:#}"))?;
     if let Ok(info) = network.query(hints) {
-        offers.push(Offer::of(&info, info.to_string(), true));
+        offers.push(Offer::of(&info, info.to_string(), true, &topology));
     }
-    let library = libfabric(hints, &mut offers)?;
+    let library = libfabric(hints, &topology, &mut offers)?;
     if offers.is_empty() {
         return Err(match library {
             Ok(library) => {
@@ -83,10 +91,14 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
             Err(why) => format!("nothing here fits; libfabric was not asked: {why}"),
         });
     }
-    Ok(Found { library, offers })
+    Ok(Found { library, offers, topology })
 }
 
-fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String, String>, String> {
+fn libfabric(
+    hints: &Hints<'_>,
+    topology: &Topology<Global>,
+    offers: &mut Vec<Offer>,
+) -> Result<Result<String, String>, String> {
     let library = match Library::get() {
         Ok(library) => library,
         // The software transport has offers, too.
@@ -95,7 +107,7 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
     match Ofi::<Local>::query(hints) {
         Ok(infos) => {
             let first = offers.len();
-            offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested())));
+            offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested(), topology)));
             let mut asked: Vec<(String, EndpointType, Caps)> = Vec::new();
             for offer in offers.iter_mut().skip(first) {
                 let (provider, kind) = (&offer.provider, offer.attributes.endpoint.kind);

@@ -2,19 +2,20 @@ use std::fmt::Write;
 
 use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};
 
+use super::machine;
 use super::offer::{Card, Found, Offer};
 use crate::text::count;
 
-struct Columns {
-    rows: Vec<Vec<String>>,
+pub(super) struct Columns {
+    pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Columns {
-    fn new(heads: &[&str]) -> Self {
+    pub(super) fn new(heads: &[&str]) -> Self {
         Columns { rows: vec![heads.iter().map(|head| (*head).to_owned()).collect()] }
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let width = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
         let mut out = String::new();
         for row in &self.rows {
@@ -66,7 +67,7 @@ fn card(card: &Card) -> String {
         let _ = write!(text, ", {part}");
     }
     if card.bits_per_second > 0 {
-        let _ = write!(text, ", {} Gbit/s", card.bits_per_second / 1_000_000_000);
+        let _ = write!(text, ", {}", machine::speed(card.bits_per_second as u64));
     }
     text
 }
@@ -159,7 +160,9 @@ pub(crate) fn text(found: &Found) -> String {
     }
     let mut domains = Columns::new(&["DOMAIN", "ADDRESS"]);
     domains.rows.extend(places.into_iter().map(|(domain, place)| vec![domain.to_owned(), place]));
-    for columns in [kinds, grants, domains].iter().filter(|columns| columns.rows.len() > 1) {
+    let [nodes, cards, accelerators] = machine::tables(&found.topology, &found.offers);
+    for columns in [kinds, grants, domains, nodes, cards, accelerators].iter().filter(|columns| columns.rows.len() > 1)
+    {
         out.push_str(&columns.text());
         out.push('\n');
     }

@@ -4,11 +4,9 @@
 //! message.
 
 #[cfg(target_os = "linux")]
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
-/// Dropping the value allows the earlier processors again.
+use loom_transfer::topology::{Bound, bind_thread};
 #[cfg(target_os = "linux")]
-pub(crate) struct Bound(CpuSet);
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Two processors that this process may use, of two cores if possible.
 #[cfg(target_os = "linux")]
@@ -24,18 +22,7 @@ pub(crate) fn two() -> Option<[usize; 2]> {
 
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(core: usize) -> Option<Bound> {
-    let before = sched_getaffinity(None).ok()?;
-    let mut one = CpuSet::new();
-    one.set(core);
-    sched_setaffinity(None, &one).ok()?;
-    Some(Bound(before))
-}
-
-#[cfg(target_os = "linux")]
-impl Drop for Bound {
-    fn drop(&mut self) {
-        let _ = sched_setaffinity(None, &self.0);
-    }
+    bind_thread([u32::try_from(core).ok()?]).ok()
 }
 
 #[cfg(target_os = "linux")]

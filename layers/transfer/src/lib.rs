@@ -78,6 +78,7 @@ mod queue;
 mod rail;
 mod remote;
 mod request;
+pub mod topology;
 mod transfers;
 
 pub use self::attr::EngineAttr;

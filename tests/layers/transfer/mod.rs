@@ -1,4 +1,4 @@
-//! Transfers over the software transport, also with faults, and over providers of libfabric.
+//! Transfers over the software transport, also with faults, and over providers of libfabric. Topology of machines.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
@@ -7,3 +7,4 @@ mod faults;
 mod messages;
 mod moving;
 mod sides;
+mod topology;
