@@ -56,9 +56,12 @@
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
 //!
+//! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers are
+//!   reported to the receiver too ([control messages](Engine#control-messages)).
+//! - **A transfer of an engine to itself is a copy.**
+//!
 //! # What it does not do yet
-//! Messages with a transfer, failures reported to the receiver, an exchange of records, selection of
-//! network cards, threads.
+//! Device memory, threads.
 
 #![no_std]
 #![deny(unsafe_code)]
