@@ -59,11 +59,11 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
         while left > 0 {
             let blocks = Blocks(&list[..left.min(LIST)]);
             left -= blocks.0.len();
-            let total = self.target.arrivals().total(DATA).expect("a value of the table") + blocks.0.len() as u64;
+            let total = self.target.arrived(DATA) + blocks.0.len() as u64;
             let request = Request::write(self.peer, self.local, &self.remote, blocks).data(DATA);
             self.initiator.submit(request).expect("a request");
             let mut ended = false;
-            while !ended || self.target.arrivals().total(DATA).expect("a value of the table") < total {
+            while !ended || self.target.arrived(DATA) < total {
                 if let Some(Event::Ended(outcome)) = self.initiator.poll(0).expect("a queue") {
                     outcome.result().expect("a transfer");
                     ended = true;

@@ -6,12 +6,12 @@
 //! divides it into operations, posts them without blocking, and reports one [`Outcome`].
 //!
 //! The order of operations is not relied on. The receiver counts the writes of a transfer by their
-//! immediate data ([`Engine::arrivals`]), and computes their number from the plan.
+//! immediate data ([`Engine::wait`]), and computes their number from the plan.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;
 //! use loom_core::{Access, Domain};
-//! use loom_transfer::{Engine, EngineAttr, Event, Pages, Plan, RemoteMemory, Request};
+//! use loom_transfer::{Engine, EngineAttr, Event, Pages, Plan, RemoteMemory, Request, Wait};
 //! # use loom_core::soft::{Network, NetworkAttr};
 //! # let network = Network::new(NetworkAttr::default())?;
 //!
@@ -31,7 +31,7 @@
 //! let peer = source.insert_peer(&address[..len])?;
 //! let remote = RemoteMemory::from_bytes(&record)?;
 //! let plan = Pages::new([1, 4, 9], [0, 1, 2], 4096).expect("as many pages on both sides");
-//! let arrived = target.arrivals().wait_for(5, plan.operations(target.piece()))?;
+//! let arrived = target.wait(Wait::new(5, plan.operations(target.piece())))?;
 //! source.submit(Request::write(peer, pages, &remote, plan).data(5))?;
 //!
 //! let (mut sent, mut received) = (false, false);

@@ -33,7 +33,7 @@ impl Block {
 }
 
 /// Blocks of a transfer. Both sides compute its number of operations from it, so that the receiver
-/// can [wait](crate::Engine::arrivals) for all of them.
+/// can [wait](crate::Engine::wait) for all of them.
 ///
 /// A transfer takes its plan by value, and its [`Outcome`](crate::Outcome) returns it.
 ///

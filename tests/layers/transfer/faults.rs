@@ -6,7 +6,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults, RequiredModes};
 use loom_core::{Access, CqError, Errno, Error, scope};
 use loom_fabric::loom_core;
-use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request};
+use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Wait};
 use support::posting::{LIMIT, pattern};
 
 use super::sides::{AnyPlan, Sides, block, faulty, moved, network, small};
@@ -30,7 +30,7 @@ fn when_the_count_is_reached_every_byte_has_arrived_in_any_order() {
         let mut sides = faulty(rails, faults, EngineAttr { piece: 300, batch: 1 + seed as usize % 3, ..small() });
         for (value, plan) in [(1, pages()), (2, block(5, 70_000, 9999))] {
             let operations = plan.operations(sides.target.piece());
-            sides.target.arrivals().wait_for(value, operations).unwrap();
+            sides.target.wait(Wait::new(value, operations)).unwrap();
             let request = Request::write(sides.peer, sides.local, &sides.remote, plan.clone()).data(value);
             sides.initiator.submit(request).unwrap();
             let (until, before) = (Instant::now() + LIMIT, sides.arrived);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults};
-use loom_core::{Access, CqError, Error, PostError, Transport};
+use loom_core::{Access, CqError, Errno, Error, PostError, Transport};
 use loom_fabric::loom_core;
 use loom_transfer::{Ending, Engine, EngineAttr, Event, NotificationKey, Outcome, Pages, PeerKey, Plan, Request, Wait};
 use support::posting::{LIMIT, pattern};
@@ -409,6 +409,47 @@ fn a_peer_that_was_removed_returns_with_new_numbers() {
         }
         sides.peer = sides.initiator.insert_peer(&address(&sides.target)).unwrap();
     }
+}
+
+#[test]
+fn a_peer_that_restarts_at_its_address_ends_transfers_to_its_former_engine() {
+    let mut sides = soft(1, EngineAttr { depth: 4, budget: 4, ..talking() });
+    let mut seen = Seen { now: 5, ..Seen::default() };
+    submit(&mut sides, &pages(), b"former");
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
+    submit(&mut sides, &pages(), b"cut");
+    assert!(sides.initiator.poll(6).unwrap().is_none());
+    // The target forgets its peer, and greets it as a new engine does.
+    let sender = seen.peers[1][0].0;
+    assert!(sides.target.remove_peer(sender));
+    sides.target.insert_peer(&address(&sides.initiator)).unwrap();
+    seen.until(&mut sides, |seen, _| seen.outcomes.len() == 2);
+    let reset = Ending::Failed(Error::Provider(Errno::ECONNRESET));
+    assert!(seen.outcomes.iter().any(|outcome| outcome.ending == reset), "{:?}", seen.outcomes);
+    for round in 0..5 {
+        submit(&mut sides, &pages(), &[round; 3000]);
+        seen.until(&mut sides, |seen, _| seen.notified.len() == 2 + usize::from(round));
+    }
+}
+
+#[test]
+fn a_request_to_a_failed_peer_is_refused_and_one_under_way_ends() {
+    let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
+    submit(&mut sides, &pages(), b"early");
+    // The target is not polled.
+    let until = Instant::now() + LIMIT;
+    let mut events = Vec::new();
+    for now in (0..).step_by(100) {
+        events.extend(sides.initiator.poll(now).unwrap());
+        if events.len() == 2 {
+            break;
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+    }
+    let silent = Error::Queue(CqError::TimedOut);
+    assert!(events.iter().any(|event| matches!(event, Event::Ended(outcome) if outcome.result() == Err(silent))));
+    let request = Request::write(sides.peer, sides.local, &sides.remote, pages());
+    assert_eq!(sides.initiator.submit_and_notify(request, b"").unwrap_err().error, silent);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::RequiredModes;
 use loom_core::{Access, Transport};
 use loom_fabric::loom_core;
-use loom_transfer::{Block, Blocks, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Strided, Subset};
+use loom_transfer::{Block, Blocks, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Strided, Subset, Wait};
 use support::posting::{LIMIT, pattern};
 
 use super::sides::{AnyPlan, LEN, Side, Sides, address, block, moved, network, rails, small, soft};
@@ -39,8 +39,8 @@ fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
         totals[value] += operations;
         let value = value as u64;
         if operations > 0 {
-            let total = sides.target.arrivals().total(value).unwrap() + operations;
-            sides.target.arrivals().wait_for(value, total).unwrap();
+            let total = sides.target.arrived(value) + operations;
+            sides.target.wait(Wait::new(value, total)).unwrap();
             waits += 1;
         }
         moved(&plan, &sides.local_bytes(), &mut expected, false);
@@ -50,7 +50,7 @@ fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
         assert_eq!((outcome.key, outcome.ending, outcome.in_flight), (key, Ending::Done, 0), "{plan:?}");
         assert_eq!((outcome.operations, outcome.bytes), (operations, plan.bytes()), "{plan:?}");
         sides.arrive(waits);
-        assert_eq!(sides.target.arrivals().total(value).unwrap() % operations.max(1), 0);
+        assert_eq!(sides.target.arrived(value) % operations.max(1), 0);
         assert!(sides.exposed_bytes() == expected, "{plan:?}");
     }
     let room = sides.initiator.register(vec![0; LEN], Access::empty()).unwrap();
@@ -138,7 +138,7 @@ fn check_loopback(attr: EngineAttr) {
         expected = Sides::bytes(&side, exposed);
     }
     let operations: u64 = plans().iter().map(|plan| plan.operations(side.piece())).sum();
-    assert_eq!((side.arrivals().total(1), side.strays()), (Ok(operations), 0));
+    assert_eq!((side.arrived(1), side.strays()), (operations, 0));
 }
 
 #[test]
@@ -217,6 +217,6 @@ fn each_transfer_has_its_own_outcome_when_many_share_the_rails() {
         assert!(sides.initiator.poll(0).unwrap().is_none());
     }
     for number in 0..8 {
-        assert_eq!(sides.target.arrivals().total(number), Ok(number + 1));
+        assert_eq!(sides.target.arrived(number), number + 1);
     }
 }

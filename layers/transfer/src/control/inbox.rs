@@ -83,7 +83,7 @@ impl<A: Allocator> Inbox<A> {
         let entries = self.entries.get_mut(first..).unwrap_or_default();
         let entries = &mut entries[..self.layout.notifications as usize];
         #[expect(clippy::cast_possible_truncation, reason = "any number is right")]
-        let clock = now as u32;
+        let clock = (now >> 1) as u32 >> 1 | 1;
         let newest = entries.iter().map(|entry| entry.generation).max().unwrap_or(0);
         let epoch = if newest == 0 { clock } else { newest.wrapping_add(1) };
         for entry in entries {
@@ -253,7 +253,7 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
     #[must_use]
     pub fn late_writes(&self) -> u64 {
         let counted = self.control.inbox.named(self.key).map_or(0, |(entry, _)| entry.counted);
-        (self.head.operations + u64::from(self.head.late)).saturating_sub(counted)
+        self.head.operations.saturating_add(self.head.late.into()).saturating_sub(counted)
     }
 
     /// Length in bytes.

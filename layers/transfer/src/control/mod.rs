@@ -128,7 +128,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
             if !self.slips.is_receive(index) {
                 let (to, transfer) = self.slips.purpose(index);
                 self.slips.give_back(index);
-                return Ok(Some(self.sent(to, transfer, result.err().map(OpError::into))));
+                return Ok(Some(self.sent(index, to, transfer, result.err().map(OpError::into))));
             }
             match result {
                 Ok(_) => return Ok(Some(Incoming::Received(index))),
@@ -137,11 +137,15 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    fn sent(&mut self, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) -> Incoming {
-        if to.is_none()
-            && let Some(peer) = self.refused.take()
-        {
-            self.av.remove(peer);
+    fn sent(
+        &mut self,
+        index: u32,
+        to: Option<PeerKey>,
+        transfer: Option<TransferKey>,
+        error: Option<Error>,
+    ) -> Incoming {
+        if to.is_none() && self.refused == self.slips.route(index) {
+            self.refused.take().map(|peer| self.av.remove(peer));
         }
         Incoming::Sent { to, transfer, error }
     }
@@ -290,7 +294,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
                 }
                 error => {
                     self.slips.give_back(index);
-                    return Some(self.sent(to, transfer, Some(error.into())));
+                    return Some(self.sent(index, to, transfer, Some(error.into())));
                 }
             }
         }

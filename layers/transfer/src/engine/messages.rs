@@ -4,7 +4,7 @@ use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::ArrivalKey;
 use loom_core::error::PostError;
 use loom_core::mr::EndpointMr;
-use loom_core::{Buffer, CqError, Error, Transport};
+use loom_core::{Buffer, CqError, Errno, Error, Transport};
 
 use super::waits::Wait;
 use super::{Engine, GENERATION_BITS};
@@ -32,6 +32,19 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let key = self.arrivals.wait_for(wait.value, wait.total)?;
         self.waits.begin(key, wait);
         Ok(key)
+    }
+
+    /// Ends a wait. Later arrivals are still counted. Returns `false` for an unknown key.
+    pub fn end_wait(&mut self, key: ArrivalKey) -> bool {
+        self.waits.end(key);
+        self.arrivals.give_up(key).is_ok()
+    }
+
+    /// Number of writes with a value of immediate data since the engine was opened. 0 for a value that
+    /// is not counted.
+    #[must_use]
+    pub fn arrived(&self, value: u64) -> u64 {
+        self.arrivals.total(value).unwrap_or(0)
     }
 
     /// Sends a message without a transfer. Its failure fails the peer ([`Event::Peer`]).
@@ -250,7 +263,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             Kind::Failure => {
                 let error = match ending(header.ending) {
                     Ending::Failed(error) => error,
-                    _ => Error::Provider(loom_core::Errno::ECANCELED),
+                    _ => Error::Provider(Errno::ECANCELED),
                 };
                 let of = |peer: Option<PeerKey>| peer.is_none_or(|peer| peer == from);
                 self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
@@ -290,8 +303,12 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         link.counted_mask = mask(self.data_bits);
         (link.heard, link.pinged) = (self.now, false);
         if is_new || (greeted && had_epoch && !hello.answers) {
-            // Another engine at this address: writes of the former one are not counted any more.
+            // Writes of a former engine at this address are not counted any more.
             link.granted = control.reset(peer, self.now);
+        }
+        if greeted && had_epoch {
+            // Transfers have numbers of the former one.
+            self.lose_peer(peer, Error::Provider(Errno::ECONNRESET));
         }
         if !hello.answers {
             self.peers.owe(peer, Debt::Answer);
@@ -386,6 +403,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                     match rail.endpoint.inject_write(*route, &scratch.on(number), 0, &[]) {
                         Ok(()) => link.cold &= !(1 << number),
                         Err(error) if error.is_transient() => {}
+                        // The first transfer connects.
+                        Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold &= !(1 << number),
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -405,7 +424,18 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Engine { control: Some(control), peers, transfers, attr, .. } = self else { return };
         let Some(slot) = transfers.get_mut(index) else { return };
         let (Some(notice), Some(peer)) = (slot.notice, slot.peer) else { return };
-        let Some(link) = peers.link_mut(peer) else { return };
+        let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer.into());
+        let link = match link.map(|link| (link.state, link)) {
+            Ok((LinkState::Failed(error), _)) | Err(error) => {
+                if let Notice::Message(staged) = notice {
+                    control.discard(staged);
+                    slot.fail(error);
+                }
+                slot.notice = None;
+                return transfers.settle(index);
+            }
+            Ok((_, link)) => link,
+        };
         let key = slot.key(index);
         let late = slot.failed + u64::from(slot.in_flight);
         let ready = link.state == LinkState::Ready;

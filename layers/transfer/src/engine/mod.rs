@@ -21,7 +21,7 @@ use self::waits::Waits;
 use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control, Notice};
 use crate::event::{Ending, Event, Outcome, TransferKey};
-use crate::link::MAX_NUMBERS;
+use crate::link::{LinkState, MAX_NUMBERS};
 use crate::memory::{Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::{Block, Plan};
@@ -307,13 +307,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         removed
     }
 
-    /// Counts of immediate data that peers have sent, and waits for them. [`poll`](Self::poll)
-    /// reports waits that have ended.
-    #[must_use]
-    pub const fn arrivals(&self) -> &Arrivals<A> {
-        &self.arrivals
-    }
-
     /// Number of peers' writes with a value that is not counted, and of failed operations of peers.
     #[must_use]
     pub const fn strays(&self) -> u64 {
@@ -325,7 +318,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// # Errors
     /// The request, with
     /// - [`Error::Full`] beyond [`EngineAttr::transfers`]
-    /// - [`PostError::UnknownPeer`], [`PostError::OutOfBounds`], [`PostError::RemoteAccess`],
+    /// - the failure of the peer ([`Event::Peer`]), [`PostError::UnknownPeer`], [`PostError::OutOfBounds`], [`PostError::RemoteAccess`],
     ///   [`PostError::Access`] for local memory, [`PostError::DataWidth`]
     /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece of
     ///   the peer's memory
@@ -409,6 +402,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return Err(Error::Invalid("the queues of all rails have failed: open another engine"));
         }
         let rails = self.peers.rails(request.peer).ok_or(PostError::UnknownPeer)?;
+        if let Some(LinkState::Failed(error)) = self.peers.link(request.peer).map(|link| link.state) {
+            return Err(error);
+        }
         if rails != remote.rails() {
             return Err(Error::Invalid("the remote memory has another number of rails than the peer"));
         }
