@@ -6,6 +6,9 @@
 pub struct EngineAttr {
     /// Maximum number of peers.
     pub peers: usize,
+    /// Maximum number of peers in the address vectors, where the least recently used one makes room for
+    /// another. 0 for all peers.
+    pub addresses: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
     /// Maximum number of transfers that have not ended, have an outcome to take, or have operations in
@@ -45,6 +48,13 @@ pub struct EngineAttr {
     pub budget: usize,
 }
 
+impl EngineAttr {
+    /// Capacity of the address vectors.
+    pub(crate) const fn vector_len(&self) -> usize {
+        if self.addresses == 0 { self.peers } else { self.addresses }
+    }
+}
+
 impl Default for EngineAttr {
     /// 64 peers, memories and transfers, 256 operations in flight on each rail and to each peer,
     /// pieces of 1 MiB, 1,024 values, 64 waits, 256 remote writes, no `FI_MORE`, no
@@ -53,6 +63,7 @@ impl Default for EngineAttr {
     fn default() -> Self {
         EngineAttr {
             peers: 64,
+            addresses: 0,
             memories: 64,
             transfers: 64,
             depth: 256,

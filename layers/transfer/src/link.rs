@@ -19,6 +19,12 @@ pub(crate) enum LinkState {
     Failed(Error),
 }
 
+impl LinkState {
+    pub(crate) const fn of(exists: bool) -> Self {
+        if exists { LinkState::Greeting } else { LinkState::Absent }
+    }
+}
+
 /// Message that the engine has yet to send to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
@@ -39,7 +45,7 @@ pub(crate) struct Number {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) state: LinkState,
-    /// Peer in the vector of the control endpoint.
+    /// Peer in the vector of the control endpoint, if placed.
     pub(crate) route: Option<Peer>,
     /// [`Debt`]s, a bit for each.
     pub(crate) debts: u8,
@@ -70,10 +76,10 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) const fn new(route: Option<Peer>) -> Self {
+    pub(crate) const fn new(state: LinkState) -> Self {
         Link {
-            state: if route.is_some() { LinkState::Greeting } else { LinkState::Absent },
-            route,
+            state,
+            route: None,
             debts: 0,
             name: PeerKey { index: 0, generation: 0 },
             granted: 0,

@@ -1,9 +1,9 @@
 //! Peers of an engine: addresses on each rail, operations in flight, links.
 
 use allocator_api2::alloc::Allocator;
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, PostError};
 use loom_core::storage::Array;
-use loom_core::{Av, EndpointAddr, Error, Peer, Transport};
+use loom_core::{AddressError, Av, EndpointAddr, Error, Peer, Transport};
 
 use crate::control::Control;
 use crate::link::{Debt, Link, LinkState};
@@ -35,8 +35,13 @@ struct Slot {
     generation: u32,
     state: State,
     rails: usize,
+    /// Operations in flight, and messages in the outbox.
     in_flight: u32,
-    /// Peer of each rail of this side.
+    /// Time of the last use, in uses of all peers.
+    used: u64,
+    /// The addresses are in the vectors.
+    placed: bool,
+    /// Peer of each rail of this side, if placed.
     routes: [Option<Peer>; MAX_RAILS],
     link: Link,
     /// Generation of a peer, and the state of its link to report.
@@ -66,25 +71,33 @@ impl<'e, 'm, T: Transport> Vectors<'e, 'm, T> {
 
 pub(crate) struct Peers<A: Allocator> {
     slots: Array<Slot, A>,
+    /// Addresses of each peer: for the rails of this side, then that of its control endpoint.
+    addresses: Array<Option<EndpointAddr>, A>,
+    rails: usize,
+    uses: u64,
     changes: Queue<A>,
     /// Links may have debts, or rails without a connection.
     pub(crate) busy: bool,
 }
 
 impl<A: Allocator + Clone> Peers<A> {
-    pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
+    pub(crate) fn new(len: usize, rails: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
         let slot = |_| Slot {
             generation: number,
             state: State::Vacant,
             rails: 0,
             in_flight: 0,
+            used: 0,
+            placed: false,
             routes: [None; MAX_RAILS],
-            link: Link::new(None),
+            link: Link::new(LinkState::Absent),
             change: None,
         };
         let slots = Array::new_in(len, alloc.clone(), slot)?;
-        Ok(Peers { slots, changes: Queue::new(len, alloc.clone())?, busy: false })
+        let addresses = len.checked_mul(rails + 1).ok_or(OpenError::Size)?;
+        let addresses = Array::new_in(addresses, alloc.clone(), |_| None)?;
+        Ok(Peers { slots, addresses, rails, uses: 0, changes: Queue::new(len, alloc.clone())?, busy: false })
     }
 }
 
@@ -129,6 +142,11 @@ impl<A: Allocator> Peers<A> {
             }
         }
         None
+    }
+
+    /// Returns `true` for a link that is connected but not reported as ready.
+    pub(crate) fn greets(&self, key: PeerKey) -> bool {
+        self.link(key).is_some_and(|link| link.state == LinkState::Greeting && link.epoch.is_some())
     }
 
     pub(crate) fn owe(&mut self, key: PeerKey, debt: Debt) {
@@ -176,10 +194,10 @@ impl<A: Allocator> Peers<A> {
         own.is_some() && own == route
     }
 
-    /// Counts an operation of a peer that may have been removed.
-    pub(crate) fn posted(&mut self, key: PeerKey) {
+    /// Counts operations of a peer that may have been removed.
+    pub(crate) fn posted(&mut self, key: PeerKey, count: u32) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
-            slot.in_flight += 1;
+            slot.in_flight += count;
         }
     }
 
@@ -201,43 +219,120 @@ impl<A: Allocator> Peers<A> {
         vectors: &Vectors<'_, '_, T>,
     ) -> Result<(PeerKey, bool), Error> {
         let record = Record::decode(record)?;
-        let mut known = [None; MAX_RAILS];
-        for (number, (rail, known)) in vectors.rails.iter().zip(&mut known).enumerate() {
-            *known = rail.av.find(&record.rail(number)?);
+        let mut addresses = [const { None }; MAX_RAILS + 1];
+        for (number, address) in addresses.iter_mut().enumerate().take(self.rails) {
+            *address = Some(record.rail(number)?);
         }
-        if known.iter().any(Option::is_some) {
-            let same = |slot: &Slot| slot.state != State::Vacant && slot.rails == record.rails && slot.routes == known;
-            let found = self.slots.iter().position(same);
-            let found = found.ok_or(Error::Invalid("an address belongs to another peer: remove that peer first"))?;
-            let slot = &mut self.slots[found];
-            let returns = slot.state == State::Leaving;
-            if returns {
-                // It has returned. Its former transfers stay stopped.
-                (slot.state, slot.generation) = (State::Present, slot.generation.wrapping_add(1));
-                slot.link = Link::new(slot.link.route);
+        let has_link = record.has_control && vectors.control.is_some();
+        if has_link {
+            addresses[self.rails] = Some(record.control()?);
+        }
+        let addresses = &addresses[..=self.rails];
+        let mut vacant = None;
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            if slot.state == State::Vacant {
+                vacant = vacant.or(Some(index));
+                continue;
             }
-            return Ok((self.key(found), returns));
+            let known = self.addresses(index);
+            if slot.rails == record.rails && known == addresses {
+                let returns = slot.state == State::Leaving;
+                if returns {
+                    // Its former transfers stay stopped.
+                    let slot = &mut self.slots[index];
+                    (slot.state, slot.generation) = (State::Present, slot.generation.wrapping_add(1));
+                    let route = slot.link.route;
+                    slot.link = Link::new(LinkState::of(has_link));
+                    slot.link.route = route;
+                }
+                return Ok((self.key(index), returns));
+            }
+            if known.iter().zip(addresses).any(|(known, address)| known.is_some() && known == address) {
+                return Err(Error::Invalid("an address belongs to another peer: remove that peer first"));
+            }
         }
-        let vacant = self.slots.iter().position(|slot| slot.state == State::Vacant);
         let index = vacant.ok_or(Error::Full("EngineAttr::peers"))?;
+        let place = index * (self.rails + 1)..(index + 1) * (self.rails + 1);
+        self.addresses[place].clone_from_slice(addresses);
+        let slot = &mut self.slots[index];
+        let generation = slot.generation.wrapping_add(1);
+        *slot = Slot {
+            generation,
+            state: State::Present,
+            rails: record.rails,
+            in_flight: 0,
+            used: 0,
+            placed: false,
+            routes: [None; MAX_RAILS],
+            link: Link::new(LinkState::of(has_link)),
+            change: slot.change,
+        };
+        let key = self.key(index);
+        if let Err(error) = self.place(key, vectors) {
+            self.slots[index].state = State::Vacant;
+            return Err(error);
+        }
+        Ok((key, true))
+    }
+
+    fn addresses(&self, index: usize) -> &[Option<EndpointAddr>] {
+        self.addresses.get(index * (self.rails + 1)..).and_then(|rest| rest.get(..=self.rails)).unwrap_or_default()
+    }
+
+    /// Inserts the addresses of a peer into the vectors, for which the least recently used peer may
+    /// leave them.
+    ///
+    /// # Errors
+    /// [`PostError::UnknownPeer`], or [`AddressError::Full`] while all others have operations in
+    /// flight.
+    #[inline]
+    pub(crate) fn place<T: Transport>(&mut self, key: PeerKey, vectors: &Vectors<'_, '_, T>) -> Result<(), Error> {
+        self.uses += 1;
+        let uses = self.uses;
+        let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation);
+        let slot = slot.filter(|slot| slot.state == State::Present).ok_or(PostError::UnknownPeer)?;
+        slot.used = uses;
+        if slot.placed { Ok(()) } else { self.place_again(key.index as usize, vectors) }
+    }
+
+    #[cold]
+    fn place_again<T: Transport>(&mut self, index: usize, vectors: &Vectors<'_, '_, T>) -> Result<(), Error> {
         let (mut routes, mut control) = ([None; MAX_RAILS], None);
-        let rails = vectors.rails.iter().map(|rail| &rail.av).zip(&mut routes).enumerate();
-        let links = vectors.control.filter(|_| record.has_control).map(|av| (usize::MAX, (av, &mut control)));
-        for (number, (av, route)) in rails.chain(links) {
-            let address = if number == usize::MAX { record.control() } else { record.rail(number) };
-            match address.and_then(|address| av.insert(&address).map_err(Error::from)) {
+        let rails = vectors.rails.iter().map(|rail| &rail.av).zip(&mut routes);
+        let avs = rails.chain(vectors.control.map(|av| (av, &mut control)));
+        for (number, (av, route)) in avs.enumerate() {
+            let Some(address) = self.addresses(index).get(number).cloned().flatten() else { continue };
+            let inserted = loop {
+                match av.insert(&address) {
+                    Err(AddressError::Full) if self.evict(index, vectors) => {}
+                    inserted => break inserted,
+                }
+            };
+            match inserted {
                 Ok(peer) => *route = Some(peer),
                 Err(error) => {
                     vectors.remove(&routes, control);
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
         }
         let slot = &mut self.slots[index];
-        let generation = slot.generation.wrapping_add(1);
-        let (link, rails) = (Link::new(control), record.rails);
-        *slot = Slot { generation, state: State::Present, rails, in_flight: 0, routes, link, change: slot.change };
-        Ok((self.key(index), true))
+        (slot.routes, slot.link.route, slot.placed) = (routes, control, true);
+        Ok(())
+    }
+
+    /// Removes the least recently used peer from the vectors. Returns `false` if all are in use.
+    fn evict<T: Transport>(&mut self, except: usize, vectors: &Vectors<'_, '_, T>) -> bool {
+        let idle = |(index, slot): &(usize, &mut Slot)| {
+            *index != except && slot.state == State::Present && slot.placed && slot.in_flight == 0
+        };
+        let oldest = self.slots.iter_mut().enumerate().filter(idle).min_by_key(|(_, slot)| slot.used);
+        if let Some((_, slot)) = oldest {
+            slot.displace(vectors);
+            return true;
+        }
+        false
     }
 
     fn key(&self, index: usize) -> PeerKey {
@@ -260,10 +355,15 @@ impl<A: Allocator> Peers<A> {
 }
 
 impl Slot {
-    fn leave<T: Transport>(&mut self, vectors: &Vectors<'_, '_, T>) {
-        vectors.remove(&self.routes, self.link.route);
+    fn displace<T: Transport>(&mut self, vectors: &Vectors<'_, '_, T>) {
+        vectors.remove(&self.routes, self.link.route.take());
         self.routes = [None; MAX_RAILS];
-        self.link = Link::new(None);
+        self.placed = false;
+    }
+
+    fn leave<T: Transport>(&mut self, vectors: &Vectors<'_, '_, T>) {
+        self.displace(vectors);
+        self.link = Link::new(LinkState::Absent);
         self.state = State::Vacant;
     }
 }

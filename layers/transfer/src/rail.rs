@@ -40,7 +40,7 @@ impl<'m, T: Transport> Rail<'m, T> {
         attr: &EngineAttr,
         alloc: &A,
     ) -> Result<Self, OpenError> {
-        let av = Av::open_in(domain, AvAttr::new(attr.peers), alloc.clone())?;
+        let av = Av::open_in(domain, AvAttr::new(attr.vector_len()), alloc.clone())?;
         let receives = usize::from(attr.remote_writes);
         let depth = attr.depth.checked_add(receives).ok_or(OpenError::Size)?;
         let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;

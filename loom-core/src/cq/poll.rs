@@ -70,6 +70,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                         if let Some(done) = unsafe { self.body.ops.succeed(event) } {
                             return Ok(Some(Completion::Op(done)));
                         }
+                    } else if !event.is_error() && !self.body.consumes {
+                        return Ok(Some(Completion::Remote(RemoteEvent::of(event))));
                     }
                     // Cloned only here, so that most events are never built in memory.
                     Detour::Event(Event::clone(event))

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults};
-use loom_core::{Access, CqError, Errno, Error, PostError, Transport};
+use loom_core::{Access, CqError, Errno, Error, Info, PostError, Transport};
 use loom_fabric::loom_core;
 use loom_transfer::{Ending, Engine, EngineAttr, Event, NotificationKey, Outcome, Pages, PeerKey, Plan, Request, Wait};
 use support::posting::{LIMIT, pattern};
 
-use super::sides::{AnyPlan, Side, Sides, address, block, faulty, moved, network, rails, small, soft};
+use super::sides::{AnyPlan, Side, Sides, address, block, faulty, moved, network, network_of, rails, small, soft};
 
 fn talking() -> EngineAttr {
     EngineAttr { message: 1024, notifications: 2, fragments: 4, messages: 16, piece: 1000, ..small() }
@@ -493,4 +493,73 @@ fn sizes_of_messages_are_checked_when_the_engine_is_opened() {
     assert_eq!(open(EngineAttr { fragments: 65, ..talking() }), size);
     let short = "`EngineAttr::message` is too short for the addresses of all rails";
     assert_eq!(open(EngineAttr { message: 200, ..talking() }), Error::Invalid(short));
+}
+
+/// A hub with few addresses exchanges transfers and messages with many peers.
+fn take_turns<T: Transport + 'static>(info: &Info<T>, count: usize) {
+    let attr = EngineAttr { peers: count, addresses: 3, transfers: 4, ..talking() };
+    let mut hub = Side::open_in(&rails(info, 2), attr, Global).unwrap();
+    let local = hub.register(pattern(5000, 1), Access::empty()).unwrap();
+    let mut others: Vec<_> = (0..count)
+        .map(|_| {
+            let mut side = Side::open_in(&rails(info, 1), talking(), Global).unwrap();
+            let exposed = side.register(vec![0; 5000], Access::REMOTE_WRITE).unwrap();
+            let peer = hub.insert_peer(&address(&side)).unwrap();
+            (peer, side, exposed)
+        })
+        .collect();
+    let until = Instant::now() + LIMIT;
+    for round in 0..4_u8 {
+        let (mut submitted, mut ended, mut notified, mut answered) = (0, 0, 0, 0);
+        while ended < count || notified < count || answered < count {
+            if submitted < count {
+                let (peer, side, exposed) = &others[submitted];
+                let request = Request::write(*peer, local, &side.remote(*exposed).unwrap(), block(0, 0, 5000));
+                submitted += usize::from(hub.submit_and_notify(request, &[round; 1500]).is_ok());
+            }
+            match hub.poll(0).unwrap() {
+                Some(Event::Ended(outcome)) => {
+                    assert_eq!(outcome.ending, Ending::Done);
+                    ended += 1;
+                }
+                Some(Event::Notified(key)) => {
+                    let (message, from, ending) = read(&mut hub, key);
+                    assert!(others.iter().any(|other| other.0 == from) && ending == Ending::Done);
+                    assert_eq!(message, [round; 40]);
+                    answered += 1;
+                }
+                Some(Event::Peer { result: Ok(()), .. }) | None => {}
+                Some(event) => panic!("{event:?}"),
+            }
+            for (_, side, exposed) in &mut others {
+                if let Some(Event::Notified(key)) = side.poll(0).unwrap() {
+                    let (message, from, ending) = read(side, key);
+                    assert_eq!((message, ending), (vec![round; 1500], Ending::Done));
+                    let mut bytes = vec![0; 5000];
+                    side.window(*exposed).unwrap().copy_to(0, &mut bytes).unwrap();
+                    assert!(bytes == pattern(5000, 1));
+                    side.notify(from, &[round; 40]).unwrap();
+                    notified += 1;
+                }
+            }
+            assert!(Instant::now() < until, "within {LIMIT:?}: {ended} {notified} {answered}");
+        }
+    }
+    assert_eq!(hub.strays(), 0);
+}
+
+#[test]
+fn peers_beyond_the_address_vectors_take_turns_in_them() {
+    take_turns(&network_of(64).info(), 20);
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn peers_take_turns_in_the_address_vectors_of_libfabric() {
+    use loom_core::Caps;
+    use loom_core::vocabulary::EndpointType;
+
+    for provider in ["shm", "tcp;ofi_rxm"] {
+        take_turns(&crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA), 8);
+    }
 }

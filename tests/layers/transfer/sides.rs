@@ -57,7 +57,11 @@ pub(super) fn small() -> EngineAttr {
 }
 
 pub(super) fn network() -> Network<'static> {
-    Network::new(NetworkAttr { endpoints: 16, ..NetworkAttr::default() }).unwrap()
+    network_of(16)
+}
+
+pub(super) fn network_of(endpoints: u16) -> Network<'static> {
+    Network::new(NetworkAttr { endpoints, regions: 16 * endpoints, ..NetworkAttr::default() }).unwrap()
 }
 
 pub(super) fn rails<T: Transport + 'static>(info: &Info<T>, count: usize) -> Vec<Domain<'static, T>> {

@@ -176,18 +176,21 @@ impl<A: Allocator> Inbox<A> {
         Some((entry, head))
     }
 
-    /// Next number that its peer has to be informed of, which the caller does.
-    pub(super) fn take_released(&mut self, from: u32) -> Option<(u32, u32, u32)> {
-        let numbers = self.layout.notifications;
-        let rest = self.entries.get_mut(from as usize..)?;
-        let at = rest.iter().position(|entry| entry.released)?;
-        let entry = &mut rest[at];
+    /// Peer of the next number, from an index on, that the peer has to be informed of.
+    pub(super) fn next_released(&self, from: &mut usize) -> Option<u32> {
+        let at = *from + self.entries.get(*from..)?.iter().position(|entry| entry.released)?;
+        *from = at + 1;
+        self.peer_of(at as u64)
+    }
+
+    /// Number before an index, and its generation, of which the caller informs the peer.
+    pub(super) fn take_released(&mut self, from: usize) -> Option<(u32, u32)> {
+        let at = from.checked_sub(1)?;
+        let entry = self.entries.get_mut(at).filter(|entry| entry.released)?;
         let generation = entry.generation;
-        entry.released = false;
-        entry.generation = generation.wrapping_add(1);
+        (entry.released, entry.generation) = (false, generation.wrapping_add(1));
         self.released -= 1;
-        let index = from + u32::try_from(at).ok()?;
-        Some((index / numbers, index % numbers, generation))
+        Some((u32::try_from(at).ok()? % self.layout.notifications, generation))
     }
 }
 

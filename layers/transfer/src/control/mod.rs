@@ -62,7 +62,7 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> 
         let receives = attr.peers.checked_mul(usize::from(attr.fragments) + 1).ok_or(OpenError::Size)?;
         let receives = receives.checked_add(RESERVE).ok_or(OpenError::Size)?;
         let sends = attr.messages.checked_add(RESERVE).ok_or(OpenError::Size)?;
-        let av = Av::open_in(domain, AvAttr::new(attr.peers.saturating_add(1)), alloc.clone())?;
+        let av = Av::open_in(domain, AvAttr::new(attr.vector_len().saturating_add(1)), alloc.clone())?;
         let depth = receives.checked_add(sends).ok_or(OpenError::Size)?;
         let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
         let slips = Slips::new(domain, (sends, receives), attr.message, alloc)?;
@@ -255,23 +255,22 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.send(&head, (None, route), None, |_| 0)
     }
 
-    /// Informs peers of numbers that are free again. `to` returns the name of this engine at a peer,
-    /// and its route.
-    pub(crate) fn send_releases(&mut self, to: impl Fn(u32) -> Option<(PeerKey, PeerKey, Peer)>) {
-        let mut from = 0;
-        while self.inbox.released > 0 && self.slips.free() > 0 {
-            let Some((peer, number, generation)) = self.inbox.take_released(from) else { return };
-            from = peer * self.layout.notifications + number;
-            if let Some((key, name, route)) = to(peer) {
-                let head = Header { number, generation, ..Header::new(Kind::Release, name) };
-                self.send(&head, (Some(key), route), None, |_| 0);
-            }
+    /// Peer to be informed of a number that is free again. `from` begins at 0.
+    pub(crate) fn next_release(&self, from: &mut usize) -> Option<u32> {
+        if self.inbox.released == 0 || self.slips.free() == 0 { None } else { self.inbox.next_released(from) }
+    }
+
+    /// Informs the peer of the number that `next_release` has found before `from`.
+    pub(crate) fn send_release(&mut self, from: usize, to: (PeerKey, Peer), name: PeerKey) {
+        if let Some((number, generation)) = self.inbox.take_released(from) {
+            let head = Header { number, generation, ..Header::new(Kind::Release, name) };
+            self.send(&head, (Some(to.0), to.1), None, |_| 0);
         }
     }
 
-    /// Posts receives, and messages until the endpoint has no room. `posted` is called with the
-    /// receiver of each. Returns a message that the provider refuses.
-    pub(crate) fn flush(&mut self, mut posted: impl FnMut(PeerKey)) -> Option<Incoming> {
+    /// Posts receives, and messages until the endpoint has no room. Returns a message that the
+    /// provider refuses.
+    pub(crate) fn flush(&mut self) -> Option<Incoming> {
         if self.is_closed {
             return None;
         }
@@ -280,10 +279,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
             let index = self.slips.pop(&mut self.outbox)?;
             let (to, transfer) = self.slips.purpose(index);
             let (Some(route), Some(slip)) = (self.slips.route(index), self.slips.lift(index)) else { continue };
-            let Err(rejected) = self.endpoint.send(route, slip) else {
-                to.map(&mut posted);
-                continue;
-            };
+            let Err(rejected) = self.endpoint.send(route, slip) else { continue };
             let index = self.slips.lay(rejected.value);
             match rejected.error {
                 // Others may have other peers.

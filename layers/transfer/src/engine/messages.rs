@@ -4,12 +4,13 @@ use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::ArrivalKey;
 use loom_core::error::PostError;
 use loom_core::mr::EndpointMr;
-use loom_core::{Buffer, CqError, Errno, Error, Transport};
+use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 
 use super::waits::Wait;
 use super::{Engine, GENERATION_BITS};
 use crate::control::{
-    Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, VERSION, ending, last_header,
+    Control, Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, VERSION, ending,
+    last_header,
 };
 use crate::event::{Ending, TransferKey};
 use crate::link::{Debt, LinkState, Number};
@@ -58,8 +59,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     ///   [`submit_and_notify`](Self::submit_and_notify), or the failure of the peer
     pub fn notify(&mut self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
         let staged = self.stage_for(peer, message)?;
+        let placed = self.place(peer);
         let Engine { control: Some(control), peers, attr, .. } = self else { return Ok(()) };
         let sent = (|| {
+            placed?;
             let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer)?;
             match link.state {
                 LinkState::Failed(error) => return Err(error),
@@ -75,6 +78,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
             let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
             control.send_staged(staged, (peer, route), None, &head);
+            peers.posted(peer, staged.len());
             Ok(())
         })();
         if sent.is_err() {
@@ -171,12 +175,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             match control.poll() {
                 Ok(None) => break,
                 Ok(Some(Incoming::Received(index))) => self.receive(index),
-                Ok(Some(Incoming::Sent { to, transfer, error })) => {
-                    if let Some(to) = to {
-                        self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
-                    }
-                    self.sent(to, transfer, error);
-                }
+                Ok(Some(Incoming::Sent { to, transfer, error })) => self.sent(to, transfer, error),
                 Err(error) => {
                     let mut from = 0;
                     while let Some(peer) = self.peers.next(&mut from) {
@@ -211,6 +210,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     fn sent(&mut self, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) {
+        if let Some(to) = to {
+            self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
+        }
         if let Some(key) = transfer {
             if let Some(slot) = self.transfers.named(key) {
                 slot.sending = slot.sending.saturating_sub(1);
@@ -335,27 +337,47 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 self.announce(index);
             }
         }
-        let Engine { control: Some(control), peers, .. } = self else { return };
-        control.send_releases(|index| {
-            let key = peers.at(index)?;
-            let link = peers.link(key)?;
-            Some((key, link.name, link.route?))
-        });
-        loop {
+        let mut from = 0;
+        while let Some(index) = self.control.as_ref().and_then(|control| control.next_release(&mut from)) {
+            // Numbers of removed peers are reset.
+            let Some(peer) = self.peers.at(index) else { continue };
+            if self.place(peer).is_err() {
+                continue;
+            }
             let Engine { control: Some(control), peers, .. } = self else { return };
-            match control.flush(|peer| peers.posted(peer)) {
-                Some(Incoming::Sent { to, transfer, error }) => self.sent(to, transfer, error),
-                _ => return,
+            let found = peers.link(peer).and_then(|link| Some((link.route?, link.name)));
+            if let Some((route, name)) = found {
+                control.send_release(from, (peer, route), name);
+                peers.posted(peer, 1);
             }
         }
+        while let Some(Incoming::Sent { to, transfer, error }) = self.control.as_mut().and_then(Control::flush) {
+            self.sent(to, transfer, error);
+        }
+    }
+
+    /// Inserts the addresses of a peer into the vectors, unless they are there.
+    pub(super) fn place(&mut self, peer: PeerKey) -> Result<(), Error> {
+        self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
     /// Sends what the engine owes to a peer, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
+        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.cold == 0) && !self.peers.greets(peer) {
+            return Ok(());
+        }
+        match self.place(peer) {
+            Ok(()) => {}
+            Err(Error::Address(AddressError::Full)) => {
+                self.peers.busy = true;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
         let Engine { control: Some(control), peers, rails, scratch: Some(scratch), attr, .. } = self else {
             return Ok(());
         };
-        let Some((routes, _, link)) = peers.routes(peer) else { return Ok(()) };
+        let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
         let Some(control_route) = link.route else { return Ok(()) };
         let to = (Some(peer), control_route);
         for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
@@ -395,6 +417,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             };
             if sent {
                 link.debts &= !(debt as u8);
+                *in_flight += 1;
             }
         }
         if let Some(scratch) = &link.scratch {
@@ -421,10 +444,15 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// Sends the message of a transfer, or queues it again.
     fn announce(&mut self, index: u32) {
+        let peer = self.transfers.get_mut(index).and_then(|slot| slot.peer);
+        let placed = peer.map_or(Ok(()), |peer| self.place(peer));
         let Engine { control: Some(control), peers, transfers, attr, .. } = self else { return };
         let Some(slot) = transfers.get_mut(index) else { return };
         let (Some(notice), Some(peer)) = (slot.notice, slot.peer) else { return };
-        let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer.into());
+        if placed == Err(AddressError::Full.into()) {
+            return transfers.announce(index);
+        }
+        let link = placed.and_then(|()| peers.link_mut(peer).ok_or(PostError::UnknownPeer.into()));
         let link = match link.map(|link| (link.state, link)) {
             Ok((LinkState::Failed(error), _)) | Err(error) => {
                 if let Notice::Message(staged) = notice {
@@ -462,6 +490,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         if sent {
             slot.sending = if let Notice::Message(staged) = notice { staged.len() } else { 1 };
             slot.notice = None;
+            peers.posted(peer, slot.sending);
         } else {
             transfers.announce(index);
         }

@@ -178,7 +178,7 @@ where
             control: messages,
             scratch,
             memories: Memories::new(attr.memories, number, &alloc)?,
-            peers: Peers::new(attr.peers, number, &alloc)?,
+            peers: Peers::new(attr.peers, rails.len(), number, &alloc)?,
             transfers: Transfers::new(attr.transfers, number, &alloc)?,
             arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
             strays: 0,

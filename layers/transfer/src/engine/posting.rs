@@ -4,7 +4,7 @@ use allocator_api2::alloc::Allocator;
 use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};
-use loom_core::{Buffer, Error, OpKey, Peer, RemoteRegion, Transport};
+use loom_core::{AddressError, Buffer, Error, OpKey, Peer, RemoteRegion, Transport};
 
 use super::Engine;
 use crate::memory::Part;
@@ -34,6 +34,20 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
             // Before its plan is called, which may panic.
             self.transfers.post_later(index);
+            let peer = self.transfers.get_mut(index).and_then(|slot| slot.peer);
+            match peer.map_or(Ok(()), |peer| self.place(peer)) {
+                // Removed peers are found below.
+                Ok(()) | Err(Error::Post(_)) => {}
+                Err(Error::Address(AddressError::Full)) => {
+                    idle += 1;
+                    continue;
+                }
+                Err(error) => {
+                    if let Some(slot) = self.transfers.get_mut(index) {
+                        slot.fail(error);
+                    }
+                }
+            }
             let most = budget.min(self.attr.batch.max(TURN));
             let posted = match self.transfers.get_mut(index).and_then(|slot| slot.target) {
                 Some(target) => self.copy_some(index, target, most),
@@ -62,7 +76,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 Ok(_) => {
                     slot.in_flight += 1;
                     if let Some(peer) = slot.peer {
-                        peers.posted(peer);
+                        peers.posted(peer, 1);
                     }
                 }
                 Err(error) if error.is_transient() => return,
