@@ -1,13 +1,17 @@
 //! [`Link`]: state of a peer's control messages, and of the numbers that it grants.
 
-use loom_core::{Error, Peer};
+use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+use loom_core::{Access, Error, Peer, RemoteRegion};
 
 use crate::control::Hello;
 use crate::peers::PeerKey;
-use crate::remote::RemoteMemory;
+use crate::remote::MAX_RAILS;
 
 /// Maximum of [`EngineAttr::notifications`](crate::EngineAttr::notifications).
 pub(crate) const MAX_NUMBERS: usize = 16;
+
+/// Bytes of the memory for writes of no bytes.
+pub(crate) const SCRATCH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkState {
@@ -67,9 +71,14 @@ pub(crate) struct Link {
     pub(crate) credits: u32,
     /// Fragments of each notification that the peer has not released.
     lent: [u32; MAX_NUMBERS],
-    /// Rails without a connection, a bit for each, and the memory for the first write.
+    /// Rails without a connection, a bit for each.
     pub(crate) cold: u32,
-    pub(crate) scratch: Option<RemoteMemory>,
+    /// Rails of this engine that the peer has to be informed of, a bit for each.
+    pub(crate) owed_rails: u32,
+    /// Rails that the peer has described in an epoch, a bit for each.
+    rails: (u32, Option<u32>),
+    /// Base and key of each rail's memory for the first write.
+    scratch: [(u64, u64); MAX_RAILS],
     /// Time of the last message.
     pub(crate) heard: u64,
     pub(crate) pinged: bool,
@@ -93,7 +102,9 @@ impl Link {
             credits: 0,
             lent: [0; MAX_NUMBERS],
             cold: 0,
-            scratch: None,
+            owed_rails: 0,
+            rails: (0, None),
+            scratch: [(0, 0); MAX_RAILS],
             heard: 0,
             pinged: false,
         }
@@ -110,12 +121,35 @@ impl Link {
         }
         self.name = hello.from;
         self.epoch = Some(hello.epoch);
-        (self.first, self.bits, self.mask) = (hello.first, hello.bits, mask);
-        (self.used, self.credits) = (0, hello.layout.fragments);
+        (self.first, self.bits, self.mask) = (hello.first, hello.bits.into(), mask);
+        (self.used, self.credits) = (0, hello.layout.fragments.into());
         (self.generations, self.lent) = ([hello.epoch; MAX_NUMBERS], [0; MAX_NUMBERS]);
-        (self.cold, self.scratch) = ((1 << rails) - 1, Some(hello.scratch));
+        (self.cold, self.owed_rails) = ((1 << rails) - 1, (1 << rails) - 1);
         self.state = LinkState::Greeting;
         true
+    }
+
+    /// Stores the description of a rail.
+    pub(crate) fn describe(&mut self, rail: usize, epoch: u32, (base, key): (u64, u64)) {
+        if self.rails.1 != Some(epoch) {
+            self.rails = (0, Some(epoch));
+        }
+        if let Some(scratch) = self.scratch.get_mut(rail) {
+            *scratch = (base, key);
+            self.rails.0 |= 1 << rail;
+        }
+    }
+
+    /// Returns `true` if the peer's hello and all of its rails have arrived.
+    pub(crate) fn is_described(&self, rails: usize) -> bool {
+        self.epoch.is_some() && self.rails == ((1 << rails) - 1, self.epoch)
+    }
+
+    /// Memory of a peer's rail for the first write.
+    pub(crate) fn scratch(&self, rail: usize) -> Option<RemoteRegion> {
+        let (base, key) = *self.scratch.get(rail)?;
+        let (base, key) = (RemoteAddr(base), MemoryKey(key));
+        Some(RemoteRegion { base, len: SCRATCH as u64, key, access: Access::REMOTE_WRITE })
     }
 
     /// Number for a notification, if one is free.

@@ -144,9 +144,11 @@ impl<A: Allocator> Peers<A> {
         None
     }
 
-    /// Returns `true` for a link that is connected but not reported as ready.
-    pub(crate) fn greets(&self, key: PeerKey) -> bool {
-        self.link(key).is_some_and(|link| link.state == LinkState::Greeting && link.epoch.is_some())
+    /// [`routes`](Self::routes), with the number of the peer's rails.
+    pub(crate) fn all(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], usize, &mut u32, &mut Link)> {
+        let rails = self.rails(key)?;
+        let (routes, in_flight, link) = self.routes(key)?;
+        Some((routes, rails, in_flight, link))
     }
 
     pub(crate) fn owe(&mut self, key: PeerKey, debt: Debt) {
@@ -187,11 +189,10 @@ impl<A: Allocator> Peers<A> {
         None
     }
 
-    /// Returns `true` if the peer's address on a rail is that of the rail itself.
-    pub(crate) fn has<T: Transport>(&self, key: PeerKey, rail: &Rail<'_, T>) -> bool {
-        let route = self.slot(key).and_then(|slot| slot.routes[0]);
-        let own = rail.endpoint.address().ok().and_then(|own| rail.av.find(&own));
-        own.is_some() && own == route
+    /// Returns `true` if the peer has the address of this engine's first rail.
+    pub(crate) fn is_own<T: Transport>(&self, key: PeerKey, vectors: &Vectors<'_, '_, T>) -> bool {
+        let own = vectors.rails.first().and_then(|rail| rail.endpoint.address().ok());
+        own.is_some() && self.addresses(key.index as usize).first() == Some(&own)
     }
 
     /// Counts operations of a peer that may have been removed.
@@ -207,7 +208,7 @@ impl<A: Allocator> Peers<A> {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
             slot.in_flight -= 1;
             if slot.in_flight == 0 && slot.state == State::Leaving {
-                slot.leave(vectors);
+                self.leave(key.index as usize, vectors);
             }
         }
     }
@@ -223,57 +224,100 @@ impl<A: Allocator> Peers<A> {
         for (number, address) in addresses.iter_mut().enumerate().take(self.rails) {
             *address = Some(record.rail(number)?);
         }
-        let has_link = record.has_control && vectors.control.is_some();
-        if has_link {
+        if record.has_control && vectors.control.is_some() {
             addresses[self.rails] = Some(record.control()?);
         }
-        let addresses = &addresses[..=self.rails];
+        self.insert_at(&addresses[..=self.rails], record.rails, vectors)
+    }
+
+    /// Inserts a peer of which the address of the control endpoint is known.
+    pub(crate) fn insert_greeting<T: Transport>(
+        &mut self,
+        control: &EndpointAddr,
+        rails: usize,
+        vectors: &Vectors<'_, '_, T>,
+    ) -> Result<(PeerKey, bool), Error> {
+        let mut addresses = [const { None }; MAX_RAILS + 1];
+        addresses[self.rails] = Some(control.clone());
+        self.insert_at(&addresses[..=self.rails], rails, vectors)
+    }
+
+    /// Finds the peer with one of these addresses, of which it has to have all that are known of it,
+    /// or takes a vacant slot.
+    fn insert_at<T: Transport>(
+        &mut self,
+        addresses: &[Option<EndpointAddr>],
+        rails: usize,
+        vectors: &Vectors<'_, '_, T>,
+    ) -> Result<(PeerKey, bool), Error> {
         let mut vacant = None;
+        let mut found = None;
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
             if slot.state == State::Vacant {
                 vacant = vacant.or(Some(index));
                 continue;
             }
-            let known = self.addresses(index);
-            if slot.rails == record.rails && known == addresses {
-                let returns = slot.state == State::Leaving;
-                if returns {
-                    // Its former transfers stay stopped.
-                    let slot = &mut self.slots[index];
-                    (slot.state, slot.generation) = (State::Present, slot.generation.wrapping_add(1));
-                    let route = slot.link.route;
-                    slot.link = Link::new(LinkState::of(has_link));
-                    slot.link.route = route;
+            let pairs = || self.addresses(index).iter().zip(addresses);
+            if pairs().any(|(known, address)| known.is_some() && known == address) {
+                let same = slot.rails == rails
+                    && self.addresses(index)[self.rails] == addresses[self.rails]
+                    && pairs().all(|(known, address)| known.is_none() || address.is_none() || known == address);
+                if !same || found.is_some() {
+                    return Err(Error::Invalid("an address belongs to another peer: remove that peer first"));
                 }
-                return Ok((self.key(index), returns));
-            }
-            if known.iter().zip(addresses).any(|(known, address)| known.is_some() && known == address) {
-                return Err(Error::Invalid("an address belongs to another peer: remove that peer first"));
+                found = Some(index);
             }
         }
-        let index = vacant.ok_or(Error::Full("EngineAttr::peers"))?;
-        let place = index * (self.rails + 1)..(index + 1) * (self.rails + 1);
-        self.addresses[place].clone_from_slice(addresses);
+        let index = found.or(vacant).ok_or(Error::Full("EngineAttr::peers"))?;
+        let has_link = addresses[self.rails].is_some();
         let slot = &mut self.slots[index];
-        let generation = slot.generation.wrapping_add(1);
-        *slot = Slot {
-            generation,
-            state: State::Present,
-            rails: record.rails,
-            in_flight: 0,
-            used: 0,
-            placed: false,
-            routes: [None; MAX_RAILS],
-            link: Link::new(LinkState::of(has_link)),
-            change: slot.change,
-        };
+        let is_new = slot.state != State::Present;
+        if is_new {
+            slot.generation = slot.generation.wrapping_add(1);
+            let route = slot.link.route;
+            slot.link = Link::new(LinkState::of(has_link));
+            slot.link.route = route;
+        }
+        // A peer that is leaving returns. Its former transfers stay stopped.
+        (slot.state, slot.rails, slot.placed) = (State::Present, rails, false);
+        let place = index * (self.rails + 1)..(index + 1) * (self.rails + 1);
+        for (known, address) in self.addresses[place].iter_mut().zip(addresses) {
+            if known.is_none() {
+                known.clone_from(address);
+            }
+        }
         let key = self.key(index);
         if let Err(error) = self.place(key, vectors) {
-            self.slots[index].state = State::Vacant;
+            if found.is_none() {
+                self.leave(index, vectors);
+            }
             return Err(error);
         }
-        Ok((key, true))
+        Ok((key, is_new))
+    }
+
+    /// Stores the address of a peer's rail.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the rail has another address, or another peer this one.
+    pub(crate) fn describe(&mut self, key: PeerKey, rail: usize, address: &EndpointAddr) -> Result<(), Error> {
+        let count = self.rails(key).ok_or(PostError::UnknownPeer)?;
+        for number in (0..self.rails).filter(|number| number % count == rail) {
+            for index in 0..self.slots.len() {
+                let known = self.addresses(index).get(number).and_then(Option::as_ref);
+                let is_peer = index == key.index as usize;
+                if known.is_some_and(|known| is_peer != (known == address)) {
+                    return Err(Error::Invalid(
+                        "the peer's engine has an address of another peer, or two for one rail",
+                    ));
+                }
+            }
+            let at = key.index as usize * (self.rails + 1) + number;
+            self.addresses[at] = Some(address.clone());
+        }
+        self.slots[key.index as usize].placed = false;
+        Ok(())
     }
 
     fn addresses(&self, index: usize) -> &[Option<EndpointAddr>] {
@@ -298,27 +342,23 @@ impl<A: Allocator> Peers<A> {
 
     #[cold]
     fn place_again<T: Transport>(&mut self, index: usize, vectors: &Vectors<'_, '_, T>) -> Result<(), Error> {
-        let (mut routes, mut control) = ([None; MAX_RAILS], None);
-        let rails = vectors.rails.iter().map(|rail| &rail.av).zip(&mut routes);
-        let avs = rails.chain(vectors.control.map(|av| (av, &mut control)));
-        for (number, (av, route)) in avs.enumerate() {
-            let Some(address) = self.addresses(index).get(number).cloned().flatten() else { continue };
-            let inserted = loop {
+        for number in 0..=self.rails {
+            let slot = &self.slots[index];
+            let is_control = number == self.rails;
+            let route = if is_control { slot.link.route } else { slot.routes[number] };
+            let av = if is_control { vectors.control } else { vectors.rails.get(number).map(|rail| &rail.av) };
+            let address = self.addresses(index).get(number).cloned().flatten();
+            let (Some(av), Some(address), None) = (av, address, route) else { continue };
+            let route = loop {
                 match av.insert(&address) {
                     Err(AddressError::Full) if self.evict(index, vectors) => {}
-                    inserted => break inserted,
+                    inserted => break inserted?,
                 }
             };
-            match inserted {
-                Ok(peer) => *route = Some(peer),
-                Err(error) => {
-                    vectors.remove(&routes, control);
-                    return Err(error.into());
-                }
-            }
+            let slot = &mut self.slots[index];
+            *(if is_control { &mut slot.link.route } else { &mut slot.routes[number] }) = Some(route);
         }
-        let slot = &mut self.slots[index];
-        (slot.routes, slot.link.route, slot.placed) = (routes, control, true);
+        self.slots[index].placed = true;
         Ok(())
     }
 
@@ -348,9 +388,17 @@ impl<A: Allocator> Peers<A> {
         let slot = &mut self.slots[key.index as usize];
         slot.state = State::Leaving;
         if slot.in_flight == 0 {
-            slot.leave(vectors);
+            self.leave(key.index as usize, vectors);
         }
         true
+    }
+
+    fn leave<T: Transport>(&mut self, index: usize, vectors: &Vectors<'_, '_, T>) {
+        let slot = &mut self.slots[index];
+        slot.displace(vectors);
+        (slot.link, slot.state) = (Link::new(LinkState::Absent), State::Vacant);
+        let place = index * (self.rails + 1)..(index + 1) * (self.rails + 1);
+        self.addresses[place].fill(None);
     }
 }
 
@@ -359,12 +407,6 @@ impl Slot {
         vectors.remove(&self.routes, self.link.route.take());
         self.routes = [None; MAX_RAILS];
         self.placed = false;
-    }
-
-    fn leave<T: Transport>(&mut self, vectors: &Vectors<'_, '_, T>) {
-        self.displace(vectors);
-        self.link = Link::new(LinkState::Absent);
-        self.state = State::Vacant;
     }
 }
 

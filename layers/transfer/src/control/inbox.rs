@@ -48,7 +48,7 @@ pub(crate) struct Inbox<A: Allocator> {
 
 impl<A: Allocator + Clone> Inbox<A> {
     pub(super) fn new(peers: usize, layout: Layout, alloc: &A) -> Result<Self, OpenError> {
-        let count = peers.checked_mul(layout.notifications as usize).ok_or(OpenError::Size)?;
+        let count = peers.checked_mul(layout.notifications.into()).ok_or(OpenError::Size)?;
         let entry = |_| Entry {
             generation: 0,
             counted: 0,
@@ -65,8 +65,8 @@ impl<A: Allocator + Clone> Inbox<A> {
 
 impl<A: Allocator> Inbox<A> {
     fn at(&self, peer: u32, number: u32) -> Option<usize> {
-        let within = number < self.layout.notifications;
-        within.then(|| peer as usize * self.layout.notifications as usize + number as usize)
+        let numbers = self.layout.notifications;
+        (number < numbers.into()).then(|| peer as usize * usize::from(numbers) + number as usize)
     }
 
     /// Index of the peer to which an entry belongs.
@@ -81,7 +81,7 @@ impl<A: Allocator> Inbox<A> {
         let mut fragments = List::EMPTY;
         let Some(first) = self.at(peer, 0) else { return (0, fragments) };
         let entries = self.entries.get_mut(first..).unwrap_or_default();
-        let entries = &mut entries[..self.layout.notifications as usize];
+        let entries = &mut entries[..usize::from(self.layout.notifications)];
         #[expect(clippy::cast_possible_truncation, reason = "any number is right")]
         let clock = (now >> 1) as u32 >> 1 | 1;
         let newest = entries.iter().map(|entry| entry.generation).max().unwrap_or(0);
@@ -130,7 +130,7 @@ impl<A: Allocator> Inbox<A> {
         let (len, fragment) = (header.len as usize, usize::from(header.fragment));
         let count = fragments(len, room);
         let expected = len.saturating_sub(fragment * room).min(room);
-        if fragment >= count || count > self.layout.fragments as usize || body != expected {
+        if fragment >= count || count > usize::from(self.layout.fragments) || body != expected {
             return false;
         }
         let Some(at) = self.at(header.to.index, header.number) else { return false };
@@ -190,7 +190,7 @@ impl<A: Allocator> Inbox<A> {
         let generation = entry.generation;
         (entry.released, entry.generation) = (false, generation.wrapping_add(1));
         self.released -= 1;
-        Some((u32::try_from(at).ok()? % self.layout.notifications, generation))
+        Some((u32::try_from(at).ok()? % u32::from(self.layout.notifications), generation))
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) use self::slip::{Bytes, List};
 use self::wire::{HEADER, code};
 pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, ending};
 
+/// Slips for messages that are not notifications.
+const RESERVE: usize = 8;
+
 /// Endpoint for control messages, on the first rail's domain.
 pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     endpoint: Endpoint<'m, T, Slip<'m, T, A>>,
@@ -41,18 +44,25 @@ pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     is_closed: bool,
 }
 
+/// Completed send of a control message.
+pub(crate) struct Sent {
+    pub(crate) to: Option<PeerKey>,
+    pub(crate) transfer: Option<TransferKey>,
+    pub(crate) error: Option<Error>,
+}
+
 /// Item of the control endpoint's queue.
 pub(crate) enum Incoming {
     Received(u32),
-    Sent { to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error> },
+    Sent(Sent),
 }
 
 impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> {
     pub(crate) fn open(domain: &Domain<'m, T>, attr: &EngineAttr, alloc: &A) -> Result<Self, OpenError> {
         let limit = domain.info().attributes().endpoint.max_msg_size;
         let layout = Layout {
-            notifications: attr.notifications.into(),
-            fragments: attr.fragments.into(),
+            notifications: attr.notifications,
+            fragments: attr.fragments,
             message: u32::try_from(attr.message).map_err(|_| OpenError::Size)?,
         };
         if attr.message <= HEADER || attr.message > limit {
@@ -79,9 +89,6 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> 
         Ok(control)
     }
 }
-
-/// Slips for messages that are not notifications.
-const RESERVE: usize = 8;
 
 impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     pub(crate) fn address(&self) -> Result<EndpointAddr, Error> {
@@ -128,7 +135,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
             if !self.slips.is_receive(index) {
                 let (to, transfer) = self.slips.purpose(index);
                 self.slips.give_back(index);
-                return Ok(Some(self.sent(index, to, transfer, result.err().map(OpError::into))));
+                return Ok(Some(Incoming::Sent(self.sent(index, to, transfer, result.err().map(OpError::into)))));
             }
             match result {
                 Ok(_) => return Ok(Some(Incoming::Received(index))),
@@ -137,17 +144,11 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    fn sent(
-        &mut self,
-        index: u32,
-        to: Option<PeerKey>,
-        transfer: Option<TransferKey>,
-        error: Option<Error>,
-    ) -> Incoming {
+    fn sent(&mut self, index: u32, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) -> Sent {
         if to.is_none() && self.refused == self.slips.route(index) {
             self.refused.take().map(|peer| self.av.remove(peer));
         }
-        Incoming::Sent { to, transfer, error }
+        Sent { to, transfer, error }
     }
 
     /// Header and body of a received message.
@@ -248,11 +249,16 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
         let known = self.av.find(address);
         let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return false };
-        if known.is_none() {
-            self.refused = Some(route);
-        }
         let head = Header { number: reason as u32, ..Header::new(Kind::Refuse, name) };
-        self.send(&head, (None, route), None, |_| 0)
+        let sent = self.send(&head, (None, route), None, |_| 0);
+        match known {
+            None if sent => self.refused = Some(route),
+            None => {
+                self.av.remove(route);
+            }
+            Some(_) => {}
+        }
+        sent
     }
 
     /// Peer to be informed of a number that is free again. `from` begins at 0.
@@ -270,7 +276,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
 
     /// Posts receives, and messages until the endpoint has no room. Returns a message that the
     /// provider refuses.
-    pub(crate) fn flush(&mut self) -> Option<Incoming> {
+    pub(crate) fn flush(&mut self) -> Option<Sent> {
         if self.is_closed {
             return None;
         }
@@ -278,7 +284,8 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         for _ in 0..self.outbox.len() {
             let index = self.slips.pop(&mut self.outbox)?;
             let (to, transfer) = self.slips.purpose(index);
-            let (Some(route), Some(slip)) = (self.slips.route(index), self.slips.lift(index)) else { continue };
+            let Some(route) = self.slips.route(index) else { continue };
+            let Some(slip) = self.slips.lift(index) else { continue };
             let Err(rejected) = self.endpoint.send(route, slip) else { continue };
             let index = self.slips.lay(rejected.value);
             match rejected.error {

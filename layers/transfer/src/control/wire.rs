@@ -5,13 +5,12 @@ use loom_core::{Error, OpError};
 
 use crate::event::Ending;
 use crate::peers::PeerKey;
-use crate::remote::RemoteMemory;
 
 pub(crate) const HEADER: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// [`Hello`], and the record of the sender's addresses.
+    /// [`Hello`].
     Hello = 1,
     /// Refuses the hello of the receiver. `number` is the [`Refusal`].
     Refuse = 2,
@@ -24,6 +23,9 @@ pub(crate) enum Kind {
     /// Requests [`Kind::Pong`].
     Ping = 6,
     Pong = 7,
+    /// Address of a rail, after the key of its memory for writes of no bytes. `number` is the rail,
+    /// `generation` the epoch of the sender's hello, `operations` the base of the memory.
+    Rail = 8,
 }
 
 /// Reason for which an engine refuses a hello.
@@ -39,7 +41,7 @@ impl Refusal {
     pub(crate) const fn error(number: u32) -> Error {
         Error::Invalid(match number {
             1 => "the peer's engine has another version",
-            2 => "the peer's engine has other `EngineAttr::message`, `notifications` or `fragments`",
+            2 => "the peer's engine has other `EngineAttr::message`, `notifications`, `fragments` or rails",
             3 => "immediate data is too narrow for the peer's `EngineAttr::values` and `notifications`",
             4 => "the peer's engine has no room: increase its `EngineAttr::peers`",
             _ => "the peer's engine refuses",
@@ -104,6 +106,7 @@ impl Header {
             5 => Kind::Failure,
             6 => Kind::Ping,
             7 => Kind::Pong,
+            8 => Kind::Rail,
             _ => return None,
         };
         let to = PeerKey { index, generation: peer };
@@ -112,13 +115,14 @@ impl Header {
     }
 }
 
-/// First words of a hello: its name and version. Later versions keep the place of the addresses, so
+/// First words of a hello: its name and version. Later versions keep the place of the address, so
 /// that each version can refuse another.
 const NAME: u32 = u32::from_le_bytes(*b"loom");
 pub(crate) const VERSION: u32 = u32::from_le_bytes(*b"EH\x01\0");
-const WORDS: usize = 12;
+const WORDS: usize = 9;
 
-/// Limits of an engine, and numbers that it grants to a peer.
+/// Limits of an engine, and numbers that it grants to a peer. The address of its control endpoint
+/// follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) version: u32,
@@ -127,28 +131,27 @@ pub(crate) struct Hello {
     /// Value of immediate data of the first number.
     pub(crate) first: u32,
     /// Bits of immediate data below the generation.
-    pub(crate) bits: u32,
+    pub(crate) bits: u8,
     /// Bytes of immediate data that the sender's rails carry.
-    pub(crate) width: u32,
-    /// First generation of the numbers.
-    pub(crate) epoch: u32,
+    pub(crate) width: u8,
+    pub(crate) rails: u8,
     /// The sender has received the receiver's hello.
     pub(crate) answers: bool,
+    /// First generation of the numbers.
+    pub(crate) epoch: u32,
     pub(crate) layout: Layout,
-    /// Memory for writes of no bytes.
-    pub(crate) scratch: RemoteMemory,
 }
 
 /// Sizes in which engines have to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(crate) notifications: u32,
-    pub(crate) fragments: u32,
+    pub(crate) notifications: u16,
+    pub(crate) fragments: u16,
     pub(crate) message: u32,
 }
 
 impl Hello {
-    pub(crate) const LEN: usize = 4 * WORDS + RemoteMemory::WIRE_LEN;
+    pub(crate) const LEN: usize = 4 * WORDS;
 
     pub(crate) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
@@ -159,29 +162,24 @@ impl Hello {
             self.from.index,
             self.from.generation,
             self.first,
-            self.bits,
-            self.width,
+            u32::from_le_bytes([self.bits, self.width, self.rails, self.answers.into()]),
             self.epoch,
-            self.answers.into(),
-            notifications,
-            fragments,
+            u32::from(notifications) | u32::from(fragments) << 16,
             message,
         ];
         put(&mut out, &words);
-        out[4 * WORDS..].copy_from_slice(&self.scratch.to_bytes());
         out
     }
 
-    /// Hello and the record of addresses.
+    /// Hello, and the encoded address.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (words, rest) = take::<WORDS>(bytes)?;
-        let [name, version, index, generation, first, bits, width, epoch, answers, notifications, fragments, message] =
-            words;
-        let (scratch, record) = rest.split_at_checked(RemoteMemory::WIRE_LEN)?;
-        let scratch = RemoteMemory::from_bytes(scratch).ok()?;
-        let (from, layout) = (PeerKey { index, generation }, Layout { notifications, fragments, message });
-        let hello = Hello { version, from, first, bits, width, epoch, answers: answers != 0, layout, scratch };
-        (name == NAME).then_some((hello, record))
+        let ([name, version, index, generation, first, small, epoch, sizes, message], address) = take::<WORDS>(bytes)?;
+        let [bits, width, rails, answers] = small.to_le_bytes();
+        #[expect(clippy::cast_possible_truncation, reason = "a word as two halves")]
+        let layout = Layout { notifications: sizes as u16, fragments: (sizes >> 16) as u16, message };
+        let (from, answers) = (PeerKey { index, generation }, answers != 0);
+        let hello = Hello { version, from, first, bits, width, rails, answers, epoch, layout };
+        (name == NAME).then_some((hello, address))
     }
 }
 

@@ -3,20 +3,19 @@
 use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::ArrivalKey;
 use loom_core::error::PostError;
-use loom_core::mr::EndpointMr;
-use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
+use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
 
 use super::waits::Wait;
 use super::{Engine, GENERATION_BITS};
 use crate::control::{
-    Control, Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, VERSION, ending,
-    last_header,
+    Control, Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
+    ending, last_header,
 };
-use crate::event::{Ending, TransferKey};
+use crate::event::Ending;
 use crate::link::{Debt, LinkState, Number};
-use crate::peers::{PeerKey, Record, Vectors};
+use crate::peers::{PeerKey, Vectors};
 use crate::plan::Plan;
-use crate::remote::RemoteMemory;
+use crate::remote::MAX_RAILS;
 use crate::request::Request;
 
 impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m, T, M, P, A> {
@@ -113,13 +112,16 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         control.stage(message).ok_or(Error::Full("EngineAttr::messages"))
     }
 
-    /// Checks that a hello fits.
+    /// Checks that messages with addresses fit.
     pub(super) fn check_message_len(&self) -> Result<(), Error> {
         let Some(control) = &self.control else { return Ok(()) };
-        let mut record = [0; 4096];
-        let len = self.address(&mut record)?;
-        let fits = control.room() >= Hello::LEN + len;
-        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for the addresses of all rails"))
+        let mut bytes = [0; 256];
+        let mut longest = Hello::LEN + control.address()?.encode(&mut bytes)?;
+        for rail in self.rails.iter() {
+            longest = longest.max(8 + rail.endpoint.address().map_err(Error::Provider)?.encode(&mut bytes)?);
+        }
+        let fits = control.room() >= longest;
+        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address"))
     }
 
     /// Begins with the control messages of a new peer.
@@ -175,7 +177,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             match control.poll() {
                 Ok(None) => break,
                 Ok(Some(Incoming::Received(index))) => self.receive(index),
-                Ok(Some(Incoming::Sent { to, transfer, error })) => self.sent(to, transfer, error),
+                Ok(Some(Incoming::Sent(sent))) => self.sent(sent),
                 Err(error) => {
                     let mut from = 0;
                     while let Some(peer) = self.peers.next(&mut from) {
@@ -209,7 +211,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    fn sent(&mut self, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) {
+    fn sent(&mut self, Sent { to, transfer, error }: Sent) {
         if let Some(to) = to {
             self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
         }
@@ -253,6 +255,14 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             self.strays += u64::from(!control.store(index));
             return;
         }
+        if header.kind == Kind::Rail {
+            let described = self.described(index);
+            self.strays += u64::from(described.is_none());
+            if let Some(control) = &mut self.control {
+                control.recycle(index);
+            }
+            return;
+        }
         control.recycle(index);
         let Header { number, generation, operations: value, .. } = header;
         match header.kind {
@@ -271,7 +281,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
             }
             Kind::Ping => self.peers.owe(from, Debt::Pong),
-            Kind::Pong | Kind::Hello | Kind::Notify => {}
+            Kind::Pong | Kind::Rail | Kind::Hello | Kind::Notify => {}
         }
     }
 
@@ -279,29 +289,36 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     fn greeted(&mut self, index: u32) -> Option<()> {
         let control = self.control.as_mut()?;
         let (_, body) = control.message(index)?;
-        let (hello, record) = Hello::decode(body)?;
-        let address = Record::decode(record).and_then(|record| record.control()).ok()?;
+        let (hello, address) = Hello::decode(body)?;
+        let address = EndpointAddr::decode(address).ok()?.0;
         let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
-        let width = (8 * hello.width.min(u32::try_from(self.data_width).unwrap_or(8))).min(64);
+        let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
+        let width = 8 * u32::from(hello.width.min(self.data_width));
         let numbers = u64::from(hello.first) + u64::from(hello.layout.notifications);
         let inserted = if hello.version != VERSION {
             Err(Refusal::Version)
-        } else if hello.layout != control.layout || hello.bits > 31 || numbers > 1 << hello.bits {
+        } else if hello.layout != control.layout
+            || !(1..=MAX_RAILS).contains(&rails)
+            || bits > 31
+            || numbers > 1 << bits
+        {
             Err(Refusal::Layout)
-        } else if width < hello.bits.max(self.data_bits) + GENERATION_BITS {
+        } else if width < bits.max(self.data_bits) + GENERATION_BITS {
             Err(Refusal::DataWidth)
         } else {
-            self.peers.insert(record, &vectors).map_err(|_| Refusal::Full)
+            self.peers.insert_greeting(&address, rails, &vectors).map_err(|error| match error {
+                Error::Invalid(_) => Refusal::Layout,
+                _ => Refusal::Full,
+            })
         };
         let (peer, is_new) = match inserted {
             Ok(inserted) => inserted,
             Err(reason) => return control.refuse(&address, hello.from, reason).then_some(()),
         };
         let mask = |bits: u32| u32::try_from((1_u64 << (width - bits).min(32)) - 1).unwrap_or(u32::MAX);
-        let rails = self.rails.len();
         let link = self.peers.link_mut(peer)?;
         let had_epoch = link.epoch.is_some();
-        let greeted = link.greet(&hello, mask(hello.bits), rails);
+        let greeted = link.greet(&hello, mask(bits), self.rails.len());
         link.counted_mask = mask(self.data_bits);
         (link.heard, link.pinged) = (self.now, false);
         if is_new || (greeted && had_epoch && !hello.answers) {
@@ -314,6 +331,23 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
         if !hello.answers {
             self.peers.owe(peer, Debt::Answer);
+        }
+        self.peers.busy = true;
+        Some(())
+    }
+
+    /// Takes over the description of a peer's rail. Returns `None` for other bytes.
+    fn described(&mut self, index: u32) -> Option<()> {
+        let (header, body) = self.control.as_ref()?.message(index)?;
+        let (key, address) = body.split_first_chunk::<8>()?;
+        let (rail, key) = (header.number as usize, u64::from_le_bytes(*key));
+        let address = EndpointAddr::decode(address).ok()?.0;
+        if rail >= self.peers.rails(header.to)? {
+            return None;
+        }
+        match self.peers.describe(header.to, rail, &address) {
+            Ok(()) => self.peers.link_mut(header.to)?.describe(rail, header.generation, (header.operations, key)),
+            Err(error) => self.fail_peer(header.to, error),
         }
         self.peers.busy = true;
         Some(())
@@ -351,8 +385,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 peers.posted(peer, 1);
             }
         }
-        while let Some(Incoming::Sent { to, transfer, error }) = self.control.as_mut().and_then(Control::flush) {
-            self.sent(to, transfer, error);
+        while let Some(sent) = self.control.as_mut().and_then(Control::flush) {
+            self.sent(sent);
         }
     }
 
@@ -363,7 +397,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// Sends what the engine owes to a peer, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
-        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.cold == 0) && !self.peers.greets(peer) {
+        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails == 0 && link.cold == 0) {
             return Ok(());
         }
         match self.place(peer) {
@@ -377,7 +411,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Engine { control: Some(control), peers, rails, scratch: Some(scratch), attr, .. } = self else {
             return Ok(());
         };
-        let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
+        let Some((routes, theirs, in_flight, link)) = peers.all(peer) else { return Ok(()) };
         let Some(control_route) = link.route else { return Ok(()) };
         let to = (Some(peer), control_route);
         for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
@@ -388,31 +422,25 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, None, |_| 0),
                 Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, None, |_| 0),
                 Debt::Hello | Debt::Answer => {
-                    let address = control.address()?;
-                    let scratch = RemoteMemory::of(attr.piece, scratch.iter().map(EndpointMr::remote));
                     let hello = Hello {
                         version: VERSION,
                         from: peer,
                         first: u32::try_from(attr.values).unwrap_or(u32::MAX)
                             + peer.index * u32::from(attr.notifications),
-                        bits: self.data_bits,
-                        width: u32::try_from(self.data_width).unwrap_or(0),
-                        epoch: link.granted,
+                        bits: u8::try_from(self.data_bits).unwrap_or(u8::MAX),
+                        width: self.data_width,
+                        rails: u8::try_from(rails.len()).unwrap_or(u8::MAX),
                         answers: debt == Debt::Answer,
+                        epoch: link.granted,
                         layout: control.layout,
-                        scratch: scratch.ok_or(Error::Invalid("rails address memory in different ways"))?,
                     };
-                    let mut failed = None;
-                    let sent = control.send(&Header::new(Kind::Hello, link.name), to, None, |body| {
-                        let (head, record) = body.split_at_mut(Hello::LEN);
+                    let address = control.address()?;
+                    control.send(&Header::new(Kind::Hello, link.name), to, None, |body| {
+                        let (head, rest) = body.split_at_mut(Hello::LEN);
                         head.copy_from_slice(&hello.encode());
-                        let len = Record::encode(rails, Some(&address), record);
-                        Hello::LEN + len.inspect_err(|error| failed = Some(*error)).unwrap_or(0)
-                    });
-                    if let Some(error) = failed {
-                        return Err(error);
-                    }
-                    sent
+                        // `check_message_len` has found that it fits.
+                        Hello::LEN + address.encode(rest).unwrap_or(0)
+                    })
                 }
             };
             if sent {
@@ -420,22 +448,44 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 *in_flight += 1;
             }
         }
-        if let Some(scratch) = &link.scratch {
-            for (number, (rail, route)) in rails.iter().zip(routes).enumerate() {
-                if let (Some(route), true) = (route, link.cold & 1 << number != 0) {
-                    match rail.endpoint.inject_write(*route, &scratch.on(number), 0, &[]) {
-                        Ok(()) => link.cold &= !(1 << number),
-                        Err(error) if error.is_transient() => {}
-                        // The first transfer connects.
-                        Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold &= !(1 << number),
-                        Err(error) => return Err(error.into()),
-                    }
+        for (number, (rail, region)) in rails.iter().zip(scratch.iter()).enumerate() {
+            if link.owed_rails & 1 << number == 0 {
+                continue;
+            }
+            let address = rail.endpoint.address().map_err(Error::Provider)?;
+            let remote = region.remote();
+            let head = Header {
+                number: u32::try_from(number).unwrap_or(0),
+                generation: link.granted,
+                operations: remote.base.0,
+                ..Header::new(Kind::Rail, link.name)
+            };
+            let sent = control.send(&head, to, None, |body| {
+                let (key, rest) = body.split_at_mut(8);
+                key.copy_from_slice(&remote.key.0.to_le_bytes());
+                8 + address.encode(rest).unwrap_or(0)
+            });
+            if sent {
+                link.owed_rails &= !(1 << number);
+                *in_flight += 1;
+            }
+        }
+        let described = link.is_described(theirs);
+        for (number, (rail, route)) in rails.iter().zip(routes).enumerate().filter(|_| described) {
+            let region = link.scratch(number % theirs);
+            if let (Some(route), Some(region), true) = (route, region, link.cold & 1 << number != 0) {
+                match rail.endpoint.inject_write(*route, &region, 0, &[]) {
+                    Ok(()) => link.cold &= !(1 << number),
+                    Err(error) if error.is_transient() => {}
+                    // The first transfer connects.
+                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold &= !(1 << number),
+                    Err(error) => return Err(error.into()),
                 }
             }
         }
-        let is_cold = link.cold != 0;
-        let is_busy = link.debts != 0 || is_cold;
-        if !is_cold && link.epoch.is_some() && link.state == LinkState::Greeting {
+        let is_ready = described && link.cold == 0;
+        let is_busy = link.debts != 0 || link.owed_rails != 0 || described && link.cold != 0;
+        if is_ready && link.state == LinkState::Greeting {
             self.peers.change(peer, LinkState::Ready);
         }
         self.peers.busy |= is_busy;

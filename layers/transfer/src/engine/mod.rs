@@ -21,7 +21,7 @@ use self::waits::Waits;
 use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control, Notice};
 use crate::event::{Ending, Event, Outcome, TransferKey};
-use crate::link::{LinkState, MAX_NUMBERS};
+use crate::link::{LinkState, MAX_NUMBERS, SCRATCH};
 use crate::memory::{Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::{Block, Plan};
@@ -98,7 +98,7 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     waits: Waits<A>,
     /// Bits of immediate data below a notification's generation, and bytes that all rails carry.
     data_bits: u32,
-    data_width: usize,
+    data_width: u8,
     /// Time of the last poll, and of the next look at the links.
     now: u64,
     next_beat: u64,
@@ -165,7 +165,7 @@ where
         let width = rails.iter().map(|rail| rail.domain.info().attributes().domain.cq_data_size).min();
         let (mut scratch, mut messages) = (None, None);
         if let (true, [domain, ..]) = (control, domains) {
-            let memory = Shared::new(Bytes::new(8, alloc.clone())?, alloc.clone())?;
+            let memory = Shared::new(Bytes::new(SCRATCH, alloc.clone())?, alloc.clone())?;
             scratch = Some(Array::try_new_in(rails.len(), alloc.clone(), |number| {
                 let (rail, access) = (rails.get(number).ok_or(OpenError::Size)?, Access::REMOTE_WRITE);
                 EndpointMr::open_for_in(&rail.domain, &rail.endpoint, memory.clone(), access, alloc.clone())
@@ -190,7 +190,7 @@ where
             next_deadline: u64::MAX,
             waits: Waits::new(attr.waits, &alloc)?,
             data_bits,
-            data_width: width.unwrap_or(0).min(8),
+            data_width: width.map_or(0, |width| u8::try_from(width.min(8)).unwrap_or(8)),
             now: 0,
             next_beat: 0,
             rails,
@@ -283,8 +283,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let vectors = Vectors::of(&self.rails, self.control.as_ref());
         let (peer, is_new) = self.peers.insert(record, &vectors)?;
         if is_new {
-            let is_own = |rail: &Rail<'_, T>| self.peers.has(peer, rail);
-            if self.rails.first().is_some_and(is_own) {
+            if self.peers.is_own(peer, &vectors) {
                 self.own = Some(peer);
             }
             self.begin_link(peer);
