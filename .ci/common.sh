@@ -119,6 +119,20 @@ newer_libfabric() {
     find "$folder" -name libfabric.so.1 -printf '%h\n' -quit
 }
 
+# A Python interpreter with NIXL 1.5.1; prints its path, or the reason why there is none and fails.
+nixl_python() {
+    local folder=$TOOLS/nixl log=$TOOLS/nixl.log
+    if [ ! -e "$folder/done" ]; then
+        rm -rf "$folder"
+        mkdir -p "$TOOLS"
+        python3 -m venv "$folder" >"$log" 2>&1 &&
+            timeout 120 "$folder/bin/pip" install --quiet --retries 1 --no-deps nixl-cu12==1.5.1 numpy >>"$log" 2>&1 ||
+            { echo "nixl-cu12 cannot be installed: $(grep -v '^$' "$log" | tail -n 1)"; return 1; }
+        touch "$folder/done"
+    fi
+    echo "$folder/bin/python"
+}
+
 # MPICH 5.0.2 of the same package; prints its folder. What was unpacked cannot be executed yet.
 newer_mpich() {
     local folder

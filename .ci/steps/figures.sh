@@ -88,6 +88,18 @@ step_bench() { # the benchmark runs and prints its figures, of which those that 
     rm -f "$log"
 }
 
+step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had
+    libfabric
+    local log python
+    python=$(nixl_python) || { skip "$python"; return 0; }
+    log=$(mktemp)
+    LOOM_NIXL=$python measure --quick nixl | tee "$log"
+    if grep -q "^nixl: skipped" "$log"; then skip "$(grep "^nixl: skipped" "$log")"; return 0; fi
+    LOOM_NIXL=$python judged nixl "$log" measure nixl
+    fails_with "is above its limit" within_limits "$log" <(echo "transfer_over_nixl.64B 0.001")
+    rm -f "$log"
+}
+
 # The benchmark, and what libfabric takes longer than the software transport the other way round.
 measured_matching() {
     cargo bench --locked --features libfabric --bench matching |

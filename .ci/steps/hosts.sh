@@ -55,12 +55,15 @@ sockets msg
 udp dgram
 PAIRS
     [ "$played" -gt 0 ] || die "nothing was played"
-    local bench=("$COMMAND" bench --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50) said
-    timeout 300 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:47603 &
-    server=$!
-    said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom bench between two hosts"
-    wait "$server" || die "the listening host of loom bench"
-    [[ $said == *"no byte wrong"* ]] || die "loom bench between two hosts: $said"
+    local command bench said
+    for command in bench transfer; do
+        bench=("$COMMAND" "$command" --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50)
+        timeout 300 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:47603 &
+        server=$!
+        said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom $command between two hosts"
+        wait "$server" || die "the listening host of loom $command"
+        [[ $said == *"no byte wrong"* ]] || die "loom $command between two hosts: $said"
+    done
     # One transfer of each kind, over both versions.
     local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test providers -- hosts::between::) kind="write with immediate data"
     export LOOM_HOSTS=$name-a,$name-b

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::Scope;
+use std::time::Duration;
 
 use core_affinity::CoreId;
 
@@ -28,11 +29,26 @@ pub fn pin(core: usize) -> bool {
 /// How often a thread of this process had to give up its core though it was not waiting.
 #[must_use]
 pub fn preemptions() -> i64 {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    usage().ru_nivcsw
+}
+
+/// Time that processors have spent on this process.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let usage = usage();
+    let time = |time: libc::timeval| {
+        let micros = time.tv_sec * 1_000_000 + time.tv_usec;
+        Duration::from_micros(micros.try_into().expect("time goes on"))
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
+fn usage() -> libc::rusage {
+    let mut usage = MaybeUninit::zeroed();
     // SAFETY: a place for the result, which is valid if all of it is zero, too.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     // SAFETY: as above.
-    unsafe { usage.assume_init() }.ru_nivcsw
+    unsafe { usage.assume_init() }
 }
 
 /// Whether there are two cores; says it if not.

@@ -7,6 +7,7 @@
 //! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
 //! | `pingpong` | `loom pingpong`: half round trips by operation and size |
 //! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
+//! | `transfer` | `loom transfer`: pages moved by the transfer engine, by size, window and rails |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
 //! | `failure`, `signals`, `text`, `progress` | errors of a command, Ctrl-C, numbers for people, progress of a measurement |
@@ -26,6 +27,7 @@ mod plot;
 mod progress;
 mod signals;
 mod text;
+mod transfer;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -49,6 +51,7 @@ enum Command {
     Doctor(doctor::Arguments),
     Bench(bench::Arguments),
     Pingpong(pingpong::Arguments),
+    Transfer(transfer::Arguments),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -74,6 +77,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Pingpong(arguments) => pingpong::run(arguments),
+        Command::Transfer(arguments) => transfer::run(arguments),
         Command::Completions(arguments) => manual::completions(arguments),
         Command::Man(arguments) => manual::man(arguments),
     };

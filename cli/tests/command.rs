@@ -159,7 +159,7 @@ fn a_bench_without_results_leaves_no_new_drawing() {
 /// Runs the program with a terminal as its output.
 #[test]
 fn progress_is_shown_on_a_terminal() {
-    for command in ["bench", "pingpong"] {
+    for command in ["bench", "pingpong", "transfer"] {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -210,6 +210,13 @@ fn wrong_options_are_named() {
         (&["pingpong", "--provider", "soft", "--transport", "libfabric"], "--provider is enough"),
         (&["pingpong", "--corrupt", "9", "--sizes", "1"], "offset of a byte"),
         (&["pingpong", "--threads", "3"], "--threads"),
+        (&["transfer", "--listen"], "in the memory of one process"),
+        (&["transfer", "--node", "127.0.0.1"], "has no addresses of this machine"),
+        (&["transfer", "--provider", "soft,shm"], "takes one name"),
+        (&["transfer", "--read", "--write"], "cannot be used with"),
+        (&["transfer", "--rails", "17"], "--rails"),
+        (&["transfer", "--windows", "0"], "--windows"),
+        (&["transfer", "--corrupt", "9", "--sizes", "1"], "offset of a byte"),
         (&["info", "--json", "--words"], "cannot be used with"),
         (&["completions", "emacs"], "emacs"),
         (&["man"], "FOLDER"),
@@ -221,7 +228,7 @@ fn wrong_options_are_named() {
 
 #[test]
 fn every_command_has_help_completions_and_a_page() {
-    for command in ["info", "doctor", "bench", "pingpong", "completions", "man"] {
+    for command in ["info", "doctor", "bench", "pingpong", "transfer", "completions", "man"] {
         assert!(said(0, &[command, "--help"]).0.contains("Usage: loom"), "{command}");
     }
     for shell in ["bash", "zsh", "fish"] {
@@ -236,19 +243,21 @@ fn every_command_has_help_completions_and_a_page() {
 }
 
 #[test]
-fn an_interrupted_bench_prints_what_it_has() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    // Each measurement takes a good part of a second.
-    let sizes = ["8"; 64].join(",");
-    command.args(["bench", "--provider", "soft", "--sizes", &sizes]).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let heads = lines.by_ref().map(Result::unwrap).find(|line| line.contains("messages/s"));
-    assert!(heads.is_some());
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let rest: Vec<_> = lines.map(Result::unwrap).collect();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert!(rest.last().unwrap().contains("messages verified"), "{rest:?}");
+fn an_interrupted_measurement_prints_what_it_has() {
+    for (name, head, tail) in [("bench", "messages/s", "messages verified"), ("transfer", "GiB/s", "no byte wrong")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+        // Each measurement takes a good part of a second.
+        let sizes = ["8"; 64].join(",");
+        command.args([name, "--provider", "soft", "--sizes", &sizes]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let heads = lines.by_ref().map(Result::unwrap).find(|line| line.contains(head));
+        assert!(heads.is_some());
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let rest: Vec<_> = lines.map(Result::unwrap).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert!(rest.last().unwrap().contains(tail), "{rest:?}");
+    }
 }
 
 #[test]
@@ -329,7 +338,7 @@ fn a_usual_provider_that_fails_does_not_end_a_bench() {
 
 #[test]
 fn an_address_that_is_not_here_names_its_option() {
-    for command in ["bench", "pingpong"] {
+    for command in ["bench", "pingpong", "transfer"] {
         let arguments =
             [command, "--provider", "tcp;ofi_rxm", "--node", "1.2.3.4", "--sizes", "8", "--iterations", "50"];
         let (stdout, stderr) = said(1, &arguments);
@@ -339,7 +348,7 @@ fn an_address_that_is_not_here_names_its_option() {
 
 #[test]
 fn endpoints_in_shared_memory_refuse_an_address() {
-    for command in ["bench", "pingpong", "info"] {
+    for command in ["bench", "pingpong", "transfer", "info"] {
         let (stdout, stderr) = said(1, &[command, "--provider", "shm", "--node", "127.0.0.1"]);
         assert!(stdout.is_empty(), "{command}: {stdout}");
         assert!(stderr.contains("have no address to choose; leave --node out"), "{command}: {stderr}");
@@ -365,4 +374,68 @@ fn providers_are_chosen_alike_by_bench_and_pingpong() {
         assert_eq!(json(&[arguments, &few].concat())["provider"], "tcp;ofi_rxm");
     }
     assert_eq!(json(&[&["pingpong", "--provider", "soft"][..], &few].concat())["provider"], "soft");
+}
+
+#[test]
+fn transfers_verify_pages_and_count_their_arrival() {
+    let file = scratch("transfer.svg");
+    let few = ["transfer", "--sizes", "1K,64K", "--iterations", "20", "--json"];
+    let wide = ["--windows", "1,8", "--rails", "1,2,4", "--svg", file.to_str().unwrap()];
+    for (threads, place) in [("1", "one thread"), ("2", "two threads")] {
+        let report = json(&[&few[..], &wide, &["--threads", threads]].concat());
+        assert_eq!((&report["place"], &report["direction"]), (&place.into(), &"write".into()), "{report}");
+        let rows = report["results"].as_array().unwrap();
+        assert_eq!(rows.len(), 12, "{report}");
+        for row in rows {
+            assert_eq!((&row["verified_pages"], &row["pages_of_a_round"]), (&8.into(), &20.into()), "{row}");
+            assert!(row["bytes_per_second"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        }
+        // Verified pages, trials of twice a window, and 9 rounds, each page in one write.
+        assert_eq!(report["writes_counted"], 12 * (8 + 9 * 20) + 6 * (2 + 16), "{report}");
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap().matches("<polyline").count(), 2 * 6);
+    let report = json(&[&few[..], &["--read", "--provider", "tcp;ofi_rxm", "--rails", "2"]].concat());
+    assert_eq!((&report["direction"], &report["writes_counted"]), (&"read".into(), &0.into()), "{report}");
+    let (table, _) = said(0, &["transfer", "--sizes", "4M", "--windows", "3", "--rails", "3", "--iterations", "3"]);
+    assert!(table.contains("GiB/s") && table.contains("3 pages verified, no byte wrong"), "{table}");
+    // 4 pieces of 1 MiB of each page.
+    assert!(table.contains(&format!("{} writes counted", 4 * (3 + 6 + 9 * 3))), "{table}");
+}
+
+#[test]
+fn a_wrong_byte_of_a_page_is_found_by_its_target() {
+    for direction in ["--write", "--read"] {
+        for threads in ["1", "2"] {
+            let few = ["--sizes", "64,4K", "--iterations", "9", "--rails", "2"];
+            let wrong = [&["transfer", direction, "--corrupt", "100", "--threads", threads][..], &few].concat();
+            assert!(said(1, &wrong).1.contains("pages of 4 KiB, round 0: byte 100 is"), "{direction} {threads}");
+        }
+    }
+}
+
+#[test]
+fn transfers_run_between_two_processes_that_agree() {
+    let play = |provider, listens: &[&str], connects: &[&str]| {
+        let few = ["transfer", "--provider", provider, "--sizes", "4K", "--rails", "1,2", "--iterations", "9"];
+        let mut listener = Command::new(env!("CARGO_BIN_EXE_loom"));
+        listener.args(few).args(["--listen", "127.0.0.1:0"]).args(listens).stderr(Stdio::piped());
+        let mut listener = listener.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        let mut stderr = BufReader::new(listener.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}"));
+        let output = loom(&[&few[..], &["--connect", address, "--json"], connects].concat());
+        stderr.read_to_string(&mut line).unwrap();
+        assert_eq!(listener.wait().unwrap().code(), output.status.code(), "{line}");
+        (output, line)
+    };
+    for (provider, direction) in [("shm", "--write"), ("tcp;ofi_rxm", "--write"), ("tcp;ofi_rxm", "--read")] {
+        let (output, listener) = play(provider, &[direction], &[direction]);
+        assert!(output.status.success() && listener.contains("done"), "{output:?}{listener}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&report["place"], &report["provider"]), (&"two processes".into(), &provider.into()), "{report}");
+        assert_eq!(report["results"].as_array().unwrap().len(), 4, "{report}");
+    }
+    let (output, listener) = play("tcp;ofi_rxm", &["--read"], &[]);
+    assert!(!output.status.success() && listener.contains("different options"), "{output:?}{listener}");
 }

@@ -8,7 +8,11 @@ mod growth;
 pub mod instructions;
 mod machine;
 #[cfg(feature = "libfabric")]
+mod nixl;
+#[cfg(feature = "libfabric")]
 mod over_c;
+#[cfg(feature = "libfabric")]
+mod pages;
 mod peers;
 #[cfg(feature = "libfabric")]
 pub mod processes;
@@ -39,9 +43,17 @@ pub const SETS: &[Set] = &[
     Set { name: "soft", about: "the software transport on one thread", measure: soft::one_thread::measure },
     Set { name: "arrivals", about: "counting arrivals of immediate data", measure: arrivals::measure },
     Set { name: "transfer", about: "lists of writes by the transfer engine, beside C", measure: transfer::measure },
+    #[cfg(feature = "libfabric")]
+    Set { name: "nixl", about: "lists of writes by the transfer engine, beside NIXL", measure: nixl::measure },
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
+    #[cfg(feature = "libfabric")]
+    Set {
+        name: "pages",
+        about: "pages by the transfer engine between threads: windows, rails, time",
+        measure: pages::measure,
+    },
     Set { name: "soft_atomics", about: "two threads that add to one word", measure: soft::atomics::measure },
     Set { name: "peers", about: "the same beside what a program would take instead", measure: peers::measure },
     #[cfg(feature = "libfabric")]

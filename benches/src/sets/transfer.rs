@@ -1,5 +1,8 @@
 //! Lists of writes: the transfer engine beside a loop in C over the same provider, and over the software transport.
 
+#[cfg(feature = "libfabric")]
+use std::time::{Duration, Instant};
+
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Access, Domain, Info, Transport};
@@ -23,7 +26,7 @@ const LIST: usize = 18_880;
 const DATA: u64 = 9;
 
 /// An initiator and a target on one thread.
-struct Side<'l, T: Transport + 'static> {
+pub(super) struct Side<'l, T: Transport + 'static> {
     initiator: Engine<'static, T, Vec<u8>, Blocks<&'l [Block]>, Global>,
     target: Engine<'static, T, Vec<u8>, Block, Global>,
     peer: PeerKey,
@@ -31,20 +34,44 @@ struct Side<'l, T: Transport + 'static> {
     remote: RemoteMemory,
 }
 
-/// Blocks in no order, as the loop in C takes them.
-fn list(len: usize) -> Vec<Block> {
-    let (len, places) = (len as u64, (LONGEST / len) as u64);
+/// Time of a list: of the initiator's calls, and until all writes have been counted.
+#[cfg(feature = "libfabric")]
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub(super) posted: Duration,
+    pub(super) done: Duration,
+}
+
+/// Blocks in no order, as the loop in C takes them, in memory of some bytes.
+pub(super) fn list(len: usize, count: usize, area: usize) -> Vec<Block> {
+    let (len, places) = (len as u64, (area / len) as u64);
     let block = |number| Block { local: number * 7919 % places * len, remote: number * 104_729 % places * len, len };
-    (0..LIST as u64).map(block).collect()
+    (0..count as u64).map(block).collect()
+}
+
+/// Memory of huge pages where the system has them, as that of numpy's arrays.
+fn memory(len: usize, byte: u8) -> Vec<u8> {
+    let mut memory = Vec::<u8>::with_capacity(len);
+    let skipped = memory.as_ptr().align_offset(4096);
+    // SAFETY: advice on pages of the vector alone, except that the last one may reach beyond its end. It does not change contents.
+    unsafe {
+        libc::madvise(
+            memory.as_mut_ptr().wrapping_add(skipped).cast(),
+            len.saturating_sub(skipped),
+            libc::MADV_HUGEPAGE,
+        )
+    };
+    memory.resize(len, byte);
+    memory
 }
 
 impl<T: Transport + 'static> Side<'_, T> {
-    fn open(info: &Info<T>) -> Result<Self, Failure> {
+    pub(super) fn open(info: &Info<T>, area: usize) -> Result<Self, Failure> {
         let attr = EngineAttr { depth: 64, peer_depth: 64, ..EngineAttr::default() };
         let mut initiator = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
         let mut target = Engine::open_in(&[Domain::open(info)?], attr, Global)?;
-        let local = initiator.register(vec![0x5a; LONGEST], Access::empty())?;
-        let memory = target.register(vec![0; LONGEST], Access::REMOTE_WRITE)?;
+        let local = initiator.register(memory(area, 0x5a), Access::empty())?;
+        let memory = target.register(memory(area, 0), Access::REMOTE_WRITE)?;
         let mut record = [0; 1024];
         let len = target.address(&mut record)?;
         let (peer, remote) = (initiator.insert_peer(&record[..len])?, target.remote(memory)?);
@@ -74,11 +101,33 @@ impl<'l, T: Transport + 'static> Side<'l, T> {
     }
 }
 
+#[cfg(feature = "libfabric")]
+impl<'l, T: Transport + 'static> Side<'l, T> {
+    pub(super) fn timed(&mut self, list: &'l [Block]) -> Times {
+        let total = self.target.arrived(DATA) + list.len() as u64;
+        let begin = Instant::now();
+        let request = Request::write(self.peer, self.local, &self.remote, Blocks(list)).data(DATA);
+        self.initiator.submit(request).expect("a request");
+        let mut posted = begin.elapsed();
+        let mut ended = false;
+        while !ended || self.target.arrived(DATA) < total {
+            let begin = Instant::now();
+            if let Some(Event::Ended(outcome)) = self.initiator.poll(0).expect("a queue") {
+                outcome.result().expect("a transfer");
+                ended = true;
+            }
+            posted += begin.elapsed();
+            assert!(self.target.poll(0).expect("a queue").is_none());
+        }
+        Times { posted, done: begin.elapsed() }
+    }
+}
+
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for len in [64, 4 << 10] {
-        let list = list(len);
+        let list = list(len, LIST, LONGEST);
         let network = Network::new(NetworkAttr::DEFAULT)?;
-        let mut side = Side::open(&network.info())?;
+        let mut side = Side::open(&network.info(), LONGEST)?;
         let name = format!("transfer.soft.{}", size_name(len));
         let outcome =
             Contest::new(format!("{name}.descriptor")).side("loom", |count| side.run(&list, count)).run(&run.settings);
@@ -87,7 +136,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         #[cfg(feature = "libfabric")]
         for (provider, goal) in [(Provider::SHM, Goal::AtMost(1.10)), (Provider::TCP, Goal::AtMost(1.10))] {
             let mut c = C::open(provider, Calls::Inline)?;
-            let mut side = Side::open(&provider.info()?)?;
+            let mut side = Side::open(&provider.info()?, LONGEST)?;
             let outcome = Contest::new(format!("{}.{}.descriptor", provider.metric, size_name(len)))
                 .side_that_measures("C", |count| c.write_list(len, count))
                 .side("loom", |count| side.run(&list, count))
@@ -110,16 +159,16 @@ pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Res
         counted(&mut run);
     }
 
-    let list = list(64);
+    let list = list(64, LIST, LONGEST);
     match side {
         "soft" => {
             let network = Network::new(NetworkAttr::DEFAULT)?;
-            let mut side = Side::open(&network.info())?;
+            let mut side = Side::open(&network.info(), LONGEST)?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]
         "shm" => {
-            let mut side = Side::open(&Provider::SHM.info()?)?;
+            let mut side = Side::open(&Provider::SHM.info()?, LONGEST)?;
             warm(|count| side.run(&list, count), counted);
         }
         #[cfg(feature = "libfabric")]

@@ -6,14 +6,14 @@ use crate::failure::Failure;
 
 /// Opened before the measurement, so that a wrong path is reported at once. A new file is removed
 /// again unless a drawing was written.
-pub(super) struct Drawing {
+pub(crate) struct Drawing {
     path: PathBuf,
     file: File,
     is_new: bool,
 }
 
 impl Drawing {
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // Includes a link to a file that does not exist yet.
@@ -25,7 +25,7 @@ impl Drawing {
         Ok(Drawing { path: path.to_owned(), file, is_new })
     }
 
-    pub(super) fn write(mut self, page: &str) -> Result<(), Failure> {
+    pub(crate) fn write(mut self, page: &str) -> Result<(), Failure> {
         let mut write = || -> io::Result<()> {
             if self.file.metadata()?.is_file() {
                 self.file.set_len(0)?;

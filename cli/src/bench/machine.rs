@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::play;
 
-pub(super) fn members() -> Map<String, Value> {
+pub(crate) fn members() -> Map<String, Value> {
     let system = rustix::system::uname();
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());

@@ -1,6 +1,6 @@
 mod children;
-mod drawing;
-mod machine;
+pub(crate) mod drawing;
+pub(crate) mod machine;
 mod report;
 
 use std::io::{self, Write};

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 use crate::failure::Failure;
 use crate::play;
-use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, usage};
+use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Setup, is_soft, usage};
 use crate::{signals, text};
 use report::Table;
 
@@ -77,14 +77,8 @@ enum Transport {
 
 impl Arguments {
     fn transport(&self) -> Result<Transport, Failure> {
-        let named = match self.provider.as_deref() {
-            None => None,
-            Some("soft") => Some(Transport::Soft),
-            Some(list) if list.is_empty() || list.contains(',') => {
-                return Err(usage("--provider takes one name; `loom bench` measures several"));
-            }
-            Some(_) => Some(Transport::Libfabric),
-        };
+        let transport = |is_soft| if is_soft { Transport::Soft } else { Transport::Libfabric };
+        let named = self.provider.as_deref().map(is_soft).transpose()?.map(transport);
         match (named, self.transport) {
             (Some(named), Some(transport)) if named != transport => {
                 Err(usage("--transport has no such provider: leave it out, --provider is enough"))
@@ -96,22 +90,11 @@ impl Arguments {
     fn setup(&self) -> Result<Setup, Failure> {
         let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
         if self.transport()? == Transport::Soft {
-            if self.meeting.place().is_some() {
-                return Err(usage(
-                    "the software transport lives in the memory of one process; --listen and --connect need a provider of libfabric, \
-                     such as --provider shm",
-                ));
-            }
-            if self.meeting.node.is_some() {
-                return Err(usage(
-                    "the software transport has no addresses of this machine: --node is for providers of libfabric",
-                ));
-            }
+            self.meeting.check_soft()?;
         }
         if self.corrupt.is_some_and(|offset| sizes.iter().all(|size| *size <= offset)) {
             return Err(usage("--corrupt takes the offset of a byte in one of the sizes"));
         }
-        let here = if self.threads == Some(1) { Place::OneThread } else { Place::TwoThreads };
         Ok(Setup {
             ops: match self.op {
                 Ops::All => Op::ALL.to_vec(),
@@ -122,7 +105,7 @@ impl Arguments {
             sizes,
             measure: Measure::Trips,
             iterations: self.iterations,
-            place: self.meeting.place().unwrap_or(here),
+            place: self.meeting.place_or(self.threads),
             provider: self.provider.clone(),
             node: self.meeting.node.clone(),
             timeout: self.meeting.timeout,
@@ -134,9 +117,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.setup()?;
     let interrupted = signals::watch()?;
-    if setup.place == Place::TwoThreads && setup.cores().is_none() {
-        eprintln!("loom: warning: both threads run on one processor: the times are those of its scheduler");
-    }
+    setup.warn_of_one_core();
     let mut table = Table::new(arguments.json, setup.cores());
     let played = match arguments.transport()? {
         Transport::Soft => play::over_soft(&setup, &interrupted, &mut table),

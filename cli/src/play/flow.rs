@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::play::game::rounds_from;
 use crate::play::payload::{Buffer, Pattern, Role};
 use crate::play::row;
-use crate::play::session::Session;
+use crate::play::session::{Session, Step};
 use crate::play::side::Side;
 use crate::text::size_text;
 
@@ -77,37 +77,19 @@ fn play_batches<T: Transport>(
 ) -> Result<Vec<u64>, Failure> {
     session.begin(format!("messages of {} one after the other", size_text(size)));
     let mut ends: Vec<_> = sides.iter().map(|side| End::new(side, size, verify)).collect();
-    let theirs = session.swap(&messages.to_le_bytes(), || step_all(&mut ends))?;
+    let theirs = session.swap_beside(&messages.to_le_bytes(), &mut ends)?;
     let responds = sides.first().is_some_and(|side| side.role() == Role::Responder);
     let messages = if responds { rounds_from(&theirs)? } else { messages };
     for end in &mut ends {
         end.prepare(messages, batches);
     }
-    while !ends.iter().all(End::is_prepared) {
-        turn(&mut ends, session)?;
-    }
-    session.swap(b"ready", || step_all(&mut ends))?;
+    session.run(&mut ends, End::is_prepared)?;
+    session.swap_beside(b"ready", &mut ends)?;
     for end in &mut ends {
         end.start();
     }
-    while !ends.iter().all(End::is_done) {
-        turn(&mut ends, session)?;
-    }
+    session.run(&mut ends, End::is_done)?;
     Ok(ends.swap_remove(0).took)
-}
-
-#[inline]
-fn turn<T: Transport>(ends: &mut [End<'_, T>], session: &mut Session) -> Result<(), Failure> {
-    if step_all(ends)? { session.busy() } else { session.idle() }
-}
-
-#[inline]
-fn step_all<T: Transport>(ends: &mut [End<'_, T>]) -> Result<bool, Failure> {
-    let mut happened = false;
-    for end in ends {
-        happened |= end.step()?;
-    }
-    Ok(happened)
 }
 
 struct End<'s, T: Transport> {
@@ -130,6 +112,28 @@ struct End<'s, T: Transport> {
     answers: u64,
     began: Instant,
     took: Vec<u64>,
+}
+
+impl<T: Transport> Step for End<'_, T> {
+    #[inline]
+    fn step(&mut self) -> Result<bool, Failure> {
+        let mut happened = false;
+        for _ in 0..BURST {
+            let polled = self.side.endpoint().cq().poll().map_err(Failure::when("polling the completion queue"))?;
+            match polled {
+                None => break,
+                Some(Completion::Op(done)) => self.complete(done)?,
+                Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
+                Some(other) => return Err(Failure::Protocol(format!("a completion of another kind: {other:?}"))),
+            }
+            happened = true;
+        }
+        happened |= self.post_answer()?;
+        while self.post_message()? {
+            happened = true;
+        }
+        Ok(happened)
+    }
 }
 
 impl<'s, T: Transport> End<'s, T> {
@@ -178,26 +182,6 @@ impl<'s, T: Transport> End<'s, T> {
     #[inline]
     fn is_done(&self) -> bool {
         self.answers * self.batch == self.total && self.in_flight.is_empty()
-    }
-
-    #[inline]
-    fn step(&mut self) -> Result<bool, Failure> {
-        let mut happened = false;
-        for _ in 0..BURST {
-            let polled = self.side.endpoint().cq().poll().map_err(Failure::when("polling the completion queue"))?;
-            match polled {
-                None => break,
-                Some(Completion::Op(done)) => self.complete(done)?,
-                Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
-                Some(other) => return Err(Failure::Protocol(format!("a completion of another kind: {other:?}"))),
-            }
-            happened = true;
-        }
-        happened |= self.post_answer()?;
-        while self.post_message()? {
-            happened = true;
-        }
-        Ok(happened)
     }
 
     /// This batch for the sender, all batches for the receiver.

@@ -65,7 +65,7 @@ pub(crate) fn play<T: Transport>(
     }
     // Neither side closes before the other is done.
     session.begin("ending".into());
-    session.swap(b"done", || step_all(sides))?;
+    session.swap_beside(b"done", sides)?;
     Ok(())
 }
 
@@ -80,11 +80,8 @@ fn play_bout<T: Transport>(
     for side in &mut *sides {
         side.prepare(bout);
     }
-    while !sides.iter().all(Side::is_prepared) {
-        turn(sides, session)?;
-    }
-
-    let theirs = session.swap(&rounds.to_le_bytes(), || step_all(sides))?;
+    session.run(sides, Side::is_prepared)?;
+    let theirs = session.swap_beside(&rounds.to_le_bytes(), sides)?;
     let rounds = match sides.first().map(Side::role) {
         Some(Role::Responder) => rounds_from(&theirs)?,
         _ => rounds,
@@ -92,9 +89,7 @@ fn play_bout<T: Transport>(
     for side in &mut *sides {
         side.start(rounds);
     }
-    while !sides.iter().all(Side::is_done) {
-        turn(sides, session)?;
-    }
+    session.run(sides, Side::is_done)?;
     for side in sides {
         side.finish();
     }
@@ -104,20 +99,6 @@ fn play_bout<T: Transport>(
 pub(crate) fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
     let rounds = bytes.try_into().map(u64::from_le_bytes).ok().filter(|rounds| (1..=MAX_ROUNDS).contains(rounds));
     rounds.ok_or_else(|| Failure::OtherSide("asks for an impossible number of rounds".into()))
-}
-
-#[inline]
-fn turn<T: Transport>(sides: &mut [Side<T>], session: &mut Session) -> Result<(), Failure> {
-    if step_all(sides)? { session.busy() } else { session.idle() }
-}
-
-#[inline]
-fn step_all<T: Transport>(sides: &mut [Side<T>]) -> Result<bool, Failure> {
-    let mut happened = false;
-    for side in sides {
-        happened |= side.step()?;
-    }
-    Ok(happened)
 }
 
 /// Estimated from the previous bout.

@@ -31,21 +31,13 @@ const USUAL: [&str; 2] = ["shm", "tcp;ofi_rxm"];
 
 const DEFAULT_NODE: &str = "127.0.0.1";
 
-pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
-    let version = library_version()?;
-    let info = find(setup)?;
+pub(super) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
+    let (name, info) = find(setup)?;
     let longest = info.attributes().endpoint.max_msg_size;
     if let Some(size) = setup.sizes.iter().find(|size| **size > longest) {
         let provider = info.provider();
         return Err(Failure::Unavailable(format!("{provider} moves up to {longest} bytes at once, not {size}")));
     }
-    if crashes_in_one_process(&info) && setup.place.is_one_process() {
-        return Err(Failure::Unavailable(format!(
-            "shm of libfabric {version} crashes when two endpoints of one process answer each other; use two \
-             processes: --listen and --connect, or `loom bench --processes 2`",
-        )));
-    }
-    let name = format!("libfabric {version}");
     let open = || Domain::open(&info).map_err(Failure::when("opening the domain"));
     match &setup.place {
         Place::OneThread => {
@@ -63,19 +55,24 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
         }
         Place::Listen(_) | Place::Connect(_) => {
             let domain = open()?;
-            let session = meet(setup, interrupted, info.provider())?;
+            let session = meet(setup, interrupted, &terms(setup, info.provider()))?;
             // The side that connected is the initiator: it measures and reports.
             if matches!(setup.place, Place::Connect(_)) {
                 report.begin(&name, info.provider(), &setup.place)?;
                 return open::play_one(&domain, setup, session, Some(report));
             }
             open::play_one(&domain, setup, session, None)?;
-            tell("done: what came was verified or answered")
+            end_listening()
         }
     }
 }
 
-fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
+pub(crate) fn end_listening() -> Result<(), Failure> {
+    tell("done: what came was verified or answered")
+}
+
+/// Connects two processes whose options, `mine`, are equal.
+pub(crate) fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, mine: &str) -> Result<Session, Failure> {
     let until = Until { timeout: setup.timeout, interrupted };
     let connection = match &setup.place {
         Place::Connect(to) => Connection::connect(to, until)?,
@@ -85,7 +82,6 @@ fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<
     let mut session = Session::new(Link::to_process(connection), setup.timeout, interrupted);
     session.guard();
     session.begin("agreeing with the other process".into());
-    let mine = terms(setup, provider);
     let theirs = session.swap(mine.as_bytes(), || Ok(false))?;
     if theirs != mine.as_bytes() {
         let theirs = harmless(&String::from_utf8_lossy(&theirs));
@@ -151,7 +147,20 @@ fn tell(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
-fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
+/// Name and version of the library, and an offer of the chosen provider.
+pub(crate) fn find(setup: &Setup) -> Result<(String, Info<Fabric>), Failure> {
+    let version = library_version()?;
+    let info = offer(setup)?;
+    if crashes_in_one_process(&info) && setup.place.is_one_process() {
+        return Err(Failure::Unavailable(format!(
+            "shm of libfabric {version} crashes when two endpoints of one process answer each other; use two \
+             processes: --listen and --connect, or `loom bench --processes 2`",
+        )));
+    }
+    Ok((format!("libfabric {version}"), info))
+}
+
+fn offer(setup: &Setup) -> Result<Info<Fabric>, Failure> {
     let hints = Hints {
         caps: setup.caps(),
         provider: setup.provider.as_deref(),

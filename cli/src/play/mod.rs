@@ -14,17 +14,17 @@
 
 pub(crate) mod bootstrap;
 mod bout;
-mod cores;
+pub(crate) mod cores;
 mod flow;
 mod frame;
-mod game;
+pub(crate) mod game;
 mod hold;
-mod libfabric;
-mod link;
-mod open;
-mod payload;
+pub(crate) mod libfabric;
+pub(crate) mod link;
+pub(crate) mod open;
+pub(crate) mod payload;
 pub(crate) mod row;
-mod session;
+pub(crate) mod session;
 pub(crate) mod setup;
 mod side;
 mod soft;

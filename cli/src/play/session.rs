@@ -15,6 +15,21 @@ const SPINS: u64 = 4096;
 
 const LOOK: u64 = 64;
 
+/// One side of a game. Never waits.
+pub(crate) trait Step {
+    /// Returns `true` if anything happened.
+    fn step(&mut self) -> Result<bool, Failure>;
+}
+
+#[inline]
+fn step_all(sides: &mut [impl Step]) -> Result<bool, Failure> {
+    let mut happened = false;
+    for side in sides {
+        happened |= side.step()?;
+    }
+    Ok(happened)
+}
+
 pub(crate) struct Session {
     link: Link,
     timeout: Duration,
@@ -142,6 +157,24 @@ impl Session {
                 self.idle()?;
             }
         }
+    }
+
+    /// [`swap`](Self::swap), while the sides of this thread make progress.
+    pub(crate) fn swap_beside(&mut self, mine: &[u8], sides: &mut [impl Step]) -> Result<Vec<u8>, Failure> {
+        self.swap(mine, || step_all(sides))
+    }
+
+    #[inline]
+    pub(crate) fn run<S: Step>(&mut self, sides: &mut [S], until: impl Fn(&S) -> bool) -> Result<(), Failure> {
+        while !sides.iter().all(&until) {
+            if step_all(sides)? { self.busy() } else { self.idle() }?;
+        }
+        Ok(())
+    }
+
+    /// An interruption, or the failure of the other side, if that may be the cause of this one.
+    pub(crate) fn reason(&mut self, failure: Failure) -> Failure {
+        self.busy().and_then(|()| self.link.watch()).err().unwrap_or(failure)
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure) {

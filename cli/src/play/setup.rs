@@ -85,6 +85,12 @@ impl Setup {
         if self.place == Place::TwoThreads { cores::two() } else { None }
     }
 
+    pub(crate) fn warn_of_one_core(&self) {
+        if self.place == Place::TwoThreads && self.cores().is_none() {
+            eprintln!("loom: warning: both threads run on one processor: the times are those of its scheduler");
+        }
+    }
+
     pub(crate) fn caps(&self) -> Caps {
         self.ops.iter().map(|op| op.caps()).fold(Caps::empty(), Caps::union)
     }
@@ -110,6 +116,27 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
+    pub(crate) fn place_or(&self, threads: Option<u8>) -> Place {
+        let here = if threads == Some(1) { Place::OneThread } else { Place::TwoThreads };
+        self.place().unwrap_or(here)
+    }
+
+    /// Refuses options of libfabric alone.
+    pub(crate) fn check_soft(&self) -> Result<(), Failure> {
+        if self.place().is_some() {
+            return Err(usage(
+                "the software transport lives in the memory of one process; --listen and --connect need a provider of libfabric, \
+                 such as --provider shm",
+            ));
+        }
+        if self.node.is_some() {
+            return Err(usage(
+                "the software transport has no addresses of this machine: --node is for providers of libfabric",
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn place(&self) -> Option<Place> {
         self.listen.clone().map(Place::Listen).or_else(|| self.connect.clone().map(Place::Connect))
     }
@@ -120,6 +147,14 @@ fn timeout(text: &str) -> Result<Duration, String> {
     seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| format!("takes seconds, more than 0 and up to {MAX_TIMEOUT}, not `{text}`"))
+}
+
+/// Returns `true` for the software transport, `false` for one provider of libfabric.
+pub(crate) fn is_soft(provider: &str) -> Result<bool, Failure> {
+    if provider.is_empty() || provider.contains(',') {
+        return Err(usage("--provider takes one name; `loom bench` measures several"));
+    }
+    Ok(provider == "soft")
 }
 
 pub(crate) fn usage(text: impl Into<String>) -> Failure {

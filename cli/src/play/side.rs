@@ -1,6 +1,6 @@
 //! One side of the game: its posts, and the handling of completions.
 //!
-//! A side never waits: [`Side::step`] takes one completion and posts due operations, so one thread
+//! A side never waits: [`Step::step`] takes one completion and posts due operations, so one thread
 //! can run one side or both. A step allocates no memory.
 
 use std::time::Instant;
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::play::bout::{Bout, immediate, tag};
 use crate::play::hold::Hold;
 use crate::play::payload::{Buffer, Buffers, Pattern, Role};
+use crate::play::session::Step;
 use crate::play::setup::Op;
 
 pub(crate) type Exposed<T> = Mr<'static, T, Buffer>;
@@ -41,6 +42,36 @@ pub(crate) struct Side<T: Transport> {
     arrived: bool,
     began: Instant,
     samples: Vec<u64>,
+}
+
+impl<T: Transport> Step for Side<T> {
+    #[inline]
+    fn step(&mut self) -> Result<bool, Failure> {
+        let completion = self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))?;
+        let mut happened = completion.is_some();
+        match completion {
+            None => {}
+            Some(Completion::Op(done)) => self.complete(done)?,
+            Some(Completion::Remote(event)) => self.written(&event)?,
+            Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
+            Some(other) => return Err(Failure::Protocol(format!("a completion of an unknown kind: {other:?}"))),
+        }
+        // The peer's message may overtake the completion of this side's send, and even the start of
+        // the bout.
+        if self.arrived && self.started && self.outbox.is_here() {
+            self.take_turn()?;
+        }
+        // So that the peer's answer finds it posted.
+        if self.receive_due {
+            self.receive_due = !self.post_receive()?;
+            happened |= !self.receive_due;
+        }
+        if self.send_due && !self.receive_due {
+            self.send_due = !self.post_send()?;
+            happened |= !self.send_due;
+        }
+        Ok(happened)
+    }
 }
 
 impl<T: Transport> Side<T> {
@@ -91,7 +122,7 @@ impl<T: Transport> Side<T> {
         &mut self.samples
     }
 
-    /// Makes the first receive of a bout due. [`step`](Self::step) posts it.
+    /// Makes the first receive of a bout due. [`step`](Step::step) posts it.
     pub(crate) fn prepare(&mut self, bout: Bout) {
         let Buffers { outbox, inbox } = std::mem::take(&mut self.buffers[bout.index]);
         self.bout = bout;
@@ -123,35 +154,6 @@ impl<T: Transport> Side<T> {
         if let (Some(outbox), Some(inbox)) = (self.outbox.take(), self.inbox.take()) {
             self.buffers[self.bout.index] = Buffers { outbox, inbox };
         }
-    }
-
-    /// Returns `true` if anything happened.
-    #[inline]
-    pub(crate) fn step(&mut self) -> Result<bool, Failure> {
-        let completion = self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))?;
-        let mut happened = completion.is_some();
-        match completion {
-            None => {}
-            Some(Completion::Op(done)) => self.complete(done)?,
-            Some(Completion::Remote(event)) => self.written(&event)?,
-            Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
-            Some(other) => return Err(Failure::Protocol(format!("a completion of an unknown kind: {other:?}"))),
-        }
-        // The peer's message may overtake the completion of this side's send, and even the start of
-        // the bout.
-        if self.arrived && self.started && self.outbox.is_here() {
-            self.take_turn()?;
-        }
-        // So that the peer's answer finds it posted.
-        if self.receive_due {
-            self.receive_due = !self.post_receive()?;
-            happened |= !self.receive_due;
-        }
-        if self.send_due && !self.receive_due {
-            self.send_due = !self.post_send()?;
-            happened |= !self.send_due;
-        }
-        Ok(happened)
     }
 
     /// The message ends the round for the initiator, and is its middle for the responder.
