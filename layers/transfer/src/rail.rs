@@ -1,9 +1,9 @@
 //! [`Rail`]: objects of one network card.
 
-use loom_core::endpoint::Binding;
-use loom_core::error::OpenError;
-use loom_core::vocabulary::MrMode;
-use loom_core::{Av, AvAttr, Cq, CqAttr, Domain, Endpoint, Peer, RemoteRegion, Transport};
+use loom_core::endpoint::{Binding, ReadOptions, SendOptions};
+use loom_core::error::{OpenError, PostError};
+use loom_core::vocabulary::{ImmediateData, MrMode};
+use loom_core::{Av, AvAttr, Cq, CqAttr, Domain, Endpoint, OpKey, Peer, RemoteRegion, Transport};
 
 use allocator_api2::alloc::Allocator;
 
@@ -73,5 +73,45 @@ impl<'m, T: Transport> Rail<'m, T> {
 
     pub(crate) fn max_msg_size(&self) -> u64 {
         self.domain.info().attributes().endpoint.max_msg_size as u64
+    }
+}
+
+/// Remote side of an operation.
+pub(crate) struct Target {
+    pub(crate) peer: Peer,
+    pub(crate) region: RemoteRegion,
+    pub(crate) offset: u64,
+}
+
+impl<T: Transport> Rail<'_, T> {
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        to: &Target,
+        reads: bool,
+        data: Option<ImmediateData>,
+        more: bool,
+        part: Part,
+    ) -> Result<OpKey, PostError> {
+        let Target { peer, region, offset } = to;
+        let posted = match data {
+            _ if more => return self.post_more(to, reads, data, part),
+            _ if reads => self.endpoint.read(*peer, region, *offset, part),
+            Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
+            None => self.endpoint.write(*peer, region, *offset, part),
+        };
+        posted.map_err(|rejected| rejected.error)
+    }
+
+    /// Posts an operation with `FI_MORE`.
+    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
+        let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
+        let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
+        let posted = if reads {
+            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
+        } else {
+            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
+        };
+        posted.map_err(|rejected| rejected.error)
     }
 }

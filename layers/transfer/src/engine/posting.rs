@@ -1,20 +1,18 @@
 //! Posting of operations.
 
 use allocator_api2::alloc::Allocator;
-use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};
-use loom_core::{AddressError, Buffer, Error, OpKey, Peer, RemoteRegion, Transport};
+use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
-use crate::memory::Part;
 use crate::plan::{Block, Plan};
-use crate::rail::{Rail, Unflushed};
+use crate::rail::{Target, Unflushed};
 use crate::request::Request;
 use crate::transfers::Stage;
 
-/// Operations of one transfer before another one posts.
-const TURN: usize = 32;
+/// Operations that a transfer may post, at least, before the next transfer posts.
+const MIN_SHARE: usize = 32;
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     pub(super) const fn all_rails(rails: usize) -> u32 {
@@ -48,7 +46,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     }
                 }
             }
-            let most = budget.min(self.attr.batch.max(TURN));
+            let most = budget.min(self.attr.batch.max(MIN_SHARE));
             let posted = match self.transfers.get_mut(index).and_then(|slot| slot.target) {
                 Some(target) => self.copy_some(index, target, most),
                 None => self.post_some(index, most, &mut blocked),
@@ -80,7 +78,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                     }
                 }
                 Err(error) if error.is_transient() => return,
-                Err(_) => {}
+                // The announced operation may not complete.
+                Err(error) => slot.fail(error),
             }
         }
         rail.unflushed = None;
@@ -171,44 +170,4 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
 const fn next_of(rail: usize, rails: usize) -> usize {
     if rail + 1 < rails { rail + 1 } else { 0 }
-}
-
-/// Remote side of an operation.
-struct Target {
-    peer: Peer,
-    region: RemoteRegion,
-    offset: u64,
-}
-
-impl<T: Transport> Rail<'_, T> {
-    #[inline]
-    fn post(
-        &self,
-        to: &Target,
-        reads: bool,
-        data: Option<ImmediateData>,
-        more: bool,
-        part: Part,
-    ) -> Result<OpKey, PostError> {
-        let Target { peer, region, offset } = to;
-        let posted = match data {
-            _ if more => return self.post_more(to, reads, data, part),
-            _ if reads => self.endpoint.read(*peer, region, *offset, part),
-            Some(data) => self.endpoint.write_data(*peer, region, *offset, data, part),
-            None => self.endpoint.write(*peer, region, *offset, part),
-        };
-        posted.map_err(|rejected| rejected.error)
-    }
-
-    /// Posts an operation with `FI_MORE`.
-    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
-        let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
-        let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
-        let posted = if reads {
-            self.endpoint.read_with(to.peer, &target, ReadOptions { more: true, ..ReadOptions::default() }, part)
-        } else {
-            self.endpoint.write_with(to.peer, &target, SendOptions { data, more: true, ..SendOptions::default() }, part)
-        };
-        posted.map_err(|rejected| rejected.error)
-    }
 }
