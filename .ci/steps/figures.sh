@@ -88,7 +88,8 @@ step_bench() { # the benchmark runs and prints its figures, of which those that 
     rm -f "$log"
 }
 
-step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had
+step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had; among all steps every third day
+    has_its_turn 1 of 3 || { skip "NIXL: it has its turn on other days"; return 0; }
     libfabric
     local log python
     python=$(nixl_python) || { skip "$python"; return 0; }
