@@ -66,6 +66,7 @@ use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
 use crate::error::PostError;
 use crate::transport::Transport;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
@@ -296,10 +297,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K: Clone> Clone for Endpoint<'_, T, B, K> {
-    fn clone(&self) -> Self {
-        Endpoint { opened: self.opened.clone(), kind: self.kind.clone() }
-    }
-}
+clone_struct!([T: Transport, B: Buffer, K: Clone] Endpoint['_, T, B, K], opened, kind);
 
 debug_struct!([T: Transport, B: Buffer, K] Endpoint['_, T, B, K], |it| opened: it.opened);
