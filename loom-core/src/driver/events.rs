@@ -15,6 +15,15 @@ use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 
 /// Waits for the next item that no other future waits for: [`NextEvent`] or [`NextUnclaimed`].
+///
+/// ```
+/// use loom_core::{Buffer, CqError, Transport, driver::Next};
+///
+/// /// Next event or unclaimed operation, by the future.
+/// async fn item<T: Transport, B: Buffer, V>(next: Next<'_, T, B, V>) -> Result<V, CqError> {
+///     next.await
+/// }
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Next<'m, T: Transport, B: Buffer, V> {
     driver: CqDriver<'m, T, B>,
