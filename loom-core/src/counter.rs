@@ -17,6 +17,7 @@ use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 
@@ -375,11 +376,7 @@ impl<T: Transport> Object for CounterInner<T> {
     }
 }
 
-impl<T: Transport> Clone for Counter<'_, T> {
-    fn clone(&self) -> Self {
-        Counter { body: self.body.clone(), ..*self }
-    }
-}
+clone_struct!([T: Transport] Counter['_, T], body, lives);
 
 impl<T: Transport> PartialEq for Counter<'_, T> {
     fn eq(&self, other: &Self) -> bool {

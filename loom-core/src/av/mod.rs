@@ -20,6 +20,7 @@ use crate::error::{OpenError, PostError};
 use crate::storage::Part;
 use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::util::log::note;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
@@ -349,10 +350,6 @@ impl<T: Transport> Object for AvInner<T> {
     }
 }
 
-impl<T: Transport> Clone for Av<'_, T> {
-    fn clone(&self) -> Self {
-        Av { body: self.body.clone() }
-    }
-}
+clone_struct!([T: Transport] Av['_, T], body);
 
 debug_struct!([T: Transport] Av['_, T], |it| bound: it.body.is_bound());

@@ -17,6 +17,7 @@ use crate::storage::handle::{Ended, HandleBlock, Head, Object, Placed};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::util::abort::OnFailedClose;
 use crate::util::log::note;
+use crate::util::on_drop::{OnDrop, for_each};
 use crate::vocabulary::Errno;
 
 /// Maximum number of polls for an endpoint's uninterruptible operations.
@@ -67,7 +68,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             }
         }
         let left_open = open.retired + open.left > 0;
-        let queues = CloseQueues { cq: self, left_open };
+        // If a buffer's destructor unwinds, the block is leaked.
+        let queues = OnDrop(|| {
+            if left_open || self.close_queues().is_err() {
+                self.domain.leave();
+            }
+        });
         if drops_buffers {
             // SAFETY: every endpoint that posted is closed (P1), or has no operations in flight
             // (P3). `queues` closes the raw queues even if a destructor unwinds.
@@ -343,7 +349,7 @@ impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
         // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
         this.node.unregister();
-        let bonds = DropBonds { endpoint_slots: this.endpoint_slots() };
+        let bonds = OnDrop(|| for_each(this.endpoint_slots().iter(), |endpoint_slot| drop(endpoint_slot.take_bonds())));
         // SAFETY: called once, without any handles. Endpoints are handles.
         let closed = unsafe { this.close(true) };
         this.note_closed(closed, &this.domain);
@@ -365,38 +371,7 @@ impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
     }
 }
 
-/// Continues if a bond's user code unwinds.
-struct DropBonds<'a, T: Transport> {
-    endpoint_slots: &'a [EndpointSlot<T>],
-}
-
-impl<T: Transport> Drop for DropBonds<'_, T> {
-    fn drop(&mut self) {
-        while let Some((endpoint_slot, rest)) = self.endpoint_slots.split_first() {
-            let others = DropBonds { endpoint_slots: rest };
-            self.endpoint_slots = &[];
-            drop(endpoint_slot.take_bonds());
-            self.endpoint_slots = others.endpoint_slots;
-            let _ = ManuallyDrop::new(others);
-        }
-    }
-}
-
 struct StillOpen {
     retired: usize,
     left: usize,
-}
-
-/// Closes the raw queues if a buffer's destructor unwinds. The block is then leaked.
-struct CloseQueues<'a, T: Transport, B: Buffer> {
-    cq: &'a CqInner<T, B>,
-    left_open: bool,
-}
-
-impl<T: Transport, B: Buffer> Drop for CloseQueues<'_, T, B> {
-    fn drop(&mut self) {
-        if self.left_open || self.cq.close_queues().is_err() {
-            self.cq.domain.leave();
-        }
-    }
 }

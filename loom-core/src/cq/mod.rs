@@ -43,6 +43,7 @@ use crate::info::Info;
 use crate::storage::handle::Handle;
 use crate::transport::Transport;
 use crate::util::abort::OnFailedClose;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::WaitObj;
 
@@ -231,11 +232,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> Clone for Cq<'_, T, B> {
-    fn clone(&self) -> Self {
-        Cq { body: self.body.clone(), ..*self }
-    }
-}
+clone_struct!([T: Transport, B: Buffer] Cq['_, T, B], body, lives);
 
 impl<T: Transport, B: Buffer> PartialEq for Cq<'_, T, B> {
     fn eq(&self, other: &Self) -> bool {

@@ -22,6 +22,7 @@ use crate::error::OpenError;
 use crate::info::Info;
 use crate::storage::handle::{CrossesThreads, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::util::log::{self, note};
 use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode, OpFlags};
@@ -385,10 +386,6 @@ impl<T: Transport> fmt::Display for DomainInner<T> {
     }
 }
 
-impl<T: Transport> Clone for Domain<'_, T> {
-    fn clone(&self) -> Self {
-        Domain { body: self.body.clone(), ..*self }
-    }
-}
+clone_struct!([T: Transport] Domain['_, T], body, scope, lives);
 
 debug_struct!([T: Transport] Domain['_, T], |it| info: it.info());

@@ -25,6 +25,7 @@ use core::ptr::NonNull;
 
 use crate::util::count::Count;
 use crate::util::log::note;
+use crate::util::on_drop::for_each;
 use crate::vocabulary::Errno;
 
 /// Header of a kept region, open or closed.
@@ -87,7 +88,7 @@ impl DeferredClose {
     pub(crate) fn release(&self) {
         // Logged without the lock.
         let (mut closed, mut failed) = (0_usize, 0_usize);
-        let gone = {
+        let mut gone = {
             let mut state = self.0.lock();
             if !state.endpoints.is_none() {
                 return;
@@ -117,7 +118,12 @@ impl DeferredClose {
                 "regions that the provider failed to close stay open, and their memory is leaked: {failed}"
             );
         }
-        Gone(gone).run();
+        for_each(core::iter::from_fn(|| gone.pop()), |link| {
+            // SAFETY: the list owned the region, and `pop` removed it.
+            let Link { drop, .. } = unsafe { link.as_ref() };
+            // SAFETY: removed from the list, so `drop` is called once (`Link::new`).
+            unsafe { (*drop)(link) };
+        });
     }
 }
 
@@ -156,25 +162,5 @@ impl List {
         // SAFETY: the list owns its regions.
         self.0 = unsafe { link.as_ref() }.next;
         Some(link)
-    }
-}
-
-/// If a destructor unwinds, the rest is dropped too.
-struct Gone(List);
-
-impl Gone {
-    fn run(&mut self) {
-        while let Some(link) = self.0.pop() {
-            // SAFETY: the list owned the region, and `pop` removed it.
-            let Link { drop, .. } = unsafe { link.as_ref() };
-            // SAFETY: removed from the list, so `drop` is called once (`Link::new`).
-            unsafe { (*drop)(link) };
-        }
-    }
-}
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        self.run();
     }
 }

@@ -5,6 +5,8 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+use crate::util::on_drop::for_each;
+
 /// Open queues and regions of a scope, youngest first.
 pub(crate) struct ScopeRegistry(spin::Mutex<Option<NonNull<Node>>>);
 
@@ -132,28 +134,15 @@ impl ScopeRegistry {
 /// scope. These are not dropped.
 pub(crate) struct End<'s>(&'s ScopeRegistry);
 
-impl End<'_> {
-    fn run(&self) {
-        while let Some(node) = self.0.pop(Rank::Queue).or_else(|| self.0.pop(Rank::Region)) {
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let left_open = || self.0.pop(Rank::Queue).or_else(|| self.0.pop(Rank::Region));
+        // A destructor can unwind, of memory that another domain has kept.
+        for_each(core::iter::from_fn(left_open), |node| {
             // SAFETY: the object is open, so its node is valid.
             let close = unsafe { node.as_ref() }.object.close;
             // SAFETY: removed from the list, so `close` is called once.
             unsafe { close(node, self.0.place()) };
-        }
-    }
-}
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        /// Continues if a destructor unwinds, of memory that another domain has kept.
-        struct Rest<'a, 's>(&'a End<'s>);
-        impl Drop for Rest<'_, '_> {
-            fn drop(&mut self) {
-                self.0.run();
-            }
-        }
-        let rest = Rest(self);
-        self.run();
-        drop(rest);
+        });
     }
 }

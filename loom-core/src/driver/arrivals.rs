@@ -9,11 +9,12 @@ use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::Global;
 
-use super::wait_list::{for_each, store};
+use super::wait_list::store;
 use crate::engine::arrivals::{ArrivalKey, Arrivals};
 use crate::error::{CqError, OpenError};
 use crate::storage::Array;
 use crate::util::debug::debug_struct;
+use crate::util::on_drop::for_each;
 
 /// Counts arrivals of immediate data ([`Arrivals`]), and wakes their waiters.
 ///

@@ -16,6 +16,7 @@ use crate::counter::Counter;
 use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 
 /// Reads a counter while futures wait for it, and wakes those with reached thresholds.
@@ -196,11 +197,7 @@ impl<T: Transport> Object for CounterDriverInner<'_, T> {
     const ONE_THREAD: bool = true;
 }
 
-impl<T: Transport> Clone for CounterDriver<'_, T> {
-    fn clone(&self) -> Self {
-        CounterDriver { body: self.body.clone() }
-    }
-}
+clone_struct!([T: Transport] CounterDriver['_, T], body);
 
 debug_struct!([T: Transport] CounterDriver['_, T], |it| waiting: it.body.waiting);
 

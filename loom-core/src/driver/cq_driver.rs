@@ -10,7 +10,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Drive;
 use super::entry::{Entry, Interest};
-use super::wait_list::{WaitList, for_each};
+use super::wait_list::WaitList;
 use crate::buffer::Buffer;
 use crate::cq::{Cq, CqError, Kept, Next};
 use crate::engine::op_table::{Direction, Done, OpKey, OpTable, Taken};
@@ -20,6 +20,7 @@ use crate::storage::block_slice::BlockSlice;
 use crate::storage::handle::{Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
+use crate::util::on_drop::for_each;
 use crate::vocabulary::Errno;
 
 /// Goal of a waiting post that takes no slot, but needs the provider.
@@ -392,7 +393,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if self.unclaimed == Unclaimed::Drop || self.ops().is_value(key) {
             entry.interest.set(Interest::None);
             // Runs user code, so it comes last.
-            drop(self.take_any(key));
+            drop((self.ops().take(key), self.ops().take_value(key)));
             return;
         }
         entry.interest.set(Interest::Unclaimed(key));
@@ -408,16 +409,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
             }
         }
         self.claimants.tell_one();
-    }
-
-    fn take_any(&self, key: OpKey) -> Option<Done<B>> {
-        match self.ops().take(key) {
-            Taken::Done(done) => Some(done),
-            _ => {
-                let _ = self.ops().take_value(key);
-                None
-            }
-        }
     }
 
     /// Removes an operation from the list, in linear time.

@@ -11,7 +11,7 @@ use core::task::{Context, Poll, Waker};
 use allocator_api2::alloc::Allocator;
 
 use super::Drive;
-use super::wait_list::{WaitList, Waiter, for_each, store};
+use super::wait_list::{WaitList, Waiter, store};
 use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
@@ -23,7 +23,9 @@ use crate::storage::block_slice::BlockSlice;
 use crate::storage::handle::{Handle, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
+use crate::util::on_drop::for_each;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
 /// The event that reports the failure, if any.
@@ -471,11 +473,7 @@ impl<T: Connected> Object for EqDriverInner<'_, T> {
     const ONE_THREAD: bool = true;
 }
 
-impl<T: Connected> Clone for EqDriver<'_, T> {
-    fn clone(&self) -> Self {
-        EqDriver { body: self.body.clone() }
-    }
-}
+clone_struct!([T: Connected] EqDriver['_, T], body);
 
 debug_struct!([T: Connected] EqDriver['_, T], |it| events: it.body.len.get());
 

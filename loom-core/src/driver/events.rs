@@ -14,38 +14,44 @@ use crate::engine::op_table::Done;
 use crate::transport::Transport;
 use crate::util::debug::debug_struct;
 
-/// Place among the waiters for the next item.
-struct Place<'m, T: Transport, B: Buffer> {
+/// Waits for the next item that no other future waits for: [`NextEvent`] or [`NextUnclaimed`].
+///
+/// ```
+/// use loom_core::{Buffer, CqError, Transport, driver::Next};
+///
+/// /// Next event or unclaimed operation, by the future.
+/// async fn item<T: Transport, B: Buffer, V>(next: Next<'_, T, B, V>) -> Result<V, CqError> {
+///     next.await
+/// }
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Next<'m, T: Transport, B: Buffer, V> {
     driver: CqDriver<'m, T, B>,
     waiter: Waiter,
     list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList,
+    take: fn(&CqDriver<'m, T, B>) -> Option<V>,
 }
 
-impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
-    fn new(driver: &CqDriver<'m, T, B>, list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList) -> Self {
-        Place { driver: driver.clone(), waiter: Waiter::new(), list }
-    }
+impl<T: Transport, B: Buffer, V> Future for Next<'_, T, B, V> {
+    type Output = Result<V, CqError>;
 
-    fn poll<V>(
-        self: Pin<&Self>,
-        cx: &Context<'_>,
-        take: impl Fn(&CqDriver<'m, T, B>) -> Option<V>,
-    ) -> Poll<Result<V, CqError>> {
-        let list = (self.list)(&self.driver);
-        // SAFETY: a field of the pinned place, never moved out of it.
-        let waiter = unsafe { self.map_unchecked(|place| &place.waiter) };
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.into_ref();
+        let list = (this.list)(&this.driver);
+        // SAFETY: a field of the pinned future, never moved out of it.
+        let waiter = unsafe { this.map_unchecked(|next| &next.waiter) };
         // Checks twice, because beginning to wait runs user code that may deliver an item.
         for waits in [false, true] {
-            if let Some(taken) = take(&self.driver) {
+            if let Some(taken) = (this.take)(&this.driver) {
                 waiter.leave();
                 return Poll::Ready(Ok(taken));
             }
-            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = self.driver.body.failed.get() {
+            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = this.driver.body.failed.get() {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }
             if !waits {
-                // SAFETY: the place's handle keeps the driver's block with the list.
+                // SAFETY: the future's handle keeps the driver's block with the list.
                 unsafe { waiter.wait_in(list, 0, cx.waker()) };
             }
         }
@@ -53,7 +59,7 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
+impl<T: Transport, B: Buffer, V> Drop for Next<'_, T, B, V> {
     fn drop(&mut self) {
         if self.waiter.leave() {
             (self.list)(&self.driver).tell_one();
@@ -82,18 +88,7 @@ impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
 /// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[must_use = "futures do nothing unless they are polled"]
-pub struct NextEvent<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
-
-impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
-    type Output = Result<Completion<'m, B>, CqError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the place is a field of the pinned future.
-        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
-        place.poll(cx, CqDriver::take_event)
-    }
-}
+pub type NextEvent<'m, T, B> = Next<'m, T, B, Completion<'m, B>>;
 
 /// Waits for an operation after its future was dropped: [`CqDriver::next_unclaimed`]. Dropping it
 /// loses no completion.
@@ -116,20 +111,13 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
 /// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[must_use = "futures do nothing unless they are polled"]
-pub struct NextUnclaimed<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
-
-impl<T: Transport, B: Buffer> Future for NextUnclaimed<'_, T, B> {
-    type Output = Result<Done<B>, CqError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the place is a field of the pinned future.
-        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
-        place.poll(cx, CqDriver::take_unclaimed)
-    }
-}
+pub type NextUnclaimed<'m, T, B> = Next<'m, T, B, Done<B>>;
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    fn next<V>(&self, list: for<'d> fn(&'d Self) -> &'d WaitList, take: fn(&Self) -> Option<V>) -> Next<'m, T, B, V> {
+        Next { driver: self.clone(), waiter: Waiter::new(), list, take }
+    }
+
     /// Takes the oldest event other than a completed operation.
     pub fn take_event(&self) -> Option<Completion<'m, B>> {
         let inner = &*self.body;
@@ -166,7 +154,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`CqError::Queue`] if the provider queue failed.
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
     pub fn next_event(&self) -> NextEvent<'m, T, B> {
-        NextEvent(Place::new(self, |driver| &driver.body.events))
+        self.next(|driver| &driver.body.events, Self::take_event)
     }
 
     /// Waits for a completed operation after its future was dropped. Never completes with
@@ -192,10 +180,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// # Errors
     /// [`CqError::Queue`] if the provider queue failed.
     pub fn next_unclaimed(&self) -> NextUnclaimed<'m, T, B> {
-        NextUnclaimed(Place::new(self, |driver| &driver.body.claimants))
+        self.next(|driver| &driver.body.claimants, Self::take_unclaimed)
     }
 }
 
-debug_struct!([T: Transport, B: Buffer] NextEvent['_, T, B], |it| place: it.0.waiter);
-
-debug_struct!([T: Transport, B: Buffer] NextUnclaimed['_, T, B], |it| place: it.0.waiter);
+debug_struct!([T: Transport, B: Buffer, V] Next['_, T, B, V], |it| waiter: it.waiter);

@@ -82,7 +82,7 @@ pub use self::arrivals::{AwaitedArrivals, ReachedArrivals};
 pub use self::counter::{CounterDriver, Reached};
 pub use self::cq_driver::{CqDriver, Unclaimed};
 pub use self::eq_driver::{EqDriver, NextEqEvent};
-pub use self::events::{NextEvent, NextUnclaimed};
+pub use self::events::{Next, NextEvent, NextUnclaimed};
 pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
 pub use self::sleepable::Sleepable;

@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use core::task::Waker;
 
 use crate::util::debug::debug_struct;
+use crate::util::on_drop::for_each;
 use heapless::Vec;
 
 const WAKERS_PER_BATCH: usize = 16;
@@ -161,28 +162,6 @@ impl WaitList {
     pub(crate) fn tell_all(&self) {
         self.tell_first(usize::MAX);
     }
-}
-
-/// Calls `each` for every item, also if user code unwinds for one, so that no wake-up is lost. A
-/// second unwind aborts.
-pub(super) fn for_each<I: Iterator>(items: I, each: impl FnMut(I::Item)) {
-    struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
-
-    impl<I: Iterator, F: FnMut(I::Item)> Rest<I, F> {
-        fn take_all(&mut self) {
-            for item in self.0.by_ref() {
-                (self.1)(item);
-            }
-        }
-    }
-
-    impl<I: Iterator, F: FnMut(I::Item)> Drop for Rest<I, F> {
-        fn drop(&mut self) {
-            self.take_all();
-        }
-    }
-
-    Rest(items, each).take_all();
 }
 
 impl Drop for WaitList {

@@ -105,7 +105,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let peer = peer.into();
         let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
-        let posting = posting.validate(self.destination(peer))?;
+        let posting = posting.validate(self.kind.destination(self.limits(), peer))?;
         let submitted = self.submit_atomic((region, offset), op, &posting);
         self.opened.submitted(posting, submitted)
     }
@@ -138,7 +138,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
         let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
-        let posting = posting.aim(self.destination(peer))?;
+        let posting = posting.aim(self.kind.destination(limits, peer))?;
         let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
         self.opened.submitted(posting, submitted)
     }
@@ -178,7 +178,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let bytes = unsafe { core::slice::from_raw_parts(operands.as_ptr().cast::<u8>(), size_of_val(operands)) };
         let peer = peer.into();
         self.admits_injected(Op::Atomic(op.op().atomic()), bytes.len())?;
-        let (target, atomic) = self.opened.target(self.destination(peer)?, (region, offset), &op, bytes.len())?;
+        let (target, atomic) =
+            self.opened.target(self.kind.destination(self.limits(), peer)?, (region, offset), &op, bytes.len())?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), the length is at most `inject_size`, and `target` has checked O4.
         Ok(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) }?)
@@ -307,7 +308,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         let atomic = op.op().atomic();
         self.limits().admit(Op::Atomic(atomic).caps(), None)?;
-        let to = self.destination(peer)?;
+        let to = self.kind.destination(self.limits(), peer)?;
         if self.limits().local {
             return Err(PostError::NotRegistered);
         }

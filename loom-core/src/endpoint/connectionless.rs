@@ -14,6 +14,7 @@ use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError};
 use crate::storage::handle::Bond;
 use crate::transport::{Bindings, EndpointError, Transport};
+use crate::util::clone::clone_struct;
 use crate::util::log::note;
 use crate::vocabulary::{EndpointType, FabricAddr};
 
@@ -42,11 +43,7 @@ pub struct Connectionless<'m, T: Transport, E = ()> {
     pub(super) eq: E,
 }
 
-impl<T: Transport, E: Clone> Clone for Connectionless<'_, T, E> {
-    fn clone(&self) -> Self {
-        Connectionless { av: self.av.clone(), eq: self.eq.clone() }
-    }
-}
+clone_struct!([T: Transport, E: Clone] Connectionless['_, T, E], av, eq);
 
 impl<T: Transport, E> Sealed for Connectionless<'_, T, E> {}
 impl<T: Transport, E> HasOptions for Connectionless<'_, T, E> {}

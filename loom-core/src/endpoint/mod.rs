@@ -64,10 +64,10 @@ use crate::av::Av;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
-use crate::error::PostError;
 use crate::transport::Transport;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
-use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
+use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, OptionType};
 
 /// An endpoint, connectionless by default.
 ///
@@ -282,24 +282,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub const fn inject_size(&self) -> usize {
         self.limits().inject_size
     }
-
-    #[inline]
-    fn destination(&self, to: K::To) -> Result<FabricAddr, PostError> {
-        self.kind.destination(self.limits(), to)
-    }
 }
 
-impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
-    #[inline]
-    fn source(&self, from: K::From) -> Result<FabricAddr, PostError> {
-        self.kind.source(self.limits(), from)
-    }
-}
-
-impl<T: Transport, B: Buffer, K: Clone> Clone for Endpoint<'_, T, B, K> {
-    fn clone(&self) -> Self {
-        Endpoint { opened: self.opened.clone(), kind: self.kind.clone() }
-    }
-}
+clone_struct!([T: Transport, B: Buffer, K: Clone] Endpoint['_, T, B, K], opened, kind);
 
 debug_struct!([T: Transport, B: Buffer, K] Endpoint['_, T, B, K], |it| opened: it.opened);

@@ -212,7 +212,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
             return Err(PostError::MaskedTag.cold());
         }
-        let address = self.source(from)?;
+        let address = self.kind.source(limits, from)?;
         if tag.is_some() { Ok(address) } else { limits.directs(address) }
     }
 

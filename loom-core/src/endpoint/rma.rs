@@ -46,7 +46,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let peer = peer.into();
         let op = self.opened.reserve(Op::Read, buf)?;
-        let op = op.validate(self.destination(peer))?;
+        let op = op.validate(self.kind.destination(self.limits(), peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_READ) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -76,7 +76,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (peer, limits) = (peer.into(), self.limits());
         let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
-        let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
+        let op = op.validate_pieces(self.kind.destination(limits, peer), limits.tx_iov_limit)?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }?));
@@ -150,7 +150,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Write { data }, buf)?;
-        let op = op.validate(self.destination(peer))?;
+        let op = op.validate(self.kind.destination(self.limits(), peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_WRITE) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -180,7 +180,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (peer, limits, data) = (peer.into(), self.limits(), options.data);
         let flags = limits.with_default(options.flags());
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
-        let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
+        let op = op.validate_pieces(self.kind.destination(limits, peer), limits.tx_iov_limit)?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }?));
@@ -245,7 +245,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         bytes: &[u8],
     ) -> Result<(), PostError> {
         self.admits_injected(Op::Write { data }, bytes.len())?;
-        let target = rma_target(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
+        let to = self.kind.destination(self.limits(), peer)?;
+        let target = rma_target(to, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
         // (O1), and the length is at most `inject_size`.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, data) }?)

@@ -25,6 +25,7 @@ use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, Object, Plan, 
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
 
@@ -218,11 +219,7 @@ impl<T: Scalable> Object for ScalableInner<T> {
     }
 }
 
-impl<T: Scalable> Clone for ScalableEndpoint<'_, T> {
-    fn clone(&self) -> Self {
-        ScalableEndpoint { body: self.body.clone(), av: self.av.clone() }
-    }
-}
+clone_struct!([T: Scalable] ScalableEndpoint['_, T], body, av);
 
 debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.body.contexts);
 
@@ -282,11 +279,7 @@ pub struct TxCtx<'m, T: Scalable> {
     injects_writes: bool,
 }
 
-impl<T: Scalable> Clone for TxCtx<'_, T> {
-    fn clone(&self) -> Self {
-        TxCtx { av: self.av.clone(), injects_writes: self.injects_writes }
-    }
-}
+clone_struct!([T: Scalable] TxCtx['_, T], av, injects_writes);
 
 impl<T: Scalable> Sealed for TxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for TxCtx<'_, T> {}
@@ -380,11 +373,7 @@ pub struct RxCtx<'m, T: Scalable> {
     av: Av<'m, T>,
 }
 
-impl<T: Scalable> Clone for RxCtx<'_, T> {
-    fn clone(&self) -> Self {
-        RxCtx { av: self.av.clone() }
-    }
-}
+clone_struct!([T: Scalable] RxCtx['_, T], av);
 
 impl<T: Scalable> Sealed for RxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for RxCtx<'_, T> {}

@@ -219,7 +219,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Send { tag, data }, buf)?;
-        let op = op.validate(self.destination(to))?;
+        let op = op.validate(self.kind.destination(self.limits(), to))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
         self.opened.submitted(op, submitted)
@@ -229,7 +229,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (limits, data) = (self.limits(), options.data);
         let flags = limits.with_default(options.flags());
         let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
-        let op = op.validate_pieces(self.destination(to), limits.tx_iov_limit)?;
+        let op = op.validate_pieces(self.kind.destination(limits, to), limits.tx_iov_limit)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
         self.opened.submitted(op, submitted)
@@ -251,7 +251,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let op = Op::Send { tag, data };
         limits.admit(op.caps(), data)?;
-        let to = self.destination(to)?;
+        let to = self.kind.destination(limits, to)?;
         // SAFETY: the endpoint is open (H1), on this thread (T1), and the address is of its vector
         // (O1). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
         // L4.

@@ -64,7 +64,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let (to, data, flags) = (to.into(), options.data, self.limits().with_default(options.flags()));
-        let lent = self.opened.unsignaled(Op::Send { tag, data }, flags, self.destination(to), lent)?;
+        let lent =
+            self.opened.unsignaled(Op::Send { tag, data }, flags, self.kind.destination(self.limits(), to), lent)?;
         // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::sendmsg(self.raw(), &lent.msg(data, flags), tag) }?)
     }
@@ -88,7 +89,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let (peer, data, flags) = (peer.into(), options.data, self.limits().with_default(options.flags()));
-        let lent = self.opened.unsignaled(Op::Write { data }, flags, self.destination(peer), lent)?;
+        let lent =
+            self.opened.unsignaled(Op::Write { data }, flags, self.kind.destination(self.limits(), peer), lent)?;
         let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
         // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::writemsg(self.raw(), &lent.msg(data, flags), &[part]) }?)
@@ -114,7 +116,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let peer = peer.into();
         let flags = options.flags() | self.limits().tx_flags.intersection(OpFlags::FENCE);
-        let lent = self.opened.unsignaled(Op::Read, flags, self.destination(peer), lent)?;
+        let lent = self.opened.unsignaled(Op::Read, flags, self.kind.destination(self.limits(), peer), lent)?;
         let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
         // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::readmsg(self.raw(), &lent.msg(None, flags), &[part]) }?)

@@ -31,6 +31,7 @@ use crate::storage::handle::{Bond, Ended, Handle, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
 use crate::transport::connected::{EqEntry, Fid, Notice};
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
@@ -384,10 +385,6 @@ impl<T: Connected> Object for EqInner<T> {
     }
 }
 
-impl<T: Connected> Clone for Eq<'_, T> {
-    fn clone(&self) -> Self {
-        Eq { body: self.body.clone(), ..*self }
-    }
-}
+clone_struct!([T: Connected] Eq['_, T], body, lives);
 
 debug_struct!([T: Connected] Eq['_, T], |it| attr: it.body.attr);

@@ -1,6 +1,7 @@
 //! Tools of the core that know no fabric.
 
 pub(crate) mod abort;
+pub(crate) mod clone;
 pub(crate) mod count;
 pub(crate) mod debug;
 #[cfg(test)]

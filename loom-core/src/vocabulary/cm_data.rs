@@ -14,8 +14,9 @@ use core::ops::Deref;
 /// assert_eq!(&data[..], b"hello");
 /// assert_eq!(CmData::new(&[0; CmData::MAX_LEN + 1]), None);
 /// ```
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CmData {
+    /// Bytes from `len` on are zero.
     bytes: [u8; CmData::MAX_LEN],
     len: usize,
 }
@@ -44,14 +45,6 @@ impl Deref for CmData {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
-
-impl PartialEq for CmData {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl Eq for CmData {}
 
 impl fmt::Debug for CmData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! [`EndpointOption`].
 
-use core::fmt;
 use core::marker::PhantomData;
 
 /// Value of an option, with its type in C.
@@ -92,7 +91,7 @@ option_type!(i32, Int, 0);
 ///
 /// # References
 /// - `man fi_endpoint`, `fi_setopt`
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EndpointOption<V> {
     number: u32,
     value: PhantomData<V>,
@@ -107,22 +106,8 @@ impl<V> EndpointOption<V> {
 
     /// Returns `true` if the option can be set. Limits cannot: posts are checked against the limits
     /// in the info.
-    pub(crate) const fn is_settable(self) -> bool {
+    pub(crate) const fn is_settable(&self) -> bool {
         !matches!(self.number, 1 | 12..=19)
-    }
-}
-
-impl<V> Clone for EndpointOption<V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V> Copy for EndpointOption<V> {}
-
-impl<V> fmt::Debug for EndpointOption<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EndpointOption").field(&self.number).finish()
     }
 }
 

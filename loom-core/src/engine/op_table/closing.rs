@@ -3,6 +3,7 @@
 use super::slot::Phase;
 use super::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot};
 use crate::transport::Event;
+use crate::util::on_drop::for_each;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 impl<B> OpTable<B> {
@@ -146,46 +147,25 @@ impl<B> OpTable<B> {
     /// # Safety
     /// Every endpoint that posted is closed, and no [`Piece`](super::Piece) is used after this.
     pub unsafe fn drop_buffers(&self) {
-        DropFrom { table: self, index: 0 }.run();
-    }
-}
-
-struct DropFrom<'a, B> {
-    table: &'a OpTable<B>,
-    index: u32,
-}
-
-impl<B> DropFrom<'_, B> {
-    fn run(&mut self) {
-        let table = self.table;
-        while let Some(slot) = table.slots.get(self.index as usize) {
-            let index = self.index;
-            self.index += 1;
+        for_each((0u32..).zip(&self.slots), |(index, slot)| {
             match slot.phase.get() {
-                Phase::Posted | Phase::Filling | Phase::PostedValue => table.make_room(),
+                Phase::Posted | Phase::Filling | Phase::PostedValue => self.make_room(),
                 Phase::UsedUp => {
-                    table.used_up.unlink(&table.slots, index);
-                    table.make_room();
+                    self.used_up.unlink(&self.slots, index);
+                    self.make_room();
                 }
                 // The holder of a piece has forgotten it, and the queue is no longer used.
                 Phase::Draining | Phase::DrainingOwed => {}
-                Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
-                _ => continue,
+                Phase::Done | Phase::Owed => self.parked_like(slot).unlink(&self.slots, index),
+                _ => return,
             }
             // Rule 6: the destructor cannot find or reuse the slot.
             slot.phase.set(Phase::Dropped);
-            if slot.kind.get() == Kind::Value {
-                continue;
+            if slot.kind.get() != Kind::Value {
+                // SAFETY: rule 2: the slot held a buffer, and the caller guarantees that it is not
+                // in use.
+                drop(unsafe { slot.empty() });
             }
-            // SAFETY: rule 2: the slot held a buffer, and the caller of `drop_buffers` guarantees
-            // that it is not in use.
-            drop(unsafe { slot.empty() });
-        }
-    }
-}
-
-impl<B> Drop for DropFrom<'_, B> {
-    fn drop(&mut self) {
-        self.run();
+        });
     }
 }

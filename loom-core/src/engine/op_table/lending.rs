@@ -121,7 +121,10 @@ impl<B> OpTable<B> {
                 None
             })?,
         };
-        Some((slot.hold(), slot))
+        let key = slot.key.get().next();
+        slot.key.set(key);
+        slot.phase.set(Phase::Held);
+        Some((key, slot))
     }
 
     /// Returns the reason for a failed [`reserve`](Self::reserve): `Full` if further events may

@@ -175,14 +175,6 @@ impl<B> Slot<B> {
         self.since.set(cancelled as u32);
     }
 
-    #[inline]
-    pub(super) fn hold(&self) -> OpKey {
-        let key = self.key.get().next();
-        self.key.set(key);
-        self.phase.set(Phase::Held);
-        key
-    }
-
     /// Begins a multi-receive.
     pub(super) fn begin_filling(&self, start: NonNull<u8>) {
         self.start.set(start);

@@ -180,9 +180,7 @@ impl SoftEndpoint<'_> {
                 return lost;
             }
         }
-        if context.is_some() && !own.tx().reserve() {
-            return Err(Refusal::Again);
-        }
+        own.reserve_transmit(context)?;
         // SAFETY: the caller guarantees the local ranges.
         let done = unsafe { perform(&self.net, to, len, &mut local, atomic, counts(atomic)) };
         end_rma(own, flags(atomic.form), len, context, done)
@@ -321,9 +319,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         {
             return lost;
         }
-        if context.is_some() && !own.tx().reserve() {
-            return Err(Refusal::Again);
-        }
+        own.reserve_transmit(context)?;
         let mut local = Local {
             operands: Elements::of(&operands),
             compare: Elements::of(&compare),

@@ -93,9 +93,7 @@ fn read_by(
     context: Option<u64>,
     copy: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Refusal> {
-    if context.is_some() && !own.tx().reserve() {
-        return Err(Refusal::Again);
-    }
+    own.reserve_transmit(context)?;
     end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
 }
 
@@ -128,11 +126,6 @@ pub(super) fn end_rma(
     }
 }
 
-enum RmaKind {
-    Read,
-    Write(Option<ImmediateData>),
-}
-
 const fn remote_access(reads: bool) -> (Access, Counts) {
     if reads { (Access::REMOTE_READ, Counts::READ) } else { (Access::REMOTE_WRITE, Counts::WRITE) }
 }
@@ -159,15 +152,12 @@ impl SoftEndpoint<'_> {
         &self,
         target: RmaTarget,
         lent: &Lent,
-        kind: RmaKind,
+        (reads, data): (bool, Option<ImmediateData>),
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(target.to)?;
         let target = self.aim(target);
-        let (access, reads, data) = match kind {
-            RmaKind::Read => (Access::READ, true, None),
-            RmaKind::Write(data) => (Access::WRITE, false, data),
-        };
+        let access = if reads { Access::READ } else { Access::WRITE };
         // SAFETY: the caller guarantees the buffer and L2. RMA has no prefix (L4).
         let (bytes, len) = unsafe { self.apply_modes(lent, access, context) }?;
         let (context, report) = (Some(context.addr()), Report::All);
@@ -267,7 +257,7 @@ unsafe impl<'n> Rma for Soft<'n> {
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.rma_checked(from, lent, RmaKind::Read, context) };
+            return unsafe { endpoint.rma_checked(from, lent, (true, None), context) };
         }
         // SAFETY: the buffer is writable (L1).
         unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr.as_ptr(), lent.len, Some(context.addr())) }
@@ -283,7 +273,7 @@ unsafe impl<'n> Rma for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: L1 for the buffer, L2 for the context.
-            return unsafe { endpoint.rma_checked(to, lent, RmaKind::Write(data), context) };
+            return unsafe { endpoint.rma_checked(to, lent, (false, data), context) };
         }
         let bytes = (lent.ptr.as_ptr().cast_const(), lent.len);
         // SAFETY: the buffer is readable (L1).

@@ -1,6 +1,8 @@
 //! Addresses of the software transport, as numbers and text.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
+
+use heapless::String;
 
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
@@ -18,27 +20,11 @@ pub(crate) const fn addr_parts(addr: u64) -> (u16, u32) {
     (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
 }
 
-/// Text of an address: `soft://network/port.generation`.
-struct AddressText {
-    bytes: [u8; 64],
-    len: usize,
-}
-
-impl Write for AddressText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.len + text.len();
-        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
-}
-
 pub(crate) fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Errno> {
     let (index, generation) = addr_parts(addr);
-    let mut name = AddressText { bytes: [0; 64], len: 0 };
+    let mut name = String::<64>::new();
     write!(name, "soft://{network}/{index}.{generation}\0").map_err(|_| Errno::ETOOSMALL)?;
-    let bytes = name.bytes.get(..name.len).ok_or(Errno::ETOOSMALL)?;
-    EndpointAddr::new(AddressFormat::ADDR_STR, bytes).map_err(|_| Errno::ETOOSMALL)
+    EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).map_err(|_| Errno::ETOOSMALL)
 }
 
 pub(crate) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -> Option<FabricAddr> {

@@ -2,7 +2,8 @@
 
 use core::error::Error;
 use core::fmt;
-use core::hash::{Hash, Hasher};
+
+use heapless::Vec;
 
 use super::{AddressFormat, Errno, OTHER_PROCESS, with_cause};
 
@@ -51,13 +52,10 @@ mod wire;
 /// - `fi_av(3)`, `fi_av_straddr`
 #[doc(alias = "fi_getname")]
 #[doc(alias = "fi_av_straddr")]
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EndpointAddr {
     format: AddressFormat,
-    /// At most `MAX_LEN`.
-    len: usize,
-    /// Bytes from `len` on are zero.
-    bytes: [u8; Self::MAX_LEN],
+    bytes: Vec<u8, { Self::MAX_LEN }>,
 }
 
 impl EndpointAddr {
@@ -70,9 +68,7 @@ impl EndpointAddr {
     ///
     /// [`AddressError::TooLong`] if there are more than [`MAX_LEN`](Self::MAX_LEN) bytes.
     pub fn new(format: AddressFormat, bytes: &[u8]) -> Result<Self, AddressError> {
-        let mut addr = Self { format, len: bytes.len(), bytes: [0; Self::MAX_LEN] };
-        addr.bytes.get_mut(..bytes.len()).ok_or(AddressError::TooLong)?.copy_from_slice(bytes);
-        Ok(addr)
+        Ok(Self { format, bytes: Vec::from_slice(bytes).map_err(|_| AddressError::TooLong)? })
     }
 
     /// Format of the bytes.
@@ -84,22 +80,7 @@ impl EndpointAddr {
     /// Bytes without the format.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or_default()
-    }
-}
-
-impl PartialEq for EndpointAddr {
-    fn eq(&self, other: &Self) -> bool {
-        self.format == other.format && self.bytes() == other.bytes()
-    }
-}
-
-impl Eq for EndpointAddr {}
-
-impl Hash for EndpointAddr {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.format.hash(state);
-        self.bytes().hash(state);
+        &self.bytes
     }
 }
 

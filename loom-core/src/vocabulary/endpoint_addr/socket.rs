@@ -9,8 +9,6 @@ const AF_INET6: u16 = 10;
 
 /// Length of `struct sockaddr_in` in bytes: family, port, four octets, eight bytes of padding.
 const IN_LEN: usize = 16;
-/// Length of `struct sockaddr_in6` in bytes: family, port, flow information, sixteen octets, scope.
-const IN6_LEN: usize = 28;
 
 impl From<SocketAddr> for EndpointAddr {
     fn from(socket: SocketAddr) -> Self {
@@ -74,30 +72,19 @@ impl EndpointAddr {
 
     /// Writes a socket address. `format` must admit its family.
     pub(crate) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
-        let mut bytes = [0; Self::MAX_LEN];
-        let mut rest = bytes.iter_mut();
-        let mut put = |field: &[u8]| {
-            // `zip` advances the field first, so the end of a field consumes no slot.
-            for (byte, place) in field.iter().zip(rest.by_ref()) {
-                *place = *byte;
-            }
+        let bytes = match socket {
+            SocketAddr::V4(v4) => (AF_INET.to_ne_bytes().into_iter())
+                .chain(v4.port().to_be_bytes())
+                .chain(v4.ip().octets())
+                .chain([0; IN_LEN - 8])
+                .collect(),
+            SocketAddr::V6(v6) => (AF_INET6.to_ne_bytes().into_iter())
+                .chain(v6.port().to_be_bytes())
+                .chain(v6.flowinfo().to_ne_bytes())
+                .chain(v6.ip().octets())
+                .chain(v6.scope_id().to_ne_bytes())
+                .collect(),
         };
-        let len = match socket {
-            SocketAddr::V4(v4) => {
-                put(&AF_INET.to_ne_bytes());
-                put(&v4.port().to_be_bytes());
-                put(&v4.ip().octets());
-                IN_LEN
-            }
-            SocketAddr::V6(v6) => {
-                put(&AF_INET6.to_ne_bytes());
-                put(&v6.port().to_be_bytes());
-                put(&v6.flowinfo().to_ne_bytes());
-                put(&v6.ip().octets());
-                put(&v6.scope_id().to_ne_bytes());
-                IN6_LEN
-            }
-        };
-        Self { format, len, bytes }
+        Self { format, bytes }
     }
 }

@@ -119,12 +119,9 @@ fn from_string(string: &str) -> Result<EndpointAddr, AddressError> {
     if !is_own_text(string) {
         return Err(AddressError::Malformed);
     }
-    let mut bytes = [0; EndpointAddr::MAX_LEN];
-    let with_end = bytes.get_mut(..=string.len()).ok_or(AddressError::TooLong)?;
-    for (place, byte) in with_end.iter_mut().zip(string.bytes()) {
-        *place = byte;
-    }
-    EndpointAddr::new(AddressFormat::ADDR_STR, with_end)
+    let mut addr = EndpointAddr::new(AddressFormat::ADDR_STR, string.as_bytes())?;
+    addr.bytes.push(0).map_err(|_| AddressError::TooLong)?;
+    Ok(addr)
 }
 
 fn from_hexadecimal(format: AddressFormat, digits: &str) -> Result<EndpointAddr, AddressError> {
