@@ -7,6 +7,9 @@
 //! ([`data_layout!`](crate::data_layout)). Waiters name a *total*, counted since the table was
 //! opened.
 //!
+//! Each value has a list of its waiters, sorted by threshold, and the lowest one for `count` to
+//! compare. At that total, the value joins a queue for `poll`.
+//!
 //! # Reusing a value
 //!
 //! The table cannot distinguish two transfers of one value. If parts of the second may overtake the
@@ -45,6 +48,59 @@ use crate::util::debug::debug_struct;
 
 const NONE: u32 = u32::MAX;
 
+/// Counter of arrivals with waiters for totals.
+///
+/// Belongs to one thread. Allocates all of its memory when it is opened.
+///
+/// ```
+/// use loom_core::Arrivals;
+///
+/// let arrivals = Arrivals::open(8, 4)?;
+/// // A part that arrives before the wait begins counts.
+/// arrivals.count(3)?;
+/// let both = arrivals.wait_for(3, 2)?;
+/// arrivals.count(3)?;
+/// let arrived = arrivals.poll().expect("both parts are there");
+/// assert_eq!((arrived.key, arrived.value), (both, 3));
+/// // The next transfer of two parts with this value waits for a total of four.
+/// let next = arrivals.wait_for(3, arrived.threshold + 2)?;
+/// assert_eq!(arrivals.take(next), Ok(false));
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+pub struct Arrivals<A: Allocator> {
+    values: Array<Value, A>,
+    waiters: Array<Waiter, A>,
+    free_waiter: Cell<u32>,
+    /// Due values: the oldest and the newest.
+    due_queue: Cell<(u32, u32)>,
+}
+
+/// Completed wait: the value has arrived as often as required.
+///
+/// ```
+/// use loom_core::Arrivals;
+///
+/// let arrivals = Arrivals::open(8, 4)?;
+/// // Both parts of a transfer, and the first one.
+/// let [both, first] = [arrivals.wait_for(3, 2)?, arrivals.wait_for(3, 1)?];
+/// arrivals.count(3)?;
+/// arrivals.count(3)?;
+/// // The lower threshold comes first.
+/// let completed = core::iter::from_fn(|| arrivals.poll()).map(|arrived| (arrived.key, arrived.threshold));
+/// assert!(completed.eq([(first, 1), (both, 2)]));
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a wait ends with this value, which is given once"]
+pub struct Arrived {
+    /// Key of the wait.
+    pub key: ArrivalKey,
+    /// Value that arrived.
+    pub value: u64,
+    /// Total that was waited for. More may have arrived.
+    pub threshold: u64,
+}
+
 /// Name of a wait in its table.
 ///
 /// After the wait it is recognised as unknown, until its slot has been used 2<sup>32</sup> more
@@ -82,39 +138,13 @@ impl fmt::Debug for ArrivalKey {
     }
 }
 
-/// Completed wait: the value has arrived as often as required.
-///
-/// ```
-/// use loom_core::Arrivals;
-///
-/// let arrivals = Arrivals::open(8, 4)?;
-/// // Both parts of a transfer, and the first one.
-/// let [both, first] = [arrivals.wait_for(3, 2)?, arrivals.wait_for(3, 1)?];
-/// arrivals.count(3)?;
-/// arrivals.count(3)?;
-/// // The lower threshold comes first.
-/// let completed = core::iter::from_fn(|| arrivals.poll()).map(|arrived| (arrived.key, arrived.threshold));
-/// assert!(completed.eq([(first, 1), (both, 2)]));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a wait ends with this value, which is given once"]
-pub struct Arrived {
-    /// Key of the wait.
-    pub key: ArrivalKey,
-    /// Value that arrived.
-    pub value: u64,
-    /// Total that was waited for. More may have arrived.
-    pub threshold: u64,
-}
-
 struct Value {
     total: Cell<u64>,
-    /// `u64::MAX` while the value is due, otherwise at most the lowest threshold.
-    next: Cell<u64>,
-    first: Cell<u32>,
+    /// At most the lowest threshold of the waiters. `u64::MAX` while the value is due.
+    lowest_threshold: Cell<u64>,
+    first_waiter: Cell<u32>,
     /// Next due value, if any.
-    due: Cell<u32>,
+    next_due: Cell<u32>,
 }
 
 struct Waiter {
@@ -124,34 +154,7 @@ struct Waiter {
     generation: Cell<u32>,
     /// Next waiter of the value, or next free slot.
     next: Cell<u32>,
-    before: Cell<u32>,
-}
-
-/// Counter of arrivals with waiters for totals.
-///
-/// Belongs to one thread. Allocates all of its memory when it is opened.
-///
-/// ```
-/// use loom_core::Arrivals;
-///
-/// let arrivals = Arrivals::open(8, 4)?;
-/// // A part that arrives before the wait begins counts.
-/// arrivals.count(3)?;
-/// let both = arrivals.wait_for(3, 2)?;
-/// arrivals.count(3)?;
-/// let arrived = arrivals.poll().expect("both parts are there");
-/// assert_eq!((arrived.key, arrived.value), (both, 3));
-/// // The next transfer of two parts with this value waits for a total of four.
-/// let next = arrivals.wait_for(3, arrived.threshold + 2)?;
-/// assert_eq!(arrivals.take(next), Ok(false));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-pub struct Arrivals<A: Allocator> {
-    values: Array<Value, A>,
-    waiters: Array<Waiter, A>,
-    free: Cell<u32>,
-    /// Due values: the oldest and the newest.
-    due: Cell<(u32, u32)>,
+    previous: Cell<u32>,
 }
 
 #[cfg(feature = "std")]
@@ -178,33 +181,37 @@ impl<A: Allocator> Arrivals<A> {
         let count = |count: usize| u32::try_from(count).ok().filter(|count| *count < NONE).ok_or(OpenError::Size);
         count(values)?;
         let last = count(waiters)?;
-        let value =
-            |_| Value { total: Cell::new(0), next: Cell::new(u64::MAX), first: Cell::new(NONE), due: Cell::new(NONE) };
+        let value = |_| Value {
+            total: Cell::new(0),
+            lowest_threshold: Cell::new(u64::MAX),
+            first_waiter: Cell::new(NONE),
+            next_due: Cell::new(NONE),
+        };
         let waiter = |number: usize| Waiter {
             threshold: Cell::new(0),
             value: Cell::new(NONE),
             generation: Cell::new(0),
             next: Cell::new(u32::try_from(number + 1).ok().filter(|next| *next < last).unwrap_or(NONE)),
-            before: Cell::new(NONE),
+            previous: Cell::new(NONE),
         };
         Ok(Arrivals {
             values: Array::new_in(values, alloc.clone(), value)?,
             waiters: Array::new_in(waiters, alloc, waiter)?,
-            free: Cell::new(if waiters == 0 { NONE } else { 0 }),
-            due: Cell::new((NONE, NONE)),
+            free_waiter: Cell::new(if waiters == 0 { NONE } else { 0 }),
+            due_queue: Cell::new((NONE, NONE)),
         })
     }
 
     /// Counts an arrival.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`]: the arrival is not counted.
+    /// [`CqError::NoSuchValue`] if the table does not have the value.
     #[inline]
     pub fn count(&self, value: u64) -> Result<(), CqError> {
         let (index, entry) = self.value(value)?;
         let total = entry.total.get().wrapping_add(1);
         entry.total.set(total);
-        if total >= entry.next.get() {
+        if total >= entry.lowest_threshold.get() {
             self.becomes_due(index, entry);
         }
         Ok(())
@@ -213,7 +220,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Returns the number of arrivals of a value.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`]
+    /// [`CqError::NoSuchValue`] if the table does not have the value.
     #[inline]
     pub fn total(&self, value: u64) -> Result<u64, CqError> {
         Ok(self.value(value)?.1.total.get())
@@ -222,13 +229,13 @@ impl<A: Allocator> Arrivals<A> {
     /// Waits until a value has arrived `threshold` times since the table was opened.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`], [`CqError::TooManyWaits`]
+    /// [`CqError::NoSuchValue`], or [`CqError::TooManyWaits`] if all waits are in use.
     pub fn wait_for(&self, value: u64, threshold: u64) -> Result<ArrivalKey, CqError> {
         let (of, entry) = self.value(value)?;
-        let index = self.free.get();
+        let index = self.free_waiter.get();
         let waiter = self.waiter(index).ok_or(CqError::TooManyWaits)?;
-        self.free.set(waiter.next.get());
-        let (mut before, mut next) = (NONE, entry.first.get());
+        self.free_waiter.set(waiter.next.get());
+        let (mut before, mut next) = (NONE, entry.first_waiter.get());
         while let Some(other) = self.waiter(next).filter(|other| other.threshold.get() <= threshold) {
             (before, next) = (next, other.next.get());
         }
@@ -236,9 +243,9 @@ impl<A: Allocator> Arrivals<A> {
         waiter.value.set(of);
         self.join(entry, before, index);
         self.join(entry, index, next);
-        if entry.due.get() == NONE && self.due.get().1 != of {
-            entry.next.set(self.lowest(entry));
-            if entry.total.get() >= entry.next.get() {
+        if !self.is_due(of, entry) {
+            entry.lowest_threshold.set(self.lowest(entry));
+            if entry.total.get() >= entry.lowest_threshold.get() {
                 self.becomes_due(of, entry);
             }
         }
@@ -248,7 +255,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Returns the next completed wait and removes it.
     pub fn poll(&self) -> Option<Arrived> {
         loop {
-            let (of, last) = self.due.get();
+            let (of, last) = self.due_queue.get();
             let entry = self.values.get(of as usize)?;
             if let Some((key, waiter)) = self.first_of(entry)
                 && waiter.threshold.get() <= entry.total.get()
@@ -257,9 +264,9 @@ impl<A: Allocator> Arrivals<A> {
                 self.remove(key.index, waiter);
                 return Some(arrived);
             }
-            let next = entry.due.replace(NONE);
-            self.due.set(if of == last { (NONE, NONE) } else { (next, last) });
-            entry.next.set(self.lowest(entry));
+            let next = entry.next_due.replace(NONE);
+            self.due_queue.set(if of == last { (NONE, NONE) } else { (next, last) });
+            entry.lowest_threshold.set(self.lowest(entry));
         }
     }
 
@@ -267,7 +274,7 @@ impl<A: Allocator> Arrivals<A> {
     /// report it then.
     ///
     /// # Errors
-    /// [`CqError::UnknownKey`]
+    /// [`CqError::UnknownKey`] for a wait that has ended.
     pub fn take(&self, key: ArrivalKey) -> Result<bool, CqError> {
         let (waiter, entry) = self.named(key)?;
         let reached = waiter.threshold.get() <= entry.total.get();
@@ -280,7 +287,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Ends a wait. Later arrivals are still counted.
     ///
     /// # Errors
-    /// [`CqError::UnknownKey`]
+    /// [`CqError::UnknownKey`] for a wait that has ended.
     pub fn give_up(&self, key: ArrivalKey) -> Result<(), CqError> {
         let (waiter, _) = self.named(key)?;
         self.remove(key.index, waiter);
@@ -294,12 +301,17 @@ impl<A: Allocator> Arrivals<A> {
         found.ok_or(CqError::NoSuchValue { values: self.values.len() as u64 })
     }
 
+    /// Returns `true` if the value is in the queue of due values.
+    fn is_due(&self, index: u32, entry: &Value) -> bool {
+        entry.next_due.get() != NONE || self.due_queue.get().1 == index
+    }
+
     fn waiter(&self, index: u32) -> Option<&Waiter> {
         self.waiters.get(index as usize)
     }
 
     fn first_of(&self, entry: &Value) -> Option<(ArrivalKey, &Waiter)> {
-        let index = entry.first.get();
+        let index = entry.first_waiter.get();
         let waiter = self.waiter(index)?;
         Some((ArrivalKey { index, generation: waiter.generation.get() }, waiter))
     }
@@ -313,36 +325,36 @@ impl<A: Allocator> Arrivals<A> {
     fn join(&self, entry: &Value, before: u32, next: u32) {
         match self.waiter(before) {
             Some(before) => before.next.set(next),
-            None => entry.first.set(next),
+            None => entry.first_waiter.set(next),
         }
         if let Some(next) = self.waiter(next) {
-            next.before.set(before);
+            next.previous.set(before);
         }
     }
 
     fn remove(&self, index: u32, waiter: &Waiter) {
         if let Some(entry) = self.values.get(waiter.value.replace(NONE) as usize) {
-            self.join(entry, waiter.before.get(), waiter.next.get());
+            self.join(entry, waiter.previous.get(), waiter.next.get());
         }
         waiter.generation.set(waiter.generation.get().wrapping_add(1));
-        waiter.next.set(self.free.replace(index));
+        waiter.next.set(self.free_waiter.replace(index));
     }
 
     fn lowest(&self, entry: &Value) -> u64 {
-        self.waiter(entry.first.get()).map_or(u64::MAX, |waiter| waiter.threshold.get())
+        self.waiter(entry.first_waiter.get()).map_or(u64::MAX, |waiter| waiter.threshold.get())
     }
 
     #[cold]
     #[inline(never)]
     fn becomes_due(&self, index: u32, entry: &Value) {
-        entry.next.set(u64::MAX);
-        let (first, last) = self.due.get();
+        entry.lowest_threshold.set(u64::MAX);
+        let (first, last) = self.due_queue.get();
         match self.values.get(last as usize) {
             Some(last) => {
-                last.due.set(index);
-                self.due.set((first, index));
+                last.next_due.set(index);
+                self.due_queue.set((first, index));
             }
-            None => self.due.set((index, index)),
+            None => self.due_queue.set((index, index)),
         }
     }
 }
