@@ -134,6 +134,13 @@ impl<A: Allocator> Inbox<A> {
             return false;
         }
         let Some(at) = self.at(header.to.index, header.number) else { return false };
+        // A peer beyond its credit would take the receives of others.
+        let of_peer = self.at(header.to.index, 0).and_then(|first| self.entries.get(first..)).unwrap_or_default();
+        let held: u32 =
+            of_peer.iter().take(self.layout.notifications as usize).map(|entry| entry.fragments.len()).sum();
+        if held >= self.layout.fragments {
+            return false;
+        }
         let Some(entry) = self.entries.get_mut(at) else { return false };
         let head = Header { fragment: 0, ..*header };
         let is_next = entry.generation == header.generation && !entry.released && entry.seen & 1 << fragment == 0;
@@ -253,7 +260,7 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
     #[must_use]
     pub fn late_writes(&self) -> u64 {
         let counted = self.control.inbox.named(self.key).map_or(0, |(entry, _)| entry.counted);
-        (self.head.operations + u64::from(self.head.late)).saturating_sub(counted)
+        self.head.operations.saturating_add(self.head.late.into()).saturating_sub(counted)
     }
 
     /// Length in bytes.
