@@ -7,7 +7,7 @@ no_hosts() {
     ip netns del "$1-b" 2>/dev/null || true
 }
 
-step_hosts() { # the command, `fi_pingpong`, and one transfer of each kind, between two network namespaces, where the machine permits making them
+step_hosts() { # the command, `fi_pingpong`, `kv_cache`, and one transfer of each kind, between two network namespaces, where the machine permits making them
     libfabric
     packages iproute2 libfabric-bin
     local name=loom-$BASHPID host error
@@ -61,6 +61,9 @@ PAIRS
     said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom bench between two hosts"
     wait "$server" || die "the listening host of loom bench"
     [[ $said == *"no byte wrong"* ]] || die "loom bench between two hosts: $said"
+    local decoder="ip netns exec $name-b $EXAMPLES/kv_cache decode --provider 'tcp;ofi_rxm' --node 10.77.0.2"
+    timeout 120 "${at_a[@]}" "$EXAMPLES/kv_cache" --provider 'tcp;ofi_rxm' --node 10.77.0.1 --kill --decoder "$decoder" ||
+        die "kv_cache between two hosts"
     # One transfer of each kind, over both versions.
     local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test providers -- hosts::between::) kind="write with immediate data"
     export LOOM_HOSTS=$name-a,$name-b
