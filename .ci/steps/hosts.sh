@@ -7,7 +7,7 @@ no_hosts() {
     ip netns del "$1-b" 2>/dev/null || true
 }
 
-step_hosts() { # the command, `fi_pingpong`, and one transfer of each kind, between two network namespaces, where the machine permits making them
+step_hosts() { # the command, `fi_pingpong`, `kv_cache`, and one transfer of each kind, between two network namespaces, where the machine permits making them
     libfabric
     packages iproute2 libfabric-bin
     local name=loom-$BASHPID host error
@@ -64,6 +64,9 @@ PAIRS
         wait "$server" || die "the listening host of loom $command"
         [[ $said == *"no byte wrong"* ]] || die "loom $command between two hosts: $said"
     done
+    local decoder="ip netns exec $name-b $EXAMPLES/kv_cache decode --provider 'tcp;ofi_rxm' --node 10.77.0.2"
+    timeout 120 "${at_a[@]}" "$EXAMPLES/kv_cache" --provider 'tcp;ofi_rxm' --node 10.77.0.1 --kill --decoder "$decoder" ||
+        die "kv_cache between two hosts"
     # One transfer of each kind, over both versions.
     local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test providers -- hosts::between::) kind="write with immediate data"
     export LOOM_HOSTS=$name-a,$name-b

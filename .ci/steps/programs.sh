@@ -159,6 +159,12 @@ step_examples() { # the examples, over the software transport and libfabric
         timeout 120 "$EXAMPLES/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
     done
     fails_with "two members or more" timeout 60 "$EXAMPLES/tune_collectives" --members 1
+    for provider in soft shm 'tcp;ofi_rxm'; do
+        timeout 120 "$EXAMPLES/kv_cache" --provider "$provider" | grep -qx "32 requests verified by 1 decoders" || die "kv_cache over $provider"
+        timeout 120 "$EXAMPLES/kv_cache" --provider "$provider" --kill | grep -qx "32 requests verified by 2 decoders" ||
+            die "kv_cache over $provider, with a killed decoder"
+    done
+    fails_with "no records" timeout 60 "$EXAMPLES/kv_cache" --decoder false
     # Clients that die, processes that are killed, and draining under load are in the test program `layers`.
     "$EXAMPLES/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
     server=$!

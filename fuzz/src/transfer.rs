@@ -122,6 +122,7 @@ impl World {
             remote_writes: 16,
             batch: 1 + usize::from(setting.batch % 8),
             budget: 1 + usize::from(setting.seed as u8),
+            ..EngineAttr::default()
         };
         let mut initiator =
             Side::open_in(&domains(&network.info_with_faults(faults), setting.rails[0]), attr, Global).expect("room");

@@ -134,6 +134,12 @@ impl<A: Allocator> Inbox<A> {
             return false;
         }
         let Some(at) = self.at(header.to.index, header.number) else { return false };
+        // A peer beyond its credit would take the receives of others.
+        let of_peer = self.at(header.to.index, 0).and_then(|first| self.entries.get(first..)).unwrap_or_default();
+        let held: u32 = of_peer.iter().take(self.layout.notifications.into()).map(|entry| entry.fragments.len()).sum();
+        if held >= self.layout.fragments.into() {
+            return false;
+        }
         let Some(entry) = self.entries.get_mut(at) else { return false };
         let head = Header { fragment: 0, ..*header };
         let is_next = entry.generation == header.generation && !entry.released && entry.seen & 1 << fragment == 0;
