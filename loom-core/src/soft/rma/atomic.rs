@@ -188,7 +188,7 @@ impl SoftEndpoint<'_> {
 
     /// # Safety
     /// The context satisfies L2.
-    #[inline]
+    #[inline(always)]
     unsafe fn lent_ranges<const N: usize>(
         &self,
         to: RmaTarget,
