@@ -34,6 +34,7 @@ mod matching;
 #[path = "../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod mr_cache;
+mod notifications;
 mod op_table;
 mod registered;
 /// A transport that follows a script.
@@ -68,6 +69,7 @@ pub use example_protocol::example_protocol;
 pub use exchange::exchange;
 pub use futures_world::play as futures;
 pub use mr_cache::mr_cache;
+pub use notifications::notifications;
 pub use op_table::op_table;
 pub use registered::registered;
 pub use soft_network::soft_network;
@@ -88,7 +90,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 18] = [
+pub const TARGETS: [(&str, Body); 19] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -99,6 +101,7 @@ pub const TARGETS: [(&str, Body); 18] = [
     ("exchange", exchange),
     ("futures", futures),
     ("mr_cache", mr_cache),
+    ("notifications", notifications),
     ("op_table", op_table),
     ("pool", pool),
     ("registered", registered),

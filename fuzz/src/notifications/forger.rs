@@ -1,0 +1,299 @@
+//! Endpoint that sends forged control messages and immediate data to engines. It pretends neither the good peer's name,
+//! nor its address, nor its numbers: engines do not authenticate these.
+
+use arbitrary::Arbitrary;
+use loom_core::soft::Soft;
+use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+use loom_core::{
+    Access, Av, Completion, Cq, CqAttr, Domain, Endpoint, EndpointAddr, ImmediateData, Info, Mr, Peer, RemoteRegion,
+    Source,
+};
+use loom_transfer::{EngineAttr, RemoteMemory};
+
+pub(super) const PEERS: usize = 3;
+pub(super) const VALUES: usize = 8;
+/// Bytes of a header, and of a hello's words.
+const HEADER: usize = 40;
+const WORDS: usize = 48;
+/// Bytes of a record before its addresses.
+const HEAD: usize = 10;
+const ROOM: usize = 1024;
+const OTHER_ROOM: usize = 1025;
+
+#[derive(Arbitrary, Debug)]
+pub(super) enum Forged<'a> {
+    Bytes(&'a [u8]),
+    /// Fields near those that are right.
+    Message {
+        kind: u8,
+        fragment: u8,
+        to: u8,
+        number: u8,
+        newer: i8,
+        len: u16,
+        ending: u8,
+        late: u32,
+        operations: u64,
+        body: Body,
+    },
+    Hello {
+        from: u8,
+        words: [u8; 7],
+        answers: bool,
+        layout: bool,
+        record: u8,
+        scratch: u8,
+    },
+    /// Notifications without their last fragments.
+    Hoard(u8),
+    Write {
+        value: u32,
+        upper: bool,
+        len: u8,
+    },
+}
+
+#[derive(Arbitrary, Debug)]
+pub(super) enum Body {
+    /// The length that belongs to the fragment.
+    Right,
+    Len(u16),
+}
+
+/// Names and generation that an engine has granted to the forger.
+#[derive(Clone, Copy, Default)]
+struct Granted {
+    name: Option<[u32; 2]>,
+    epoch: u32,
+}
+
+pub(super) struct Forger {
+    /// As two peers.
+    endpoints: [Endpoint<'static, Soft<'static>, Vec<u8>>; 2],
+    cq: Cq<'static, Soft<'static>, Vec<u8>>,
+    /// Control endpoint and first rail of each engine.
+    engines: [(Peer, Peer); 2],
+    granted: [Granted; 2],
+    records: [Vec<u8>; 2],
+    engine_records: [Vec<u8>; 2],
+    exposed: RemoteRegion,
+    memory: Mr<'static, Soft<'static>, Vec<u8>>,
+    attr: EngineAttr,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[4 * at..4 * at + 4].try_into().expect("four bytes"))
+}
+
+impl Forger {
+    pub(super) fn open(
+        info: &Info<Soft<'static>>,
+        records: &[Vec<u8>; 2],
+        exposed: &RemoteMemory,
+        attr: &EngineAttr,
+    ) -> Self {
+        let domain = Domain::open(info).expect("room");
+        let (av, cq) = (Av::open(&domain, 8).expect("room"), Cq::open(&domain, CqAttr::new(64)).expect("room"));
+        let endpoints = [(); 2].map(|()| cq.endpoint(&av).expect("room"));
+        let engines = records.each_ref().map(|record| {
+            let mut rest = &record[HEAD..];
+            let addresses = core::iter::from_fn(|| {
+                let (address, len) = EndpointAddr::decode(rest).ok()?;
+                rest = &rest[len..];
+                Some(av.insert(&address).expect("room"))
+            });
+            let addresses: Vec<_> = addresses.take(usize::from(record[8]) + 1).collect();
+            (addresses[addresses.len() - 1], addresses[0])
+        });
+        // One rail and a control endpoint, which are the same.
+        let own = endpoints.each_ref().map(|endpoint| {
+            let (mut record, mut address) = (records[0][..HEAD].to_vec(), [0; 256]);
+            record[8] = 1;
+            let len = endpoint.address().expect("an address").encode(&mut address).expect("room");
+            record.extend(address[..len].repeat(2));
+            record
+        });
+        let keys = exposed.to_bytes();
+        let long = |at: usize| u64::from_le_bytes(keys[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+        let exposed = RemoteRegion {
+            base: RemoteAddr(long(1)),
+            len: long(2),
+            key: MemoryKey(long(6)),
+            access: Access::from_bits_retain(long(3)),
+        };
+        let memory = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).expect("room");
+        let granted = [Granted::default(); 2];
+        let (engine_records, attr) = (records.clone(), *attr);
+        let forger = Forger { endpoints, cq, engines, granted, records: own, engine_records, exposed, memory, attr };
+        for _ in 0..8 {
+            let _ = forger.endpoints[0].recv(Source::Any, vec![0; ROOM]);
+            let _ = forger.endpoints[1].recv(Source::Any, vec![0; OTHER_ROOM]);
+        }
+        forger
+    }
+
+    /// Takes over what engines have sent.
+    pub(super) fn drive(&mut self) {
+        while let Ok(Some(completion)) = self.cq.poll() {
+            let Completion::Op(done) = completion else { continue };
+            let Ok((bytes, transfer)) = done.into_result() else { continue };
+            // Its length names the endpoint of a receive.
+            let of = match bytes.len() {
+                ROOM => 0,
+                OTHER_ROOM => 1,
+                _ => continue,
+            };
+            if transfer.len > HEADER + WORDS && word(&bytes, 0) & 0xFFFF == 1 {
+                // The words of a hello: the name of this side at the engine, and the first value.
+                let name = [word(&bytes, 12), word(&bytes, 13)];
+                let record = &bytes[HEADER + WORDS + RemoteMemory::WIRE_LEN..transfer.len];
+                if let Some(side) = self.engine_records.iter().position(|known| known == record) {
+                    self.granted[side] = Granted { name: Some(name), epoch: word(&bytes, 17) };
+                }
+            }
+            let _ = self.endpoints[of].recv(Source::Any, bytes);
+        }
+    }
+
+    /// Name of any peer but the good one, whose index is 0.
+    fn name(&self, side: usize, forged: u8) -> [u32; 2] {
+        let granted = self.granted[side].name.filter(|name| name[0] != 0);
+        match (forged % 8, granted) {
+            (0..=3, Some(name)) => name,
+            (4 | 5, Some([index, generation])) => [3 - index.min(2), generation],
+            (6, Some([_, generation])) => [0, generation ^ u32::from(forged | 1)],
+            (_, name) => [1 + u32::from(forged) % 4, name.map_or(0, |name| name[1])],
+        }
+    }
+
+    pub(super) fn send(&mut self, side: usize, forged: &Forged<'_>) {
+        let Granted { epoch, .. } = self.granted[side];
+        let (control, rail) = self.engines[side];
+        let bytes = match *forged {
+            // No name of a peer is in so few.
+            Forged::Bytes(bytes) => bytes[..bytes.len().min(12)].to_vec(),
+            Forged::Message { kind, fragment, to, number, newer, len, ending, late, operations, ref body } => {
+                let [index, generation] = self.name(side, to);
+                let len = if late % 16 == 15 { u32::MAX - u32::from(len) } else { u32::from(len % 2560) };
+                // Most fields are right, or nearly.
+                let operations = if late % 8 == 7 { u64::MAX - operations % 4 } else { operations % 4 };
+                let fragment = if fragment < 0x80 { 0 } else { fragment % 8 };
+                let number = u16::from(number) % if number < 0xC0 { self.attr.notifications } else { 20 };
+                let newer = if newer % 4 == 0 { newer / 4 } else { 0 };
+                let words = [
+                    u32::from(if kind < 0x80 { 3 } else { 2 + kind % 7 }) | u32::from(fragment) << 16,
+                    index,
+                    generation,
+                    number.into(),
+                    epoch.wrapping_add_signed(newer.into()),
+                    len,
+                    u32::from(ending % 5),
+                    late,
+                    operations as u32,
+                    (operations >> 32) as u32,
+                ];
+                let room = self.attr.message - HEADER;
+                let body = match *body {
+                    Body::Right => (len as usize).saturating_sub(usize::from(fragment) * room).min(room),
+                    Body::Len(len) => usize::from(len) % 800,
+                };
+                let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+                bytes.resize(HEADER + body, kind);
+                bytes
+            }
+            Forged::Hello { from, words, answers, layout, record, scratch } => {
+                let [index, generation] = self.name(side, from);
+                let [version, first, bits, width, newer, notifications, message] = words.map(u32::from);
+                let head = [1, index, generation, 0, 0, 0, 0, 0, 0, 0];
+                let right = layout && notifications % 8 != 0;
+                let hello = [
+                    u32::from_le_bytes(*b"loom"),
+                    u32::from_le_bytes(*b"EH\x01\0") + u32::from(version == 255),
+                    index,
+                    generation,
+                    if first == 255 { u32::MAX } else { first },
+                    if right { 5 + bits % 27 } else { bits },
+                    if right { 8 } else { width },
+                    newer,
+                    answers.into(),
+                    if layout { self.attr.notifications.into() } else { notifications },
+                    self.attr.fragments.into(),
+                    self.attr.message as u32 + u32::from(message == 255),
+                ];
+                let mut bytes: Vec<u8> = head.into_iter().chain(hello).flat_map(u32::to_le_bytes).collect();
+                bytes.extend(self.scratch(scratch));
+                let own = &self.records[usize::from(record % 16 > 8)];
+                match record % 16 {
+                    0 => bytes.extend(&own[..own.len() - 1 - usize::from(record) / 16]),
+                    // The engine itself.
+                    1 => bytes.extend(&self.engine_records[side]),
+                    2 => bytes.extend(own.iter().copied().chain([0])),
+                    3 => {
+                        let at = bytes.len() + usize::from(record) % HEAD;
+                        bytes.extend(own);
+                        bytes[at] ^= 1 << (record / 32);
+                    }
+                    _ => bytes.extend(own),
+                }
+                bytes
+            }
+            Forged::Hoard(to) => {
+                self.drive();
+                let room = self.attr.message - HEADER;
+                for number in 0..u8::try_from(self.attr.notifications).expect("few") {
+                    for fragment in 0..u8::try_from(self.attr.fragments - 1).expect("few") {
+                        let len = self.attr.fragments * u16::try_from(room).expect("short");
+                        self.send(
+                            side,
+                            &Forged::Message {
+                                kind: 0,
+                                fragment: 0x80 | fragment,
+                                to,
+                                number,
+                                newer: 0,
+                                len,
+                                ending: 0,
+                                late: 0,
+                                operations: 0,
+                                body: Body::Right,
+                            },
+                        );
+                    }
+                }
+                return;
+            }
+            Forged::Write { value, upper, len } => {
+                let numbers = usize::from(self.attr.notifications);
+                let bits = usize::BITS - (VALUES + PEERS * numbers - 1).leading_zeros();
+                let index = value as usize & ((1 << bits) - 1);
+                // Numbers of the first peer are the good one's.
+                let is_good = (VALUES..VALUES + numbers).contains(&index);
+                let index = if is_good { index + numbers } else { index };
+                let upper = if upper { (value >> bits) ^ epoch } else { value >> bits };
+                let data = ImmediateData(index as u64 | u64::from(upper) << bits & u64::from(u32::MAX));
+                // Without bytes, because the memory is the good peer's. Other writes are refused.
+                let offset = if len == 255 { self.exposed.len } else { 0 };
+                let _ =
+                    self.endpoints[0].write_data(rail, &self.exposed, offset, data, vec![0; usize::from(len == 255)]);
+                return;
+            }
+        };
+        let _ = self.endpoints[0].send(control, bytes);
+    }
+
+    /// Record of the memory that the engine writes to at first.
+    fn scratch(&self, forged: u8) -> Vec<u8> {
+        let remote = self.memory.remote();
+        let rails = if forged == 255 { 17 } else { 1 + u64::from(forged % 16) };
+        let words = [
+            u64::from_le_bytes(*b"loomRM\x01\0"),
+            remote.base.0,
+            remote.len,
+            remote.access.bits(),
+            u64::from(forged != 254),
+            rails,
+        ];
+        let keys = (0..16).map(|key| if forged & 16 == 0 { remote.key.0 } else { key });
+        words.into_iter().chain(keys).flat_map(u64::to_le_bytes).collect()
+    }
+}
