@@ -123,6 +123,11 @@ impl<A: Allocator> Peers<A> {
         self.slot(key).map(|slot| &slot.link)
     }
 
+    /// Returns `true` if this is the route to a peer's control endpoint.
+    pub(crate) fn talks_by(&self, route: Peer) -> bool {
+        self.slots.iter().any(|slot| slot.link.route == Some(route))
+    }
+
     pub(crate) fn link_mut(&mut self, key: PeerKey) -> Option<&mut Link> {
         self.routes(key).map(|(_, _, link)| link)
     }

@@ -401,6 +401,24 @@ fn a_peer_that_is_silent_fails_and_returns() {
 }
 
 #[test]
+fn a_silent_peer_ends_a_transfer_with_operations_in_flight() {
+    let faults = Faults { reorder: 10_000, ..Faults::new(3) };
+    let mut sides = faulty(1, faults, EngineAttr { silence: 1000, ..talking() });
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    submit(&mut sides, &pages(), b"never");
+    let until = Instant::now() + LIMIT;
+    let outcome = (0..).step_by(100).find_map(|now| {
+        assert!(Instant::now() < until, "within {LIMIT:?}");
+        let event = sides.initiator.poll(now).unwrap();
+        if let Some(Event::Ended(outcome)) = event { Some(outcome) } else { None }
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.ending, Ending::Failed(Error::Queue(CqError::TimedOut)));
+    assert!(outcome.in_flight > 0 && sides.initiator.in_flight(sides.local) == Some(outcome.in_flight));
+}
+
+#[test]
 fn a_peer_that_was_removed_returns_with_new_numbers() {
     let mut sides = soft(2, talking());
     for round in 0..20 {

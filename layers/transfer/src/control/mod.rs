@@ -49,6 +49,8 @@ pub(crate) struct Sent {
     pub(crate) to: Option<PeerKey>,
     pub(crate) transfer: Option<TransferKey>,
     pub(crate) error: Option<Error>,
+    /// Route to an engine that was refused.
+    pub(crate) refused: Option<Peer>,
 }
 
 /// Item of the control endpoint's queue.
@@ -145,10 +147,9 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     fn sent(&mut self, index: u32, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) -> Sent {
-        if to.is_none() && self.refused == self.slips.route(index) {
-            self.refused.take().map(|peer| self.av.remove(peer));
-        }
-        Sent { to, transfer, error }
+        let is_refused = to.is_none() && self.refused == self.slips.route(index);
+        let refused = if is_refused { self.refused.take() } else { None };
+        Sent { to, transfer, error, refused }
     }
 
     /// Header and body of a received message.

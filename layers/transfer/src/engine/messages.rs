@@ -17,6 +17,7 @@ use crate::peers::{PeerKey, Vectors};
 use crate::plan::Plan;
 use crate::remote::MAX_RAILS;
 use crate::request::Request;
+use crate::transfers::Stage;
 
 impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m, T, M, P, A> {
     /// Waits for writes with one value of immediate data: by their total, until a deadline, or a
@@ -133,10 +134,17 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         peers.owe(peer, Debt::Hello);
     }
 
-    /// Fails a peer, its transfers, and waits for it.
+    /// Fails a peer, its transfers, also with operations in flight, and waits for it.
     pub(super) fn fail_peer(&mut self, peer: PeerKey, error: Error) {
         self.peers.change(peer, LinkState::Failed(error));
         self.lose_peer(peer, error);
+        for index in self.transfers.indices() {
+            let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer) && slot.in_flight > 0);
+            if let Some(slot) = slot.filter(|slot| slot.stage == Stage::Draining) {
+                slot.fail(error);
+                self.transfers.end(index);
+            }
+        }
     }
 
     /// Stops the transfers of a peer, and ends waits for it.
@@ -211,7 +219,11 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    fn sent(&mut self, Sent { to, transfer, error }: Sent) {
+    fn sent(&mut self, Sent { to, transfer, error, refused }: Sent) {
+        // The engine may have become a peer meanwhile.
+        if let (Some(route), Some(control)) = (refused.filter(|route| !self.peers.talks_by(*route)), &self.control) {
+            control.av.remove(route);
+        }
         if let Some(to) = to {
             self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
         }
