@@ -66,6 +66,8 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+#[cfg(feature = "std")]
+mod agent;
 mod attr;
 mod control;
 mod engine;
@@ -80,6 +82,8 @@ mod remote;
 mod request;
 mod transfers;
 
+#[cfg(feature = "std")]
+pub use self::agent::{Agent, AgentAttr, Counters, Message, PeerChange, Submission, metadata};
 pub use self::attr::EngineAttr;
 pub use self::control::{Notification, NotificationKey};
 pub use self::engine::{Engine, Wait};
