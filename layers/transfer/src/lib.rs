@@ -56,9 +56,10 @@
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
 //!
+//! Programs with threads use `Agent` (feature `std`).
+//!
 //! # What it does not do yet
-//! Messages with a transfer, failures reported to the receiver, an exchange of records, selection of
-//! network cards, threads.
+//! Selection of network cards.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -13,21 +13,21 @@ use std::boxed::Box;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Transfers that the thread has taken over.
+    /// Transfers that were taken over.
     pub submitted: u64,
     /// Transfers that are done.
     pub done: u64,
     /// Transfers that ended otherwise.
     pub failed: u64,
-    /// Operations that succeeded.
+    /// Successful operations.
     pub operations: u64,
-    /// Bytes of these operations.
+    /// Their bytes.
     pub bytes: u64,
     /// Submissions that waited for room in the engine.
     pub retries: u64,
 }
 
-/// Counts that the thread alone writes.
+/// Only the thread writes.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) submitted: AtomicU64,

@@ -41,7 +41,7 @@ where
                     record.truncate(len);
                     return Ok(record);
                 }
-                Err(Error::Address(AddressError::BufferTooSmall { .. })) if record.len() < 1 << 20 => {
+                Err(Error::Address(AddressError::BufferTooSmall)) if record.len() < 1 << 20 => {
                     let len = record.len();
                     record.resize(2 * len, 0);
                 }

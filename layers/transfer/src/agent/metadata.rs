@@ -1,8 +1,9 @@
-//! Exchange of [`Metadata`]: records of an engine and of its memory, over TCP or any other way.
+//! Exchange of [`Metadata`] over TCP or any other way.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::string::String;
 use std::time::Instant;
 use std::vec;
@@ -17,13 +18,11 @@ use crate::remote::RemoteMemory;
 pub const MAX_LEN: usize = 1 << 22;
 
 const VERSION: [u8; 8] = *b"loomMD\x01\0";
-/// Version, and length of the rest.
 const HEAD: usize = 12;
 const TIMED_OUT: Error = Error::Queue(CqError::TimedOut);
-/// Time between two attempts to accept or to connect.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Name and addresses of an engine, and its memory by name, as far as peers may use it.
+/// Records of an engine and of memory for its peers.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -62,12 +61,8 @@ impl Metadata {
         self.memories.iter().find(|memory| memory.0 == name).map(|memory| &memory.1)
     }
 
-    /// Returns the record: name and version, length of the rest, then name, address, number of
-    /// memories, and each memory's name and record. Numbers are four little-endian bytes. Each name
-    /// and record comes after its length.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] beyond [`MAX_LEN`].
+    /// Returns the record: version, length, name, address, number of memories, names and records,
+    /// with lengths of four little-endian bytes.
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::from(VERSION);
         out.extend_from_slice(&[0; 4]);
@@ -86,10 +81,7 @@ impl Metadata {
         Ok(out)
     }
 
-    /// Decodes a record.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for other bytes, or those of [`RemoteMemory::from_bytes`].
+    /// Decodes a record. Fails for other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let (head, mut rest) = bytes.split_first_chunk::<HEAD>().ok_or(MALFORMED)?;
         if rest_len(*head)? != rest.len() {
@@ -134,7 +126,6 @@ fn take_name(rest: &mut &[u8]) -> Result<String, Error> {
     String::from_utf8(take(rest)?.to_vec()).map_err(|_| MALFORMED)
 }
 
-/// Validates the head of a record, and returns the length of the rest.
 fn rest_len(head: [u8; HEAD]) -> Result<usize, Error> {
     let mut len = head.strip_prefix(&VERSION).ok_or(MALFORMED)?;
     let len = take_number(&mut len)?;
@@ -154,14 +145,11 @@ fn failed(call: &'static str, error: &io::Error) -> Error {
     }
 }
 
-/// Sends metadata to the next peer that [fetches](fetch) it, and returns the address of that peer.
-/// Makes the listener non-blocking.
-///
-/// Peers are not authenticated.
+/// Sends metadata to the next peer that [fetches](fetch) it, which is not authenticated. Makes the
+/// listener non-blocking.
 ///
 /// # Errors
-/// [`CqError::TimedOut`] at the deadline, also while a peer does not read, or [`Error::System`]. Others
-/// can be served after it.
+/// [`CqError::TimedOut`], [`Error::System`]. The next peer can be served.
 pub fn serve(listener: &TcpListener, metadata: &Metadata, deadline: Instant) -> Result<SocketAddr, Error> {
     let bytes = metadata.to_bytes()?;
     listener.set_nonblocking(true).map_err(|error| system("fcntl", &error))?;
@@ -187,18 +175,17 @@ pub fn serve(listener: &TcpListener, metadata: &Metadata, deadline: Instant) -> 
     Ok(peer)
 }
 
-/// Fetches metadata from a peer that [serves](serve) it. Connects again until the peer listens.
+/// Fetches metadata from a peer that [serves](serve) it, once it listens.
 ///
 /// # Errors
-/// [`CqError::TimedOut`] at the deadline, [`Error::Invalid`] for other bytes or a connection that ends
-/// early, [`Error::System`].
+/// [`CqError::TimedOut`], [`Error::Invalid`] for other bytes or too few, [`Error::System`].
 pub fn fetch(peer: impl ToSocketAddrs, deadline: Instant) -> Result<Metadata, Error> {
     let addresses: Vec<_> = peer.to_socket_addrs().map_err(|error| system("getaddrinfo", &error))?.collect();
     let mut stream = connect(&addresses, deadline)?;
     let mut bytes = vec![0; HEAD];
     read(&mut stream, &mut bytes, deadline)?;
     let len = rest_len(*bytes.first_chunk::<HEAD>().ok_or(MALFORMED)?)?;
-    // Grows as bytes arrive, not by a forged length.
+    // By the bytes that arrive.
     while bytes.len() < HEAD + len {
         let at = bytes.len();
         bytes.resize(at + (HEAD + len - at).min(1 << 16), 0);

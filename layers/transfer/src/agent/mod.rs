@@ -1,4 +1,4 @@
-//! [`Agent`]: an engine on its own thread, for programs with threads.
+//! [`Agent`]: an engine on its own thread.
 
 mod counters;
 mod desk;
@@ -8,10 +8,11 @@ mod submission;
 mod thread;
 
 use core::fmt;
+use core::panic::AssertUnwindSafe;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::boxed::Box;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::string::String;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{JoinHandle, Thread};
@@ -47,21 +48,18 @@ const OWN_THREAD: Error = Error::Invalid("the agent's own thread cannot wait for
 /// use core::time::Duration;
 /// use loom_transfer::AgentAttr;
 ///
-/// // Polls without a pause, also without work.
 /// let eager = AgentAttr { pause: Duration::ZERO, ..AgentAttr::default() };
 /// assert!(!eager.histogram);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentAttr {
-    /// Maximum number of submissions that have not ended or have a result to take.
+    /// Maximum number of submissions with a result to come or to take.
     pub slots: usize,
-    /// Time without work after which the thread pauses between polls. It does not while transfers are
-    /// in flight.
+    /// Time without work or a transfer in flight before pauses between polls.
     pub spin: Duration,
-    /// Length of a pause, which a submission ends. Peers' operations may wait for its end, if the
-    /// provider depends on polls for them.
+    /// Length of a pause, which a submission ends. Peers' operations may wait for it.
     pub pause: Duration,
-    /// Records times from submission to end ([`Agent::histogram`]).
+    /// Records times ([`Agent::histogram`]).
     pub histogram: bool,
 }
 
@@ -76,17 +74,17 @@ impl Default for AgentAttr {
 /// Notification of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Bytes, in the buffer of the submission.
+    /// Bytes.
     pub bytes: Vec<u8>,
     /// Sender.
     pub peer: PeerKey,
-    /// End of its transfer ([`Notification::ending`](crate::Notification::ending)).
+    /// [`Notification::ending`](crate::Notification::ending).
     pub ending: Ending,
-    /// Writes that may still arrive ([`Notification::late_writes`](crate::Notification::late_writes)).
+    /// [`Notification::late_writes`](crate::Notification::late_writes).
     pub late_writes: u64,
 }
 
-/// State of a peer that has changed, with its reason for a failure.
+/// Peer that is ready or has failed.
 pub type PeerChange = (PeerKey, Result<(), Error>);
 
 struct Shared<P> {
@@ -133,7 +131,6 @@ impl<P> Drop for Owner<P> {
         self.shared.unpark();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread.filter(|_| !self.shared.is_own_thread()) {
-            // The thread catches panics.
             let _ = thread.join();
         }
     }
@@ -141,13 +138,12 @@ impl<P> Drop for Owner<P> {
 
 /// Engine on its own thread, for any number of threads.
 ///
-/// Submissions take slots of a table that is allocated by [`spawn`](Self::spawn), and are futures and
-/// handles to block on. The thread never waits for a caller. A submission does not allocate. Calls
-/// that return a value directly, such as [`register`](Self::register), allocate, and wait until the
-/// thread has made them.
+/// Submissions take slots of a table, without allocation, and fail with [`Error::Full`] beyond
+/// [`AgentAttr::slots`]. Other calls block until the thread has made them, and allocate. All fail with
+/// [`Error::Invalid`] once the agent has ended, and with the engine's errors.
 ///
-/// The thread ends when the last handle is dropped, which waits for it, or when the queues of all
-/// rails have failed. All submissions end with it. A panic of a plan ends its transfer alone.
+/// The agent ends when its last handle is dropped, or when the queues of all rails have failed, and
+/// with it all submissions. A panic of a plan ends its transfer alone.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -197,11 +193,7 @@ impl<P, M> Clone for Agent<P, M> {
 }
 
 impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
-    /// Starts the thread, which opens its engine first.
-    ///
-    /// # Errors
-    /// Those of `open`, [`OpenError::Size`] without slots, [`OpenError::OutOfMemory`], and
-    /// [`Error::System`] if the system starts no thread.
+    /// Starts the thread, which opens its engine. Fails with the error of `open`.
     pub fn spawn<T, A, F>(attr: AgentAttr, open: F) -> Result<Self, Error>
     where
         T: Transport + 'static,
@@ -242,22 +234,13 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         Ok(Agent { shared, calls, owner })
     }
 
-    /// Submits a transfer. The engine's refusal is an [`Outcome`] as well, which
-    /// [failed](Ending::Failed). A transfer for which the engine has no room waits.
-    ///
-    /// # Errors
-    /// The request, with [`Error::Full`] beyond [`AgentAttr::slots`], or [`Error::Invalid`] if the
-    /// agent has ended.
+    /// Submits a transfer, which waits for room in the engine. A refusal is an [`Outcome`] as well.
     #[expect(clippy::result_large_err, reason = "the request is returned, which is not boxed")]
     pub fn submit(&self, request: Request<P>) -> Result<Submission<P, Outcome<P>>, Rejected<Request<P>, Error>> {
         self.transfer(request, None)
     }
 
-    /// Submits a transfer with a notification
-    /// ([`Engine::submit_and_notify`](crate::Engine::submit_and_notify)).
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// [`Engine::submit_and_notify`](crate::Engine::submit_and_notify).
     #[expect(clippy::result_large_err, reason = "the request is returned, which is not boxed")]
     pub fn submit_and_notify(
         &self,
@@ -298,21 +281,13 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         Ok(Submission { shared: Arc::clone(&self.shared), slot: Some(slot), result })
     }
 
-    /// Waits for writes with one value of immediate data ([`Engine::wait`](crate::Engine::wait)). The
-    /// submission fails at the wait's deadline, on the clock of [`time`](Self::time). After
-    /// [`Submission::cancel`], the engine's wait exists until then.
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// [`Engine::wait`](crate::Engine::wait). After [`Submission::cancel`], the engine's wait exists
+    /// until its deadline.
     pub fn wait(&self, wait: Wait) -> Result<Submission<P, ()>, Error> {
         self.begin(Work::Wait(wait), |_| (), completed).map_err(|(_, error)| error)
     }
 
-    /// Sends a notification without a transfer ([`Engine::notify`](crate::Engine::notify)). Waits
-    /// until the peer is ready and has room.
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// [`Engine::notify`](crate::Engine::notify), once the peer has room.
     pub fn notify(&self, peer: PeerKey, message: &[u8]) -> Result<Submission<P, ()>, Error> {
         let fill = |bytes: &mut Vec<u8>| {
             bytes.clear();
@@ -321,27 +296,18 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         self.begin(Work::Notify(peer), fill, completed).map_err(|(_, error)| error)
     }
 
-    /// Receives the next notification of any peer into a buffer, which grows if it is too short.
-    /// Until then, the notification stays in the engine's buffers, and its sender waits for room.
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// Receives the next notification into a buffer, which grows if it is too short.
     pub fn next_notification(&self, buffer: Vec<u8>) -> Result<Submission<P, Message>, Error> {
         let received = |done| if let Done::Received(message) = done { Some(message) } else { None };
         self.begin(Work::Receive, |bytes| *bytes = buffer, received).map_err(|(_, error)| error)
     }
 
-    /// Waits until a peer with control messages is ready or has failed
-    /// ([`Event::Peer`](crate::Event::Peer)).
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// Next change of a peer ([`Event::Peer`](crate::Event::Peer)).
     pub fn next_peer(&self) -> Result<Submission<P, PeerChange>, Error> {
         let changed = |done| if let Done::Changed(peer, result) = done { Some((peer, result)) } else { None };
         self.begin(Work::Watch, |_| (), changed).map_err(|(_, error)| error)
     }
 
-    /// Has the thread call a function, and waits for its result.
     fn call<R: Send + 'static>(&self, call: impl FnOnce(&mut dyn Desk<M>) -> R + Send + 'static) -> Result<R, Error> {
         if self.shared.is_own_thread() {
             return Err(OWN_THREAD);
@@ -355,60 +321,38 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         result.recv().map_err(|_| Error::Invalid("the agent has ended, or the function panicked"))
     }
 
-    /// Record of the engine's addresses ([`Engine::address`](crate::Engine::address)).
-    ///
-    /// # Errors
-    /// Those of the engine, and [`Error::Invalid`] if the agent has ended, also for the calls below.
+    /// [`Engine::address`](crate::Engine::address).
     pub fn address(&self) -> Result<Vec<u8>, Error> {
         self.call(|desk| desk.address())?
     }
 
-    /// Inserts a peer ([`Engine::insert_peer`](crate::Engine::insert_peer)).
-    ///
-    /// # Errors
-    /// Those of the engine.
+    /// [`Engine::insert_peer`](crate::Engine::insert_peer).
     pub fn insert_peer(&self, record: impl Into<Vec<u8>>) -> Result<PeerKey, Error> {
         let record = record.into();
         self.call(move |desk| desk.insert_peer(&record))?
     }
 
-    /// Removes a peer ([`Engine::remove_peer`](crate::Engine::remove_peer)).
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the agent has ended.
+    /// [`Engine::remove_peer`](crate::Engine::remove_peer).
     pub fn remove_peer(&self, peer: PeerKey) -> Result<bool, Error> {
         self.call(move |desk| desk.remove_peer(peer))
     }
 
-    /// Registers memory ([`Engine::register`](crate::Engine::register)).
-    ///
-    /// # Errors
-    /// Those of the engine. The memory is dropped.
+    /// [`Engine::register`](crate::Engine::register).
     pub fn register(&self, memory: M, access: Access) -> Result<MemoryKey, Error> {
         self.call(move |desk| desk.register(memory, access))?
     }
 
-    /// Closes the regions of a memory ([`Engine::deregister`](crate::Engine::deregister)).
-    ///
-    /// # Errors
-    /// Those of the engine.
+    /// [`Engine::deregister`](crate::Engine::deregister).
     pub fn deregister(&self, memory: MemoryKey) -> Result<(), Error> {
         self.call(move |desk| desk.deregister(memory))?
     }
 
-    /// Description with which peers reach a memory ([`Engine::remote`](crate::Engine::remote)).
-    ///
-    /// # Errors
-    /// Those of the engine.
+    /// [`Engine::remote`](crate::Engine::remote).
     pub fn remote(&self, memory: MemoryKey) -> Result<RemoteMemory, Error> {
         self.call(move |desk| desk.remote(memory))?
     }
 
-    /// Calls a function with this side's view of a memory, on the engine's thread, which polls
-    /// afterwards.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key, or if the function panicked.
+    /// Calls a function with a memory's [window](crate::Engine::window) on the engine's thread.
     pub fn with_window<R: Send + 'static>(
         &self,
         memory: MemoryKey,
@@ -418,30 +362,27 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         self.call(move |desk| desk.window(memory).map(function).ok_or(UNKNOWN))?
     }
 
-    /// Records of this engine and of some of its memory, for peers.
-    ///
-    /// # Errors
-    /// Those of [`address`](Self::address) and [`remote`](Self::remote).
+    /// Records of the engine and of these memories.
     pub fn metadata(&self, name: &str, memories: &[(&str, MemoryKey)]) -> Result<Metadata, Error> {
         let described = memories.iter().map(|(name, key)| Ok((String::from(*name), self.remote(*key)?)));
         let memories = described.collect::<Result<Vec<_>, Error>>()?;
         Ok(Metadata { name: String::from(name), address: self.address()?, memories })
     }
 
-    /// Time of an instant on the engine's clock, for [`Request::deadline`] and [`Wait::deadline`].
+    /// Time on the engine's clock, for [`Request::deadline`] and [`Wait::deadline`].
     #[must_use]
     pub fn time(&self, at: Instant) -> u64 {
         self.shared.time(at)
     }
 
-    /// Counts since the agent was opened.
+    /// Counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.counts.read()
     }
 
-    /// Transfers by the time from submission to end: element `n` counts those of at least
-    /// 2<sup>n</sup> ns, up to twice that. `None` without [`AgentAttr::histogram`].
+    /// Transfers by the time from submission to end: element `n` counts those of 2<sup>n</sup> ns to
+    /// twice that. `None` without [`AgentAttr::histogram`].
     #[must_use]
     pub fn histogram(&self) -> Option<[u64; 64]> {
         let histogram = self.shared.counts.histogram.as_ref()?;

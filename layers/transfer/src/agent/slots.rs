@@ -1,7 +1,5 @@
-//! [`Slots`]: submissions, in a table that callers and the engine's thread share.
-//!
-//! Each slot belongs to its caller or to the thread, by its state. Its owner alone locks the cell, so
-//! neither side waits for a lock.
+//! [`Slots`]: table of submissions. A slot belongs to its caller or to the thread, by its state. Its owner
+//! alone locks the cell, so no lock is waited for.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
@@ -29,27 +27,20 @@ const DONE: u8 = 3;
 const RETURNED: u8 = 4;
 
 pub(super) const NIL: u32 = u32::MAX;
-/// In place of the last slot with mail, once the thread has ended.
+/// The thread has ended.
 const CLOSED: u32 = u32::MAX - 1;
 
-#[expect(clippy::large_enum_variant, reason = "submissions are not boxed")]
 pub(super) enum Work<P> {
-    Transfer {
-        request: Request<P>,
-        notifies: bool,
-    },
+    Transfer { request: Request<P>, notifies: bool },
     Wait(Wait),
     Notify(PeerKey),
-    /// Of a notification.
     Receive,
-    /// Of a change of a peer.
     Watch,
 }
 
 #[expect(clippy::large_enum_variant, reason = "submissions are not boxed")]
 pub(super) enum Done<P> {
     Ended(Outcome<P>),
-    /// A wait, or a notification that was sent.
     Completed,
     Received(Message),
     Changed(PeerKey, Result<(), Error>),
@@ -65,16 +56,13 @@ pub(super) enum Content<P> {
 
 pub(super) struct Cell<P> {
     pub(super) content: Content<P>,
-    /// Bytes of a notification. Its memory is used again.
     pub(super) bytes: Vec<u8>,
-    /// Time of the submission, for the histogram.
     pub(super) since: u64,
 }
 
 struct Slot<P> {
     state: AtomicU8,
     cancelled: AtomicBool,
-    /// Has mail.
     queued: AtomicBool,
     next_queued: AtomicU32,
     next_free: AtomicU32,
@@ -86,17 +74,14 @@ pub(super) struct Slots<P> {
     slots: Box<[Slot<P>]>,
     /// First free slot, below a count of changes.
     free: AtomicU64,
-    /// Last slot with mail.
     mail: AtomicU32,
 }
 
-/// Request of a caller that the thread finds in its mail.
 #[derive(Clone, Copy)]
 pub(super) enum Mail {
     Submitted,
     Abandoned,
     Returned,
-    /// Of an earlier submission.
     Stale,
 }
 
@@ -128,7 +113,6 @@ impl<P> Slots<P> {
         &self.slots[index as usize]
     }
 
-    /// Cell of a slot, for its owner.
     pub(super) fn cell(&self, index: u32) -> MutexGuard<'_, Cell<P>> {
         self.at(index).cell.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +145,7 @@ impl<P> Slots<P> {
         }
     }
 
-    /// Hands a slot's mail to the thread. Returns `false` if the thread has ended.
+    /// Returns `false` if the thread has ended.
     fn post(&self, index: u32) -> bool {
         let slot = self.at(index);
         if slot.queued.swap(true, Ordering::AcqRel) {
@@ -181,7 +165,7 @@ impl<P> Slots<P> {
         }
     }
 
-    /// Submits work, or returns it.
+    #[expect(clippy::result_large_err, reason = "submissions are not boxed")]
     pub(super) fn submit(
         &self,
         work: Work<P>,
@@ -202,7 +186,6 @@ impl<P> Slots<P> {
         if self.post(index) {
             return Ok(index);
         }
-        // The thread has not seen it.
         let content = core::mem::replace(&mut self.cell(index).content, Content::Empty);
         self.release(index);
         match content {
@@ -216,21 +199,18 @@ impl<P> Slots<P> {
         self.post(index);
     }
 
-    /// Takes the result, or registers a waker for it.
     pub(super) fn poll(&self, index: u32, waker: &Waker) -> Option<Ending<P>> {
         let slot = self.at(index);
         if slot.state.load(Ordering::Acquire) != DONE {
             match slot.waker.try_lock() {
                 Ok(mut place) => store(&mut place, waker),
                 Err(TryLockError::Poisoned(place)) => store(&mut place.into_inner(), waker),
-                // The thread takes the waker.
                 Err(TryLockError::WouldBlock) => {
                     waker.wake_by_ref();
                     return None;
                 }
             }
-            // Writes the state: the thread, which writes it before it takes the waker, either finds the
-            // waker or is seen here.
+            // The thread writes the state before it takes the waker. This write comes before or after.
             if slot.state.compare_exchange(SUBMITTED, SUBMITTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return None;
             }
@@ -248,12 +228,10 @@ impl<P> Slots<P> {
         match self.at(index).waker.try_lock() {
             Ok(mut place) => place.take(),
             Err(TryLockError::Poisoned(place)) => place.into_inner().take(),
-            // The caller registers it, and sees the state after that.
             Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// Leaves a slot to the thread.
     pub(super) fn abandon(&self, index: u32) {
         let slot = self.at(index);
         if slot.state.compare_exchange(SUBMITTED, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
@@ -272,7 +250,6 @@ impl<P> Slots<P> {
         drop(content);
     }
 
-    /// List of the slots with mail, for [`next`](Self::next). No mail follows if it `closes`.
     pub(super) fn take_mail(&self, closes: bool) -> u32 {
         let end = if closes { CLOSED } else { NIL };
         if !closes && self.mail.load(Ordering::Relaxed) == NIL {
@@ -286,7 +263,6 @@ impl<P> Slots<P> {
         first
     }
 
-    /// Next slot of a list of [`take_mail`](Self::take_mail), and its mail.
     pub(super) fn next(&self, first: &mut u32) -> Option<(u32, Mail)> {
         let index = *first;
         if index == NIL {
@@ -294,7 +270,6 @@ impl<P> Slots<P> {
         }
         let slot = self.at(index);
         *first = slot.next_queued.load(Ordering::Relaxed);
-        // The caller's state comes before the mail.
         slot.queued.swap(false, Ordering::AcqRel);
         let mail = match slot.state.load(Ordering::Acquire) {
             SUBMITTED => Mail::Submitted,
@@ -309,14 +284,13 @@ impl<P> Slots<P> {
         self.at(index).cancelled.load(Ordering::Acquire)
     }
 
-    /// Takes a result that the caller did not take.
     pub(super) fn take_returned(&self, index: u32) -> Option<Ending<P>> {
         let content = core::mem::replace(&mut self.cell(index).content, Content::Empty);
         self.release(index);
         if let Content::Done(ending) = content { Some(ending) } else { None }
     }
 
-    /// Completes a submission. Returns the result if it was abandoned.
+    /// Completes a submission, or returns the result of an abandoned one.
     pub(super) fn complete(&self, index: u32, ending: Ending<P>) -> Option<Ending<P>> {
         let slot = self.at(index);
         self.cell(index).content = Content::Done(ending);

@@ -16,10 +16,8 @@ use super::{OWN_THREAD, Shared};
 
 /// Work of an agent: a future, and a handle to block on.
 ///
-/// Dropping it abandons the result. A transfer goes on, and a notification that it has received
-/// is received by another submission.
-///
-/// Fails if the agent has ended, with the reason, and without the request.
+/// Dropping it abandons the result: a transfer goes on, and another submission receives the
+/// notification. Fails with the reason if the agent ends.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -42,7 +40,6 @@ use super::{OWN_THREAD, Shared};
 #[must_use = "it holds the result"]
 pub struct Submission<P, R> {
     pub(super) shared: Arc<Shared<P>>,
-    /// `None` once the result was taken.
     pub(super) slot: Option<u32>,
     pub(super) result: fn(Done<P>) -> Option<R>,
 }
@@ -60,16 +57,12 @@ std::thread_local! {
 }
 
 impl<P, R> Submission<P, R> {
-    /// Blocks until the work has ended. Does not block on the agent's own thread, where it fails.
-    ///
-    /// # Errors
-    /// The reason for which the agent has ended, or of the failure.
+    /// Blocks until the work has ended. Fails on the agent's own thread.
     pub fn wait(mut self) -> Result<R, Error> {
         self.block(None).unwrap_or(Err(OWN_THREAD))
     }
 
-    /// Blocks until the work has ended or the deadline has passed. `None` at the deadline: the work
-    /// goes on.
+    /// Blocks until the work has ended. `None` at the deadline.
     pub fn wait_until(&mut self, deadline: Instant) -> Option<Result<R, Error>> {
         self.block(Some(deadline))
     }
@@ -91,7 +84,7 @@ impl<P, R> Submission<P, R> {
         }
     }
 
-    /// Stops a transfer that has operations to post, and ends any other work. The result follows.
+    /// Stops a transfer as [`Engine::cancel`](crate::Engine::cancel), or ends other work.
     pub fn cancel(&self) {
         if let Some(slot) = self.slot {
             self.shared.slots.cancel(slot);

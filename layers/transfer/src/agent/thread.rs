@@ -1,8 +1,9 @@
 //! [`Worker`]: the engine on its thread.
 
+use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -27,35 +28,29 @@ use crate::request::Request;
 
 /// Events between two looks at the mail.
 const EVENTS: usize = 64;
-/// Polls without an event before other threads run.
+/// Polls without an event before a yield.
 const EMPTY_POLLS: u32 = 32;
 const CANCELLED: Error = Error::Provider(Errno::ECANCELED);
 
-/// State of a slot on the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// The caller's.
     Outside,
     Starting,
-    /// In `Worker::backlog`.
     Backlog,
-    /// In `Worker::notices`.
     Notice,
     Transfer(TransferKey),
     Wait,
-    /// In a stream.
     Receiving,
     Watching,
 }
 
-/// Items for submissions in their order.
 struct Stream<U> {
     unread: VecDeque<U>,
     waiting: VecDeque<u32>,
 }
 
 enum Unread {
-    /// In the buffers of the engine, so that its sender does not overtake the readers.
+    /// In the engine's buffers.
     Held(NotificationKey),
     Returned(Message),
 }
@@ -66,21 +61,17 @@ pub(super) struct Worker<'m, T: Transport, M: Buffer + Send, P, A: Allocator + S
     calls: mpsc::Receiver<Call<M>>,
     attr: AgentAttr,
     places: Vec<Place>,
-    /// Slot with mail that was not handled.
     mail: u32,
-    /// Slot that is being started, by code of the user among others.
+    /// Slot that is being started, which may panic.
     starting: Option<u32>,
-    /// Slot of each transfer of the engine.
     transfers: Vec<Option<(TransferKey, u32)>>,
     in_flight: usize,
     waits: Vec<(ArrivalKey, u32)>,
-    /// Transfers for which the engine has no room, in order.
+    /// Transfers without room in the engine.
     backlog: VecDeque<u32>,
-    /// No transfer in the backlog has an earlier deadline.
     backlog_deadline: u64,
-    /// Last refusal without room.
     full: Error,
-    /// Notifications to send for which there is no room.
+    /// Notifications without room.
     notices: VecDeque<u32>,
     messages: Stream<Unread>,
     peers: Stream<(PeerKey, Result<(), Error>)>,
@@ -125,7 +116,6 @@ where
         }
     }
 
-    /// Runs until all handles are dropped or the engine cannot go on, and ends all submissions.
     pub(super) fn run(mut self) {
         let reason = self.turns();
         let Worker { engine, shared, calls, mut places, mail, .. } = self;
@@ -139,7 +129,7 @@ where
                 }
             }
         }
-        // The code of the user may panic where memory, plans and wakers are dropped or called.
+        // Memory, plans and wakers may panic.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(engine)));
         let _ = catch_unwind(AssertUnwindSafe(|| drop(calls)));
         for (slot, place) in (0..).zip(places) {
@@ -160,7 +150,6 @@ where
                 Ok(Ok(false)) => {
                     empty += 1;
                     if empty == EMPTY_POLLS {
-                        // After a pause, one poll before the next.
                         empty = if self.idle(busy_at.elapsed()) { EMPTY_POLLS - 1 } else { 0 };
                     }
                 }
@@ -183,7 +172,6 @@ where
     fn idle(&mut self, time: Duration) -> bool {
         if self.in_flight == 0 && time >= self.attr.spin {
             if let Some(slot) = self.backlog.pop_front() {
-                // It does not fit at all.
                 self.refuse(slot, Ending::Failed(self.full));
             } else if !self.attr.pause.is_zero() {
                 thread::park_timeout(self.attr.pause);
@@ -194,7 +182,6 @@ where
         false
     }
 
-    /// Returns `true` if there was work.
     fn turn(&mut self) -> Result<bool, Error> {
         let mut busy = self.read_mail();
         for call in self.calls.try_iter().take(EVENTS) {
@@ -213,7 +200,6 @@ where
                 Ok(Some(event)) => self.handle(event),
                 Err(error) => {
                     self.failed_queues += 1;
-                    // The outcomes of its transfers follow.
                     self.fatal = (self.failed_queues >= self.engine.rails()).then_some(error);
                 }
             }
@@ -231,7 +217,6 @@ where
         self.places[slot as usize] = place;
     }
 
-    /// Ends a submission.
     fn end(&mut self, slot: u32, ending: Result_<P>) {
         self.put(slot, Place::Outside);
         if let Some(Ok(unread)) = self.shared.slots.complete(slot, ending) {
@@ -253,7 +238,7 @@ where
         if self.mail == NIL {
             self.mail = shared.slots.take_mail(false);
         }
-        // In a field: a panic must not lose the rest.
+        // A panic keeps the rest.
         while let Some((slot, mail)) = shared.slots.next(&mut self.mail) {
             busy = true;
             match (self.at(slot), mail) {
@@ -300,7 +285,6 @@ where
         }
     }
 
-    /// Starts work.
     fn begin(&mut self, slot: u32, is_abandoned: bool) {
         match self.take_work(slot) {
             Some(Work::Transfer { request, notifies }) => {
@@ -365,19 +349,17 @@ where
         self.put(slot, place);
     }
 
-    /// Starts a transfer, or returns it if the engine has no room.
     fn start_transfer(&mut self, slot: u32, request: Request<P>, notifies: bool) -> Option<Work<P>> {
         self.put(slot, Place::Starting);
         self.starting = Some(slot);
-        let submitted = self.engine.prepare(request).and_then(|request| {
-            if notifies {
-                // The cell is not locked by its caller.
+        let submitted = match self.engine.prepare(request) {
+            Ok(request) if notifies => {
                 let cell = self.shared.slots.cell(slot);
                 self.engine.submit_and_notify(request, &cell.bytes)
-            } else {
-                self.engine.submit(request)
             }
-        });
+            Ok(request) => self.engine.submit(request),
+            Err(rejected) => Err(rejected),
+        };
         self.starting = None;
         match submitted {
             Ok(key) => {
@@ -398,7 +380,6 @@ where
         None
     }
 
-    /// Ends a transfer that the engine does not have.
     fn refuse(&mut self, slot: u32, ending: Ending) {
         if let Some(Work::Transfer { request, .. }) = self.take_work(slot) {
             self.end_unposted(slot, request, ending);
@@ -412,7 +393,6 @@ where
         self.end(slot, Ok(Done::Ended(outcome)));
     }
 
-    /// Sends a notification, or returns it if there is no room.
     fn start_notice(&mut self, slot: u32, peer: PeerKey) -> Option<Work<P>> {
         let cell = self.shared.slots.cell(slot);
         let sent = self.engine.notify(peer, &cell.bytes);
@@ -424,7 +404,6 @@ where
         None
     }
 
-    /// Tries work for which there was no room.
     fn retry(&mut self) -> bool {
         let mut busy = false;
         if self.shared.now() >= self.backlog_deadline && !self.backlog.is_empty() {
@@ -453,7 +432,6 @@ where
         busy
     }
 
-    /// Ends transfers in the backlog at their deadlines.
     fn expire(&mut self) {
         let now = self.shared.now();
         self.backlog_deadline = u64::MAX;
@@ -479,7 +457,6 @@ where
             Event::WaitFailed { wait, error } => self.end_wait(wait, Err(error)),
             Event::Notified(key) => self.messages.unread.push_back(Unread::Held(key)),
             Event::Peer { peer, result } => {
-                // The last state of each.
                 self.peers.unread.retain(|unread| unread.0 != peer);
                 if self.peers.unread.len() >= self.places.len() {
                     self.peers.unread.pop_front();
@@ -511,7 +488,6 @@ where
         }
     }
 
-    /// Hands notifications and changes of peers to their readers.
     fn deliver(&mut self) {
         while !self.messages.waiting.is_empty()
             && let Some(unread) = self.messages.unread.pop_front()
@@ -526,7 +502,6 @@ where
             };
             match message {
                 Some(message) => self.end(slot, Ok(Done::Received(message))),
-                // Its peer was removed.
                 None => self.messages.waiting.push_front(slot),
             }
         }
