@@ -3,6 +3,8 @@
 mod counters;
 mod desk;
 pub mod metadata;
+#[cfg(all(test, loom_model))]
+mod model;
 mod slots;
 mod submission;
 mod thread;

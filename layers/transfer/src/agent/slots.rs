@@ -1,11 +1,19 @@
 //! [`Slots`]: table of submissions. A slot belongs to its caller or to the thread, by its state. Its owner
 //! alone locks the cell, so no lock is waited for.
 
+#[cfg(not(loom_model))]
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 use std::boxed::Box;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+#[cfg(not(loom_model))]
+use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, TryLockError};
 use std::vec::Vec;
+
+#[cfg(loom_model)]
+use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+#[cfg(loom_model)]
+use loom::sync::{Mutex, MutexGuard};
 
 use loom_core::Error;
 
