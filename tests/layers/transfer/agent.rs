@@ -275,6 +275,19 @@ fn a_refused_request_returns_in_its_outcome() {
 }
 
 #[test]
+fn a_notification_that_never_fits_is_refused_once_the_agent_is_idle() {
+    let pair = Pair::open(&network().info(), 1, EngineAttr { messages: 1, ..talking() }, 4);
+    for message in [vec![0; 1500], vec![0; 10]] {
+        let submission = pair.source.submit_and_notify(pair.write(block(0, 0, 2)), &message).unwrap();
+        let expected =
+            if message.len() > 1000 { Ending::Failed(Error::Full("EngineAttr::messages")) } else { Ending::Done };
+        assert_eq!(end(submission).unwrap().ending, expected);
+    }
+    let silent: Pair<AnyPlan> = Pair::open(&network().info(), 1, small(), 4);
+    assert!(matches!(end(silent.source.notify(silent.peer, b"").unwrap()), Err(Error::Invalid(_))));
+}
+
+#[test]
 fn deadlines_end_transfers_and_waits_in_the_engine_and_before_it() {
     let stuck = Stuck::open(2, 8);
     let soon = Instant::now() + Duration::from_millis(20);
