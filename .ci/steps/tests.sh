@@ -94,7 +94,7 @@ step_model() { # the lock-free parts under the model checker loom, with controls
     # What takes time is the checker: it alone is optimised.
     RUSTFLAGS="--cfg loom_model" CARGO_TARGET_DIR=$PWD/target/model tested cargo test --locked \
         --config 'profile.dev.package.loom.opt-level=3' --config 'profile.dev.package.generator.opt-level=3' \
-        -p loom-fabric-core -p loom-fabric-alloc -p loom-fabric-async --lib model
+        -p loom-fabric-core -p loom-fabric-alloc -p loom-fabric-async -p loom-fabric-transfer --features loom-fabric-transfer/std --lib model
 }
 
 step_quick() { # for between edits, not run with the others: format, lints, feature sets, the core, the allocators, and the behaviours over soft and shm

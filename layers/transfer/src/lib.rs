@@ -60,8 +60,10 @@
 //!   reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**
 //!
+//! Programs with threads use `Agent` (feature `std`).
+//!
 //! # What it does not do yet
-//! Device memory, threads.
+//! Device memory.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -69,6 +71,8 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+#[cfg(feature = "std")]
+mod agent;
 mod attr;
 mod control;
 mod engine;
@@ -84,6 +88,8 @@ mod request;
 pub mod topology;
 mod transfers;
 
+#[cfg(feature = "std")]
+pub use self::agent::{Agent, AgentAttr, Counters, Message, PeerChange, Submission, metadata};
 pub use self::attr::EngineAttr;
 pub use self::control::{Notification, NotificationKey};
 pub use self::engine::{Engine, Wait};

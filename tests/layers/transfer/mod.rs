@@ -2,6 +2,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
+mod agent;
 mod ends;
 mod faults;
 mod messages;
