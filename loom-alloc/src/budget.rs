@@ -11,9 +11,9 @@ use crate::tally::{Refused, Tally};
 
 /// A limited number of bytes of another allocator, with counters.
 ///
-/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, pending ones as taken,
-/// and a block that grows or shrinks with its new size. Counters are read one by one, so other threads
-/// may make them differ.
+/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, also pending
+/// ones, and a growing or shrinking block with its new size. Other threads may make the counters
+/// differ.
 ///
 /// ```
 /// use loom_alloc::Budget;
@@ -68,8 +68,8 @@ impl<A> Budget<A> {
         self.tally.blocks()
     }
 
-    /// Maximum bytes ever taken at a time, up to the limit. May include bytes that the inner allocator
-    /// refused one thread.
+    /// Maximum bytes ever taken at a time, up to the limit. May include bytes that the inner
+    /// allocator refused.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.tally.high_water()

@@ -12,7 +12,7 @@ use crate::owns::Owns;
 ///
 /// `&Fallback` is the allocator. A block grows and shrinks at its origin if possible, else moves.
 ///
-/// The pair owns its first allocator: otherwise the second could live in a block of the first.
+/// The pair owns its first allocator: the second could live in a block of a borrowed one.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -63,7 +63,7 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
 
 impl<P: Owns, S: Allocator> Fallback<P, S> {
     /// An error if the first also claims the block: the second has changed its source of memory to
-    /// this pair, which allocators of this crate do not.
+    /// this pair, unlike allocators of this crate.
     fn taken_from_second(
         &self,
         layout: Layout,
@@ -86,13 +86,13 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
-    /// Aborts if `first` claims a block that `second` has changed, because the old block is freed.
+    /// Aborts if `first` claims a block that `second` has changed: the old block is freed.
     fn changed_by_second(
         &self,
         layout: Layout,
         changed: Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        /// Panics. The process ends, because unwinding is impossible.
+        /// Panics, which ends the process here.
         extern "C" fn abort() -> ! {
             panic!("an allocator takes its memory from the pair that it is the second one of")
         }
@@ -103,9 +103,9 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
     }
 }
 
-// SAFETY: the two allocators live as long as the pair. Each block returns to its own, because
-// `first` identifies its blocks. `second` had no memory of `first` when the pair was made, because
-// blocks of `first` are gone when it moves (`Owns`). Later blocks are checked.
+// SAFETY: the two allocators live as long as the pair. Each block returns to its own: `first`
+// identifies its blocks. `second` had no memory of `first` when the pair was made, because blocks
+// of `first` are gone when it moves (`Owns`). Later blocks are checked.
 unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {

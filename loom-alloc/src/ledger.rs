@@ -12,8 +12,8 @@ use loom_core::Error;
 
 use crate::tally::Tally;
 
-/// Memory use by name, with at most `N` accounts. Each object gets an allocator that books requested
-/// bytes under its name. Threads may share the ledger.
+/// Memory use by name, with at most `N` accounts. Each object gets an allocator that books
+/// requested bytes. Threads may share the ledger.
 ///
 /// ```
 /// use loom_alloc::{Arena, Ledger, Locked};
@@ -129,9 +129,8 @@ unsafe impl<A: Allocator> Allocator for Account<'_, A> {
 }
 
 struct Booked {
-    /// [`FREE`], [`NAMING`], then [`NAMED`] for good.
     state: AtomicU8,
-    /// Written by the thread that set `NAMING`, never after `NAMED`.
+    /// Written once, by the thread that set `NAMING`.
     name: UnsafeCell<&'static str>,
     tally: Tally,
 }
@@ -160,10 +159,10 @@ impl Booked {
     }
 
     fn is_called(&self, name: &'static str) -> bool {
-        // Relaxed: the winner reads nothing. Others acquire the name.
+        // Relaxed: the winner reads no memory. Others acquire the name.
         if self.state.compare_exchange(FREE, NAMING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            // SAFETY: it was `FREE` and never is again, so this thread alone writes and no thread
-            // reads yet.
+            // SAFETY: it was `FREE` and never is again: this thread alone writes, and none reads
+            // yet.
             unsafe { *self.name.get() = name };
             // Release: publishes the name.
             self.state.store(NAMED, Ordering::Release);

@@ -1,7 +1,7 @@
 //! Allocators for loom: memory for its objects, without `std` or `alloc`.
 //!
 //! Objects of `loom_core` allocate once, when opened, from an
-//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller, mostly a reference to one of these.
+//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller.
 //!
 //! Sources of memory:
 //! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
@@ -19,7 +19,7 @@
 //! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
 //! All allocate only when opened, and report exhaustion as an error. [`registered`] has slabs of
-//! postable buffers and a heap, and [`mr_cache`] caches registrations of arbitrary buffers.
+//! postable buffers and a heap, and [`mr_cache`] caches registrations.
 //!
 //! # Example
 //! A software network, all in an array:
@@ -89,7 +89,6 @@ mod owns;
 mod pool;
 #[cfg(not(loom_model))]
 pub mod registered;
-// The model checker's atomics have another layout than numbers.
 #[cfg(not(loom_model))]
 mod sharing;
 mod static_arena;

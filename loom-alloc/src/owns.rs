@@ -15,7 +15,7 @@ use allocator_api2::alloc::Allocator;
 /// - A block can be freed through any reference. It keeps its address until then, or until the
 ///   value is dropped.
 /// - Blocks are taken through references to the value, so they are gone when it can move. Copyable
-///   handles must not implement this trait, because blocks taken through a copy could hold other
+///   handles must not implement this trait: blocks taken through a copy could hold other
 ///   allocators.
 pub unsafe trait Owns {
     /// Reference that allocates.

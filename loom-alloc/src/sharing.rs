@@ -71,7 +71,7 @@ impl sealed::List for Owner {
     type Number = Cell<u32>;
 
     unsafe fn over(numbers: NonNull<[u32]>) -> Self {
-        // SAFETY: the caller guarantees that the numbers exist, for the list alone.
+        // SAFETY: the caller lends the numbers to the list alone.
         Owner(OwnerList::new(unsafe { Numbers::over(numbers) }))
     }
 }
@@ -80,7 +80,7 @@ impl sealed::List for Shared {
     type Number = AtomicU32;
 
     unsafe fn over(numbers: NonNull<[u32]>) -> Self {
-        // SAFETY: the caller guarantees that the numbers exist, for the list alone.
+        // SAFETY: the caller lends the numbers to the list alone.
         Shared(SharedList::new(unsafe { Numbers::over(numbers) }))
     }
 }

@@ -75,7 +75,7 @@ impl<const N: usize> StaticArena<N> {
         }
         // SAFETY: `taken` changes to true once, so this reference is the only one.
         let bytes = unsafe { &mut *self.bytes.get() };
-        // SAFETY: `taken` changes to true once, so this reference is the only one.
+        // SAFETY: the only reference, by `taken`.
         let arena = unsafe { &mut *self.arena.get() };
         Some(arena.write(Locked::new(Arena::new(bytes))))
     }

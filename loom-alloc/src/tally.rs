@@ -10,7 +10,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 /// Blocks have the requested size, even if the allocator returns more. Blocks of 0 bytes do not
 /// count: `Vec` of allocator-api2 never returns them.
 ///
-/// All orders are `Relaxed`, because the counters publish no other memory.
+/// All orders are `Relaxed`: the counters publish no memory.
 #[derive(Debug)]
 pub(crate) struct Tally {
     bytes: AtomicUsize,

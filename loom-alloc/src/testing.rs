@@ -173,8 +173,8 @@ pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
 
 /// Forwards to another allocator, and panics at every allocation once sealed.
 ///
-/// `&Sealed` is the allocator. Blocks freed while sealed are counted, because a panic would hide the
-/// failure of a test.
+/// `&Sealed` is the allocator. Blocks freed while sealed are counted: a panic would hide a test's
+/// failure.
 ///
 /// ```should_panic
 /// use loom_alloc::allocator_api2::alloc::System;

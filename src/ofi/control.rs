@@ -1,6 +1,6 @@
 //! Fabrics, domains and address vectors.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -41,11 +41,11 @@ pub struct Domain<L> {
     /// Closed after the domain.
     fabric: Handle<sys::fid_fabric, L>,
     addr_format: AddressFormat,
-    /// The info of a connection request lacks them.
+    /// Lacking in the info of a connection request.
     facts: Facts,
     group: Option<Group>,
     sleeps: bool,
-    /// `true` if descriptors of its queues stay readable until the provider itself sleeps.
+    /// `true` if descriptors of its queues stay readable until the provider sleeps.
     leaves_readable: bool,
     has_devices: bool,
     has_contexts: bool,
@@ -54,8 +54,7 @@ pub struct Domain<L> {
     /// `true` if insertions read strings in place instead of through pointers.
     takes_strings_in_place: bool,
     removal: Removal,
-    /// `true` if receives of its adopted endpoints have a last piece for the rest of longer
-    /// messages.
+    /// `true` if receives of its adopted endpoints have a last piece for longer messages.
     overruns: bool,
     unlisted: Unlisted,
 }
@@ -141,12 +140,12 @@ impl<L> Domain<L> {
         self.sleeps
     }
 
-    /// Returns `true` if the descriptor may stay readable until the provider itself sleeps.
+    /// Returns `true` if the descriptor may stay readable until the provider sleeps.
     ///
     /// # Safety
     /// The contract of callers: the object is open.
     pub(crate) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
-        // SAFETY: the caller guarantees that the object is open (H1).
+        // SAFETY: the caller keeps the object open (H1).
         self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
     }
 
@@ -225,7 +224,6 @@ pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64)
 /// The contract of callers: the object is open.
 pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
     let control = entry!(fid, ops => control)?;
-    /// Has room for wait objects of other kinds.
     #[repr(C)]
     struct Wait {
         fd: c_int,
@@ -245,7 +243,7 @@ pub(crate) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Resu
     let fabric = domain.fabric();
     let try_wait = entry!(fabric, ops => trywait)?;
     let mut fid = fid.as_ptr();
-    // SAFETY: the fabric and the object are open (H1), and the count is that of the pointers.
+    // SAFETY: fabric and object are open (H1), and the count is that of the pointers.
     match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN) => Ok(false),
@@ -265,13 +263,13 @@ pub(crate) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     }
     process::notice_fork();
     let mut raw = ptr::null_mut();
-    // SAFETY: the attributes belong to the info and are only read, and `raw` receives the fabric.
+    // SAFETY: the info's attributes are only read, and `raw` receives the fabric.
     let code = unsafe { Library::of_object().fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Fabric::of)
 }
 
 pub(crate) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
-    // SAFETY: the fabric is open, and closed once (H1 to H3).
+    // SAFETY: the fabric is closed once (H1–H3).
     unsafe { close(fabric.0.fid()) }
 }
 
@@ -279,7 +277,7 @@ pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
     let raw_fabric = fabric.0.raw();
     let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (H1), and the info is only read.
+    // SAFETY: the fabric is open (H1), the info only read.
     let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
@@ -287,7 +285,7 @@ pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
 pub(crate) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
     // SAFETY: the domain is open (H1).
     unsafe { table_entry::close_unlisted(domain) }?;
-    // SAFETY: the domain is open, and closed once (H1 to H3).
+    // SAFETY: the domain is closed once (H1–H3).
     unsafe { close(domain.fid.fid()) }
 }
 
@@ -298,7 +296,7 @@ pub(crate) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     let count = domain.removal.count(capacity);
     let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1). The call keeps no pointer.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     let av = Av::of(domain, opened(code, raw)?);
     // SAFETY: the vector is open, and not shared yet.
@@ -311,12 +309,12 @@ pub(crate) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
 }
 
 pub(crate) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
-    // SAFETY: the vector is open, and closed once (H1 to H3).
+    // SAFETY: the vector is closed once (H1–H3).
     unsafe { close(av.fid()) }
 }
 
-/// `fi_av_insert` and `fi_connect` take no length. Zeros follow, so that reads of a too short
-/// address, or of a string without zero byte, stay within this array.
+/// `fi_av_insert` and `fi_connect` take no length: the zeros bound reads of short addresses and of
+/// strings without zero byte.
 #[repr(C, align(16))]
 pub(crate) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
 
@@ -333,7 +331,7 @@ impl Padded {
 /// Zeros follow: a provider that reads in place finds a name of no endpoint.
 #[repr(C)]
 struct Pointed {
-    /// The null fills the gap before the zeros, which are aligned to 16 bytes.
+    /// Fills the gap before the zeros, which are aligned to 16 bytes.
     text: [*const Padded; 2],
     zeros: Padded,
 }
@@ -353,15 +351,15 @@ pub(crate) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
-        // SAFETY: the vector is open (H1), the one address has more memory than addresses need, and
-        // `peer` receives one number. Without an event queue, the call completes here.
+        // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives one
+        // number. Without an event queue, the call completes here.
         unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
     };
-    // `shm` inserts no address after its last, and does not report the reason.
+    // `shm` inserts no address after its last.
     if inserted == 0 && av.removal.room(1).limit.is_some() {
         return Err(Errno::ENOSPC);
     }
@@ -406,9 +404,8 @@ pub(crate) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     found(inserted, peer)
 }
 
-/// The family must belong to both formats: vectors sort addresses, and unknown families have no
-/// order. After one, `ofi_rxm` finds no other address, and `ofi_rxd` takes every other for its
-/// first.
+/// The family must belong to both formats: vectors sort addresses. After one of an unknown family,
+/// `ofi_rxm` finds no other address, and `ofi_rxd` takes every other for its first.
 pub(crate) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
@@ -431,8 +428,7 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
 
 pub(crate) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let remove = || {
-        // SAFETY: the vector is open and has the address (H1, O1), and other threads wait for the
-        // lock.
+        // SAFETY: the vector is open and has the address (H1, O1). Other threads wait for the lock.
         unsafe { removal::remove(av, peer) }
     };
     match av.group {
@@ -448,7 +444,7 @@ pub(crate) fn read_address(
     let mut padded = Padded([0; _]);
     let mut len = EndpointAddr::MAX_LEN;
     done(read((&raw mut padded).cast(), &raw mut len))?;
-    // Some functions succeed with a part of the address, and return its full length.
+    // Some functions succeed with a part, and return the full length.
     let bytes = padded.0.get(..len).ok_or(Errno::ETOOSMALL)?;
     EndpointAddr::new(format, bytes).map_err(|_| Errno::ETOOSMALL)
 }

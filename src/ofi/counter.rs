@@ -1,6 +1,6 @@
 //! Counters.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -39,21 +39,20 @@ pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     }
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => cntr_open)?;
-    // Counts operations. Providers that cannot count bytes accept the request for them, and count
-    // operations.
+    // Providers that cannot count bytes accept the request, and count operations.
     let mut attributes = Padded::new(sys::fi_cntr_attr {
         events: sys::FI_CNTR_EVENTS_COMP,
         wait_obj: attr.wait.as_raw(),
         ..Default::default()
     });
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1). The call keeps no pointer.
     let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Counter::of)
 }
 
 pub(crate) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the counter is open, and closed once (H1 to H3).
+    // SAFETY: the counter is closed once (H1–H3).
     unsafe { close(counter.fid()) }
 }
 

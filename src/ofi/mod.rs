@@ -1,11 +1,11 @@
 //! The libfabric transport: [`Ofi`].
 //!
 //! [`Ofi<Local>`] and [`Ofi<Shared>`] implement [`Transport`](loom_core::transport::Transport) over
-//! every libfabric provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
+//! every provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
 //!
 //! # Connections
-//! A server and a client, over `tcp` with hints for endpoints of type
-//! [`MSG`](loom_core::EndpointType::MSG):
+//! A server and a client over `tcp`, with hints for [`MSG`](loom_core::EndpointType::MSG)
+//! endpoints:
 //!
 //! ```
 //! use loom_fabric::ofi::{Local, Ofi};
@@ -56,7 +56,7 @@
 //!
 //! # Multicast
 //! One message to every member of a group, over `udp`. The hints require
-//! [`Caps::MULTICAST`](loom_core::Caps::MULTICAST) and name the group's port (`service`) at every
+//! [`Caps::MULTICAST`](loom_core::Caps::MULTICAST), and the group's port (`service`) at every
 //! address (`node` is `0.0.0.0`):
 //!
 //! ```no_run
@@ -135,25 +135,25 @@
 //! loom relies only on provider behaviour that its tests have shown: for libfabric 1.17.0 and
 //! 2.5.1, and the providers of `docs/providers`. Over others:
 //! - An endpoint is closed only without operations in flight, and if no message was longer than its
-//!   receive. Unless endpoints have socket addresses, it also stays open beside another endpoint of
-//!   an untested provider, and for good once an address was inserted. If dropped earlier, its queue
-//!   takes it with the buffers of its cancelled operations. They leak if the queue is dropped
-//!   before they complete, but a scope aborts the process.
+//!   receive. Without a socket address, it also stays open beside another untested endpoint, and
+//!   for good once an address was inserted. If dropped earlier, its queue takes it with the buffers
+//!   of its cancelled operations. They leak if the queue is dropped before they complete, but a
+//!   scope aborts the process.
 //! - Regions are closed with the last endpoint of their domain, or before the endpoint that they
 //!   are bound to (`FI_MR_ENDPOINT`). Passive endpoints stay open. Connections require socket
 //!   addresses.
 //! - Sleeping on event queues, and options of enabled endpoints, are left to the provider.
-//! - Refused as not granted or with `EOPNOTSUPP`: multi-receives, directed receives of messages
-//!   without tag, peeks, claims, discards, unsignaled operations, options at the opening of
-//!   endpoints, sleeping on queues and counters, tags of connections, shared receives, shutting a
-//!   connection down, scalable endpoints and multicast groups.
+//! - Refused as not granted or with `EOPNOTSUPP`: multi-receives, directed untagged receives,
+//!   peeks, claims, discards, unsignaled operations, options at the opening of endpoints, sleeping
+//!   on queues and counters, tags of connections, shared receives, shutdowns, scalable endpoints
+//!   and multicast groups.
 //!
 //! [`RawInfo::is_tested`] and the command `loom info` report the status. With feature `std`,
 //! `LOOM_UNTESTED=1` in the environment makes every provider untested, and so does `FI_HOOK`.
 //!
 //! # Functions without a wrapper
-//! A raw handle (`raw` of an object) gives access to its C object (`as_ptr`), for functions that
-//! loom does not wrap, with the types of [`sys`]. A query for atomic sums of 64-bit numbers:
+//! A raw handle (`raw` of an object) gives access to its C object (`as_ptr`), with the types of
+//! [`sys`]. A query for atomic sums of 64-bit numbers:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -176,15 +176,14 @@
 //!
 //! # Adopting
 //! `from_ptr` (for endpoints [`Endpoint::from_fn`]) turns an object of the program into a raw
-//! handle for the functions of [`Transport`](loom_core::transport::Transport). The caller
-//! guarantees:
+//! handle for [`Transport`](loom_core::transport::Transport). The caller guarantees:
 //! - The program has opened the object with the given domain or fabric, and makes one handle of it.
 //! - The object is used under the contract of `Transport`: by the permitted threads, and closed
-//!   after its children and before its parents.
+//!   between its children and its parents.
 //! - The function for its kind closes the object, once. Dropping a handle does not close it.
 //!
 //! Each function documents further rules. Passive and scalable endpoints and multicast groups
-//! cannot be adopted, but contexts can. An address vector that maps addresses:
+//! cannot be adopted. An address vector that maps addresses:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -255,17 +254,17 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! These features have no safe form, for reasons that runs with libfabric 1.17 and 2.5.1 or its
-//! source have shown (`tests/libfabric/raw/adopted`):
+//! Features without a safe form, for reasons that runs with libfabric 1.17 and 2.5.1 or its source
+//! have shown (`tests/libfabric/raw/adopted`):
 //!
 //! - Maps (`FI_AV_MAP`): every provider has tables, with the same numbers.
 //! - Insertion through event queues (`FI_EVENT`): 1.17 writes the events inside the call, and `shm`
 //!   never does. libfabric 2 binds vectors only over `sockets`.
 //! - Address vectors that are shared by name: only `sockets`, where readers do not notice growth.
 //! - User ids (`FI_AV_USER_ID`): only libfabric 2, over `shm`, `tcp;ofi_rxm` and `tcp`. Completions
-//!   report the id in place of the address, and other calls take it for one.
-//! - Address vector sets (`fi_av_set`): only `tcp;ofi_rxm` with collectives. 1.17 reads before the
-//!   begin of an array, 2.5 computes wrong differences and intersections.
+//!   report the id, which other calls take for an address.
+//! - Address vector sets (`fi_av_set`): only `tcp;ofi_rxm` with collectives. 1.17 reads before an
+//!   array, 2.5 computes wrong differences and intersections.
 //!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own.
 //! - Aliases (`fi_ep_alias`): only `sockets`, which never frees one.
 //! - Shared transmit contexts: only `sockets`. Shared receives without connections: `sockets`, and
@@ -279,34 +278,18 @@
 //!
 //! # How it calls libfabric
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
-//! (`ep->msg->send(...)`). This module calls through them from Rust: a post is one indirect call. A
-//! missing table or entry is `ENOSYS`. [`Library`] has the exported functions.
+//! (`ep->msg->send(...)`). So does this module: a post is one indirect call. A missing table or
+//! entry is `ENOSYS`. [`Library`] has the exported functions.
 //!
 //! # Files
-//! | file | contents |
-//! |---|---|
-//! | `library` | finding libfabric, and the functions that it exports |
-//! | `sys`, `pointers` | generated bindings, conversion between raw handles and C objects |
-//! | `call` | calls through operation tables, return values |
-//! | `process` | pointers with the process of their object, forked children |
-//! | `threading` | threading levels, the handle type with all `unsafe impl Send` and `Sync` of objects |
-//! | `info`, `decode`, `nic` | one `fi_info` |
-//! | `query`, `request`, `encode`, `info_list` | `fi_getinfo`: hints and infos |
-//! | `providers`, `params` | installed providers, their environment variables |
-//! | `text` | C strings without an allocator |
-//! | `av_lock` | locks of address vectors and their endpoints |
-//! | `control`, `region` | fabric, domain, address vector, memory regions |
-//! | `queue`, `counter` | completion queues, counters |
-//! | `nap` | polling in place of unsafe wait calls |
-//! | `entry_queue` | completion queues in any format, for the raw layer |
-//! | `sets` | poll sets and wait sets, where the headers have them |
-//! | `endpoint`, `post`, `post_msg` | endpoints, posting operations |
-//! | `scalable` | scalable endpoints, their contexts and their trait |
-//! | `event_queue`, `connection` | event queues, connecting endpoints |
-//! | `multicast` | multicast groups |
-//! | `known_behaviour`, `quirks` | behaviour of providers by version, decisions that follow from it |
-//! | `closing`, `shm_registry` | conditions for closing, endpoints that reach into each other's memory |
-//! | `transport`, `connected`, `signals` | implementations of the traits |
+//! - `library`, `ffi`, `sys`: libfabric, calls and pointers, generated bindings
+//! - `process`, `threading`: forked children, `unsafe impl Send` and `Sync`
+//! - `info`: infos, hints, providers, parameters
+//! - `control`, `region`, `counter`: fabrics, domains, address vectors, regions, counters
+//! - `queue`: completion queues, event queues, sets
+//! - `endpoint`: endpoints and their operations
+//! - `quirks`: behaviour of providers by version, and decisions that follow from it
+//! - `transport`: implementation of the traits
 
 mod control;
 mod counter;

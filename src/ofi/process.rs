@@ -3,13 +3,12 @@
 //! A forked child shares the sockets and memory behind its copies of objects. Closing a copy shuts
 //! down the parent's sockets (`tcp-close-in-a-forked-child-ends-the-parents-connection` and
 //! others), and `sockets` waits for threads that the child lacks. So each [`Raw`] pointer records
-//! its process, and [`entry!`](super::ffi::call::entry) returns no function in another process,
-//! where objects are leaked.
+//! its process, and [`entry!`](super::ffi::call::entry) returns no function in another process:
+//! objects leak there.
 //!
-//! A handler of `pthread_atfork` numbers processes. Only opening a fabric and ending an object
-//! compare the process id, which detects a child that was made without handlers (`clone`, `_Fork`).
-//!
-//! The handler also releases the locks of this module's statics.
+//! A handler of `pthread_atfork` numbers processes, and releases the locks of this module's
+//! statics. Only opening a fabric and ending an object compare the process id, which detects a
+//! child made without handlers (`clone`, `_Fork`).
 
 #![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
 
@@ -37,23 +36,21 @@ static ID: AtomicI32 = AtomicI32::new(0);
 struct Process(u32);
 
 impl Process {
-    /// Registers the handler at the first call.
     fn current() -> Self {
         unsafe extern "C" fn in_child() {
             // A child in its own namespace may have the process id of its parent.
             NUMBER.fetch_add(1, Ordering::Relaxed);
             ID.store(getpid(), Ordering::Relaxed);
-            // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold
+            // SAFETY: a forked child has one thread. It does not hold the locks: calls that hold
             // them do not fork.
             unsafe { av_lock::release() };
-            // SAFETY: a forked child has one thread, which does not hold the lock.
+            // SAFETY: that thread does not hold the lock.
             unsafe { shm_registry::start_anew() };
         }
         if ID.load(Ordering::Relaxed) == 0 {
             // SAFETY: the handler calls only functions that signal handlers may call. Registering
             // it twice is harmless.
             let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
-            // The next object tries again.
             if code == 0 {
                 ID.store(getpid(), Ordering::Relaxed);
             }
@@ -62,7 +59,7 @@ impl Process {
     }
 }
 
-/// Numbers a child that was made without handlers. Locks stay unchanged.
+/// Numbers a child made without handlers. Locks stay unchanged.
 pub(crate) fn notice_fork() {
     let (noted, id) = (ID.load(Ordering::Relaxed), getpid());
     if noted != 0 && noted != id && ID.compare_exchange(noted, id, Ordering::Relaxed, Ordering::Relaxed).is_ok() {

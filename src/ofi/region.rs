@@ -1,6 +1,6 @@
 //! Memory regions.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -26,7 +26,7 @@ use super::threading::Handle;
 #[derive(Debug)]
 pub struct Mr<L> {
     fid: Handle<sys::fid_mr, L>,
-    /// Read once, so that access does not touch libfabric's memory.
+    /// A copy, so that access does not touch libfabric's memory.
     key: MemoryKey,
     /// `fi_mr_desc` as a number, with exposed provenance.
     descriptor: usize,
@@ -50,7 +50,7 @@ impl<L> Mr<L> {
     /// # Safety
     /// The region is open.
     pub(crate) unsafe fn of(region: Raw<sys::fid_mr>) -> Self {
-        // SAFETY: the caller guarantees that the region is open.
+        // SAFETY: the caller keeps the region open.
         let fields = unsafe { region.pointer().as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
         Mr { fid: Handle::new(region), key, descriptor }
@@ -78,7 +78,7 @@ const _: () = {
     assert!(offset_of!(ExportedBuffer, base_addr) == offset_of!(sys::fi_mr_dmabuf, base_addr));
 };
 
-/// Zeros follow, because a newer library may read more fields.
+/// Zeros follow: a newer library may read more fields.
 #[repr(C)]
 struct Attributes {
     attributes: sys::fi_mr_attr,
@@ -96,7 +96,6 @@ impl Attributes {
         };
         // SAFETY: the structure begins with this pointer, from 1.20 on in a union.
         unsafe { (&raw mut attributes).cast::<*const c_void>().write(range) };
-        // The kind selects the member of the union that is read.
         attributes.device.reserved = 0;
         if kind != HmemIface::SYSTEM {
             attributes.device.cuda = attr.device;
@@ -104,7 +103,6 @@ impl Attributes {
         Attributes { attributes, more: [0; _] }
     }
 
-    /// The library may read beyond the fields of the headers.
     const fn as_ptr(&self) -> *const sys::fi_mr_attr {
         ptr::from_ref(self).cast()
     }
@@ -140,9 +138,8 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
             }
         };
         let attributes = Attributes::new(range, memory.kind, attr);
-        // SAFETY: the domain is open and the memory is kept until the region is closed (H1, M2,
-        // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
-        // region.
+        // SAFETY: the domain is open and the memory kept until the region is closed (H1, M2, M3).
+        // The attributes, the range and the buffer are not kept, and `raw` receives the region.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
     } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let register = entry!(raw_domain, mr => reg)?;
@@ -159,12 +156,12 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
 }
 
 pub(crate) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the region and the endpoint are open, on their thread (H1, T2).
+    // SAFETY: region and endpoint are open, on their thread (H1, T2).
     unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
 }
 
 pub(crate) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the region and the counter are open (H1).
+    // SAFETY: region and counter are open (H1).
     unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
 }
 
@@ -210,7 +207,7 @@ unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<
 }
 
 pub(crate) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the region is open and closed once (H1 to H3).
+    // SAFETY: the region is closed once (H1–H3).
     unsafe { close(mr.fid.fid()) }
 }
 

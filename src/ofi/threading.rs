@@ -27,14 +27,14 @@ pub trait Level: sealed::Sealed + Send + Sync + 'static {
     /// Threading model requested of libfabric.
     const THREADING: Threading;
 
-    /// Returns `true` if the level's types enforce all serialisation that a domain with this
-    /// threading model needs.
+    /// Returns `true` if the level's types enforce the serialisation of a domain with this
+    /// threading model.
     ///
     /// Unknown models are refused.
     fn is_served_by(granted: Threading) -> bool;
 
     /// Returns `true` if that also holds for the contexts of one scalable endpoint, on several
-    /// threads where the types permit it.
+    /// threads.
     fn serves_contexts(granted: Threading) -> bool;
 }
 
@@ -48,7 +48,7 @@ pub enum Local {}
 /// endpoints (`FI_THREAD_COMPLETION`).
 ///
 /// Over `shm`, `sm2`, `ofi_rxm` and untested providers, an insertion may look into other threads'
-/// endpoints, and the domain is opened with `FI_THREAD_SAFE`.
+/// endpoints, so the domain is opened with `FI_THREAD_SAFE`.
 #[doc(alias = "FI_THREAD_COMPLETION")]
 #[derive(Debug)]
 pub enum Shared {}
@@ -60,7 +60,6 @@ impl Level for Local {
     const THREADING: Threading = Threading::DOMAIN;
 
     fn is_served_by(granted: Threading) -> bool {
-        // One thread at a time satisfies every model.
         granted == Threading::DOMAIN || Shared::is_served_by(granted)
     }
 
@@ -79,8 +78,8 @@ impl Level for Shared {
     }
 
     fn serves_contexts(granted: Threading) -> bool {
-        // `ENDPOINT` requires one thread at a time for all contexts of an endpoint. The other
-        // models permit one per queue.
+        // `ENDPOINT` requires one thread at a time for all contexts of an endpoint, the others for
+        // one queue.
         matches!(granted, Threading::SAFE | Threading::FID | Threading::COMPLETION)
     }
 }
@@ -107,9 +106,8 @@ impl SharedAt<Shared> for Signalled {}
 // Calls on a scalable endpoint hold a lock. Posts go to its contexts, which do not cross threads.
 impl SharedAt<Shared> for FidSep {}
 
-/// Every raw object consists of handles, so that this type alone decides which objects cross
-/// threads. Queues and endpoints have neither `Moves` nor `SharedAt`: they are neither `Send` nor
-/// `Sync`.
+/// Every raw object consists of handles, so this type alone decides which objects cross threads.
+/// Queues and endpoints have neither `Moves` nor `SharedAt`.
 pub(crate) struct Handle<F, L> {
     raw: Raw<F>,
     level: PhantomData<L>,

@@ -30,9 +30,7 @@ use super::quirks::table_entry;
 use super::region::{self, Mr};
 use super::threading::Level;
 
-/// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
-///
-/// A type without values.
+/// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`, without values.
 #[derive(Debug)]
 pub struct Ofi<L: Level>(PhantomData<L>);
 
@@ -43,8 +41,8 @@ pub struct Ofi<L: Level>(PhantomData<L>);
 //   error, whatever its fields, and a read without an entry reports no event (`queue`).
 // - P5: lengths are the provider's. The rest of a longer message goes to memory that is never read
 //   (`overrun`).
-// - P7: only posts, and the batch in the memory of `cq_open`, keep pointers. Attributes, addresses
-//   and names are passed in memory of the call.
+// - P7: only posts, and the batch in the memory of `cq_open`, keep pointers. Others are passed in
+//   memory of the call.
 // - P8: this code does not panic, and C does not call back.
 // - P9: domains are `Sync` at level `Shared` only, with a model that serialises by queue and not
 //   by thread (`threading`).
@@ -104,7 +102,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     #[inline]
     unsafe fn fabric_close(fabric: &Fabric<L>) -> Result<(), Errno> {
-        // SAFETY: the fabric is open, and closed once (H1 to H3).
+        // SAFETY: the fabric is closed once (H1–H3).
         unsafe { control::fabric_close(fabric) }
     }
 
@@ -121,7 +119,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     #[inline]
     unsafe fn domain_close(domain: &Domain<L>) -> Result<(), Errno> {
-        // SAFETY: the domain is open, and closed once (H1 to H3).
+        // SAFETY: the domain is closed once (H1–H3).
         unsafe { control::domain_close(domain) }
     }
 }
@@ -143,7 +141,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
 
     #[inline]
     unsafe fn av_close(av: &Av<L>) -> Result<(), Errno> {
-        // SAFETY: the vector is open, and closed once (H1 to H3).
+        // SAFETY: the vector is closed once (H1–H3).
         unsafe { control::av_close(av) }
     }
 
@@ -197,7 +195,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
 
     #[inline]
     unsafe fn cq_close(cq: &Cq<L>) -> Result<(), Errno> {
-        // SAFETY: the queue is open, and closed once (H1 to H3).
+        // SAFETY: the queue is closed once (H1–H3).
         unsafe { queue::cq_close(cq) }
     }
 
@@ -254,7 +252,7 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     }
 
     unsafe fn counter_close(counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: the counter is open, and closed once (H1 to H3).
+        // SAFETY: the counter is closed once (H1–H3).
         unsafe { counter::counter_close(counter) }
     }
 
@@ -319,13 +317,13 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        // SAFETY: the domain and the bound objects are open (H1).
+        // SAFETY: domain and bound objects are open (H1).
         unsafe { endpoint::open_connectionless(domain, info, bind) }
     }
 
     #[inline]
     unsafe fn endpoint_close(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
-        // SAFETY: the endpoint is open, and closed once (H1 to H3).
+        // SAFETY: the endpoint is closed once (H1–H3).
         unsafe { endpoint::endpoint_close(endpoint, in_flight) }
     }
 
@@ -369,12 +367,12 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
     }
 
     unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the region and the endpoint are open, on their thread (H1, T2).
+        // SAFETY: region and endpoint are open, on their thread (H1, T2).
         unsafe { region::mr_bind_endpoint(mr, endpoint) }
     }
 
     unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: the region and the counter are open (H1).
+        // SAFETY: region and counter are open (H1).
         unsafe { region::mr_bind_counter(mr, counter) }
     }
 
@@ -398,7 +396,7 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
 
     #[inline]
     unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the region is open, and closed once (H1 to H3).
+        // SAFETY: the region is closed once (H1–H3).
         unsafe { region::mr_close(mr) }
     }
 }

@@ -1,7 +1,7 @@
 //! Ranks that a launcher has started exchange bytes through it, and check them: `mpiexec -n 4 launched`.
 //!
-//! Each prints one line when all was right. With `LOOM_FLIPS` in the environment the last rank gives another byte than it should,
-//! which the others must notice.
+//! Each prints a line on success. With `LOOM_FLIPS` in the environment the last rank sends a wrong
+//! byte, which the others must notice.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use loom_group::bootstrap::{Bootstrap, Pmi, Slots};
 
-/// Beyond the longest value of the protocol, several times.
+/// Beyond the protocol's longest value, several times.
 const LIMIT: usize = 5000;
 
-/// What a rank gives in a turn: lengths differ, from none to the limit.
+/// Bytes of a rank in a turn: lengths differ, from zero to the limit.
 fn gift(rank: u32, turn: u32) -> Vec<u8> {
     let len = [0, 1, 483, 484, 485, 984, 985, LIMIT][((rank + turn) % 8) as usize];
     (0..len).map(|at| (at as u32 ^ rank << 5 ^ turn) as u8).collect()
@@ -21,7 +21,7 @@ fn gift(rank: u32, turn: u32) -> Vec<u8> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let until = &mut (Instant::now() + Duration::from_secs(20));
-    // SAFETY: this is the first in the process that looks at the descriptor, and nothing else does.
+    // SAFETY: the first use of the descriptor in the process, and the only one.
     let mut ranks = unsafe { Pmi::from_env(LIMIT, until) }?;
     let (rank, size) = (ranks.rank(), ranks.size());
     // SAFETY: the descriptor is not taken again.
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let flips = std::env::var_os("LOOM_FLIPS").is_some() && rank + 1 == size;
     let mut memory = vec![0; Slots::memory_len(size as usize, LIMIT)];
     let mut all = Slots::new(&mut memory, size);
-    // The rounds go on, because the launcher ends all ranks, and what they print, when one of them ends early.
+    // The rounds go on: the launcher ends all ranks, with their output, when one ends early.
     let mut wrong = None;
     for turn in 0..8 {
         let mut mine = gift(rank, turn);

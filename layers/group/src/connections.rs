@@ -18,7 +18,6 @@ use crate::group::Queue;
 use crate::links::{Connection, Links};
 use crate::{ConnectError, Group, PeerError, PeerIndex};
 
-/// Format and version, before the rank.
 const GREETING: [u8; 8] = *b"loomgrp\x01";
 
 const SPARE: usize = 4;
@@ -32,16 +31,16 @@ const MOST_EVENTS: u32 = 256;
 /// [`ended`](Self::ended) reports closed connections.
 ///
 /// # Connection setup
-/// In each pair the lower rank connects and the higher accepts. A request needs a fixed prefix and an
-/// awaited rank, which do not authenticate: a program that sends them can take the place of a peer.
-/// Failed attempts are repeated until the deadline.
+/// In each pair the lower rank connects and the higher accepts. A request needs a fixed prefix and
+/// an awaited rank, which do not authenticate: any program can send them. Failed attempts are
+/// repeated until the deadline.
 ///
 /// Posts to this side's own number are refused. Keep connections open until all members have
-/// reported that they joined.
+/// joined.
 ///
 /// # Restrictions
 /// [`Group::recv`] works without directed receives, and [`Group::recv_any`] is refused. Without
-/// tagged messages, which only `sockets` of the tested providers has there, connections allow [one
+/// tagged messages, which only `sockets` has there, connections allow [one
 /// team](crate::collective#tags).
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     places: Array<Place<'m, T, B>, A>,
@@ -110,7 +109,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 
     /// Connects to every peer before the deadline. `addresses` is in rank order and includes this
-    /// side. The group's own queue is polled meanwhile. No other group of this value may be open.
+    /// side. The queue is polled meanwhile. No other group of this value may be open.
     ///
     /// ```
     /// use core::time::Duration;
@@ -164,8 +163,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// Puts a peer into a place and closes a former peer's connection. The new peer must also call
     /// this function or [`join`](Self::join).
     ///
-    /// It rejects other peers meanwhile, so members must set several peers in the same order, or they
-    /// wait in a circle until their deadlines.
+    /// It rejects other peers meanwhile, so members must set several peers in the same order, or
+    /// they wait until their deadlines.
     ///
     /// # Errors
     /// - [`PeerError::HasConnections`] if the group belongs to another value.
@@ -298,7 +297,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                 let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.error.get());
                 return Err((peer, error));
             }
-            // Retry attempts that failed on this side.
             for place in wanted().filter(|peer| self.rank.get() < *peer).filter_map(|it| self.places.get(it.place())) {
                 if matches!(*place.pending.borrow(), Pending::Awaits) {
                     self.ask(place);
@@ -319,7 +317,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Returns the member if its connection has ended.
     fn event(&self, group: &Group<'m, T, B, A>, event: EqEvent<'m, T>) -> Option<PeerIndex> {
         match event {
             EqEvent::Request(request) => self.request(request),
@@ -404,7 +401,7 @@ enum Pending<'m, T: Connected, B: Buffer> {
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
-/// Do not open or drop endpoints while a cell is borrowed: that runs loggers and user destructors.
+/// Do not open or drop endpoints while a cell is borrowed: that runs user code.
 struct Place<'m, T: Connected, B: Buffer> {
     pending: RefCell<Pending<'m, T, B>>,
     address: RefCell<Option<EndpointAddr>>,

@@ -121,7 +121,6 @@ impl fmt::Display for PeerError {
     }
 }
 
-/// Writes an error behind its subject, in the formatter's form.
 pub(crate) fn with(f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>, error: &dyn fmt::Display) -> fmt::Result {
     f.write_fmt(what)?;
     f.write_str(": ")?;

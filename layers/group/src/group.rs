@@ -88,7 +88,6 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     queues: Array<[Queue; 2], A>,
     pub(crate) waiting: Cell<usize>,
     round: Cell<u64>,
-    /// Bit set of team numbers in use.
     teams: [Cell<u64>; 4],
 }
 
@@ -119,7 +118,7 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         alloc: A,
     ) -> Result<Self, OpenError> {
         let GroupAttr { capacity, replacements } = attr.into();
-        // A member's address is removed after its successor is inserted.
+        // A member's address is removed after its successor's insertion.
         let addresses = capacity.checked_add(replacements.max(1)).ok_or(OpenError::Size)?;
         let av = Av::open_in(domain, addresses, alloc.clone())?;
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
@@ -148,7 +147,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     /// Inserts the addresses of the peers, in order of number. They may repeat, and include this side.
     ///
     /// # Errors
-    /// The first peer that failed, with the prepared group of the peers before it:
+    /// The first peer that failed, with the prepared group of the peers before:
     /// [`PeerError::NoSuchPlace`] or [`PeerError::Insert`].
     #[expect(
         clippy::result_large_err,
@@ -280,8 +279,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Connection of a member, for operations without a peer number. It stays open after removal of
-    /// the member.
+    /// Connection of a member, for operations without a peer number. It stays open after the
+    /// member's removal.
     #[must_use]
     pub fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         self.links.connection(peer)

@@ -2,7 +2,7 @@
 //!
 //! A [`Group`] addresses peers by number, on every transport:
 //! - over one connectionless endpoint, with [`Prepared`] and [`connect`](Prepared::connect),
-//! - over a connection for each peer, for providers with only those (`FI_EP_MSG`), with
+//! - over a connection for each peer, where the provider has only those (`FI_EP_MSG`), with
 //!   [`Connections`] and [`join`](Connections::join).
 //!
 //! All memory is allocated when a group opens. Operations have three levels of control:
@@ -44,23 +44,21 @@
 //! # Room and order
 //! A request that is refused with a transient error (`FI_EAGAIN`, a full queue) waits in its place.
 //! A scope posts requests to one address in order: receives in one order, all others in another. If
-//! the transport limits room by endpoint and not by peer, like the software transport, a peer that
-//! does not receive may occupy all of it.
+//! the transport limits room by endpoint and not by peer, like the software transport, a silent
+//! peer may occupy all of it.
 //!
 //! # Beside ibverbs-rs
-//! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer.
+//! The model is `MultiChannel` of ibverbs-rs (0.4.1), with a queue pair for each peer.
 //!
 //! | ibverbs-rs | here | difference |
 //! |---|---|---|
 //! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`], [`Connections::open_in`] | memory of the caller |
 //! | `PreparedMultiChannel::endpoints` | [`Prepared::address`], [`Connections::address`] | one address for all peers |
 //! | `PreparedMultiChannel::handshake` | [`Prepared::connect`], [`Connections::join`] | names a failing peer |
-//! | | [`Group::set`], [`Connections::set`], [`Group::remove`] | replaces or removes a peer |
 //! | `num_channels`, `pd` | [`Group::capacity`], [`Group::peers`], [`Group::domain`] | |
 //! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] etc. | deadline, retries |
 //! | `unsafe send_unpolled`, `receive_unpolled`, `write_unpolled`, `read_unpolled` | [`Group::send`], [`Group::recv`], [`Group::write`], [`Group::read`] | safe: the queue keeps the buffer |
 //! | `scatter_send`, `scatter_write`, `gather_receive`, `gather_read`, `multicast_send` | [`Group::scatter_send`], [`Group::scatter_write`], [`Group::gather_recv`], [`Group::gather_read`], [`Group::multicast_send`] | deadline, one outcome for each peer, not limited by queue depth |
-//! | | [`Group::exchange`] | |
 //! | `scope` | [`Group::scope`] | cancels unfinished requests, no allocation |
 //! | `manual_scope` | [`Group::scope`] | does not poll until it ends |
 //! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | requests wait for room |

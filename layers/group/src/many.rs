@@ -9,7 +9,7 @@ use crate::scope::{Request, Scope, Summary};
 use crate::{Group, PeerIndex, PeerRegion};
 
 /// Each takes work while places are free, and leaves the rest in the iterator. Each request has one
-/// [`Outcome`](crate::Outcome) in its place.
+/// [`Outcome`](crate::Outcome).
 ///
 /// # Errors
 /// See [`Scope::finish`]. Requests in flight were cancelled.
@@ -53,9 +53,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (peer, buf)| scope.send(peer, buf))
     }
 
-    /// Receives a message from each peer, with directed receives of untagged messages, like
-    /// [`Group::recv`]. Over `shm`, and over `tcp` and `tcp;ofi_rxm` of libfabric 2, use tagged
-    /// messages in a [scope](Group::scope) instead.
+    /// Receives a message from each peer, with directed receives like [`Group::recv`]. Over `shm`,
+    /// and over `tcp` and `tcp;ofi_rxm` of libfabric 2, use tagged messages in a
+    /// [scope](Group::scope) instead.
     ///
     /// # Errors
     /// See [`Scope::finish`].
@@ -146,7 +146,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Sends a message to each peer, and receives one from each. Work is the peer, the message, and
-    /// the receive buffer, and takes two places: the receive, then the send.
+    /// the receive buffer, in two places: the receive, then the send.
     ///
     /// Work beyond the queue's room for all receives and one send stays in the iterator. The caller
     /// ensures that the endpoint has room for all receives (`rx_attr.size`).
@@ -163,7 +163,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer + TargetBuffer,
     {
-        // A work item needs both places.
         let room = self.cq().free_slots().saturating_sub(1);
         if room == 0 && places.len() >= 2 {
             return Err(CqError::Full);

@@ -81,7 +81,7 @@ impl Summary {
 /// same direction. [`turn`](Self::turn) posts waiting requests and takes completions.
 ///
 /// The end of a scope, also by a panic, gives up waiting requests, cancels those in flight, and
-/// polls for them a bounded number of times. Requests that the provider does not cancel stay
+/// polls for them a bounded number of times. Those that the provider does not cancel stay
 /// [`InFlight`](Outcome::InFlight): the group's queue returns their buffers later.
 ///
 /// ```
@@ -349,14 +349,14 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Waits for all requests until the deadline, then gives up the rest like the end of the
-    /// [`Scope`], which accepts further requests.
+    /// [`Scope`], which stays usable.
     ///
     /// # Errors
     /// See [`turn`](Self::turn). The places keep their requests.
     #[inline]
     pub fn finish(&mut self, mut until: impl Deadline) -> Result<Summary, CqError> {
         if self.waiting == 0 || self.post_all(&mut until)? {
-            // Nothing waits for room, so the order of waiting does not matter.
+            // No request waits for room, so their order does not matter.
             let cq = self.group.cq();
             let (mut done, mut is_over) = (0, true);
             for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {

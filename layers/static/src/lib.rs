@@ -1,8 +1,8 @@
-//! Checks by the compiler: what a program requires of endpoints and providers, as types and
+//! Checks by the compiler: a program's requirements of endpoints and providers, as types and
 //! constants.
 //!
-//! - [`query`]: requirements of an endpoint as a type, which determine the hints and the operations of
-//!   the endpoint ([`Only`]).
+//! - [`query`]: requirements of an endpoint as a type, which give the hints and the operations
+//!   ([`Only`]).
 //! - [`profiles`]: guarantees of providers as constants, compared with an endpoint once ([`Profiled`]).
 //! - [`protocol`]: traits for code that is generic over endpoints and other protocols.
 //!

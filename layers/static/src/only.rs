@@ -23,7 +23,7 @@ use crate::query::{
 /// or [`Query::only`].
 ///
 /// It has the [protocol traits](crate::protocol) of the query's groups. The [whole](Self::whole)
-/// endpoint does all else: its address, options, peeks, multi-receives, and operations with several
+/// endpoint has the rest: address, options, peeks, multi-receives, and operations with several
 /// buffers or options.
 ///
 /// ```
@@ -124,7 +124,6 @@ impl Narrows<AnyType> for Msg<Established> {
     const ELSEWHERE: Caps = Caps::RECV;
 }
 
-/// Receives may be those of a [`SharedRx`](loom_core::endpoint::SharedRx).
 impl Narrows<query::Msg> for Msg<Established> {
     const ELSEWHERE: Caps = Caps::RECV;
 }

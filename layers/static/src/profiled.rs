@@ -14,7 +14,7 @@ use crate::profiles::{Profile, ProfileError, Promise};
 
 /// An endpoint that meets the [profile](crate::profiles) `P` ([`Profile::endpoint`]).
 ///
-/// It has the methods of the [`Endpoint`], and checks lengths at compile time.
+/// It has the [`Endpoint`]'s methods, and checks lengths at compile time.
 ///
 /// ```
 /// use loom_static::profiles::{Profile, Software};

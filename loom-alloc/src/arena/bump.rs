@@ -26,12 +26,12 @@ pub struct BumpArena<M> {
     used: Cell<usize>,
     /// Maximum of `used` before a return of memory.
     peak: Cell<usize>,
-    /// Keeps the memory (invariant 1).
+    /// Invariant 1.
     _memory: M,
 }
 
 // SAFETY: the arena owns its memory. Holders of blocks borrow it by a reference that is not `Send`,
-// so it does not change threads meanwhile.
+// so it stays on its thread meanwhile.
 unsafe impl<M: Send> Send for BumpArena<M> {}
 
 impl<M> BumpArena<M> {
@@ -53,7 +53,7 @@ impl<M> BumpArena<M> {
         self.used.get()
     }
 
-    /// Bytes left, some of which alignment may take.
+    /// Bytes left, some for alignment.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.capacity() - self.used()
@@ -68,8 +68,8 @@ impl<M> BumpArena<M> {
 
     /// Frees all memory. The high-water mark stays.
     ///
-    /// The exclusive borrow excludes users of the memory. Forgotten values are harmless, because their
-    /// borrow has ended. A `&'static Arena` cannot be reset, because it stays borrowed.
+    /// The exclusive borrow excludes users, even forgotten ones. A `&'static Arena` cannot be
+    /// reset.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -123,7 +123,8 @@ impl<M> BumpArena<M> {
         Some(unsafe { self.base.add(start) })
     }
 
-    /// The block with another size, from the arena's own pointer: the caller's may be valid for less.
+    /// The block with another size, from the arena's own pointer: the caller's may be valid for
+    /// less.
     fn in_place(&self, block: NonNull<u8>, size: usize) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), size)
     }
@@ -160,7 +161,7 @@ unsafe impl<M> Allocator for &BumpArena<M> {
                 return Ok(self.in_place(block, new.size()));
             }
             if let Some(begin) = self.begin_of_last(block, old.size()) {
-                // It does not fit elsewhere, because all other room lies behind it.
+                // It does not fit elsewhere: all other room lies behind it.
                 let end = begin.checked_add(new.size()).filter(|end| *end <= self.capacity).ok_or(AllocError)?;
                 self.used.set(end);
                 return Ok(self.in_place(block, new.size()));

@@ -17,8 +17,8 @@ pub use bump::BumpArena;
 
 /// Memory of the caller, handed out from front to back.
 ///
-/// `&Arena` is the allocator, for one thread. The last block grows and shrinks in place and returns its
-/// room. Other freed blocks stay used until [`reset`](Self::reset).
+/// `&Arena` is the allocator, for one thread. The last block grows and shrinks in place and returns
+/// its room. Other blocks stay used until [`reset`](Self::reset).
 ///
 /// ```
 /// use core::alloc::Layout;

@@ -1,17 +1,16 @@
 //! Free lists of things numbered from 0, like blocks of a pool or buffers of a slab.
 //!
-//! A list keeps numbers in its storage `S`, with one entry for each number, at most `u32::MAX`, and
-//! hands out the last number put, which is still cached.
+//! A list keeps numbers in its storage `S`, an entry for each, at most `u32::MAX`. It hands out the
+//! last number put, which is still cached.
 //! - [`OwnerList`]: for one thread.
 //! - [`SharedList`]: for any number of threads, lock-free.
 //!
 //! # Zeroed storage
-//! Entries are relative to their index, so a zeroed list has all numbers free, and a pool in a `static`
-//! takes no room in the program's file.
+//! Entries are relative to their index: a zeroed list has all numbers free, and a pool in a
+//! `static` takes no room in the program's file.
 //!
 //! # Contract
-//! A taken number belongs to the taker until it is put. The list never hands out a number beyond its
-//! storage.
+//! A taken number belongs to the taker until it is put. Numbers are within the storage.
 
 mod owner;
 mod shared;

@@ -1,11 +1,10 @@
-//! The shared list under the model checker `loom`: every interleaving and every value that a load
-//! may see.
+//! The shared list under the model checker `loom`: every interleaving and every loaded value.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! A `Plain` value stands for the memory of a number: unordered accesses fail the model.
+//! A `Plain` value stands for the memory of a number.
 //!
 //! Controls, without a memory order, the tag or the second pass, must fail.
 

@@ -5,14 +5,14 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::FreeList;
 
-/// Call stacks lie a power of two apart, no multiple of 7, so up to 7 consecutive threads use different stacks.
+/// Call stacks lie a power of two apart, no multiple of 7: up to 7 consecutive threads differ.
 #[cfg(not(loom_model))]
 const STACKS: usize = 7;
 #[cfg(loom_model)]
 const STACKS: usize = 2;
 
-/// First free number of a stack in the lower half, or its successor in all but the first stack, so that
-/// zero is number 0 there and an empty stack in the others. The upper half is a tag that counts takes.
+/// First free number of a stack in the lower half, or its successor in all but the first stack, so
+/// zero is number 0 there and an empty stack elsewhere. The upper half is a tag that counts takes.
 ///
 /// Two cache lines, which processors fetch together.
 #[derive(Debug)]
@@ -21,8 +21,7 @@ struct Head(AtomicU64);
 
 /// Lock-free stacks of free numbers (R. K. Treiber, 1986).
 ///
-/// A thread puts numbers on its own stack, takes there first, then from the others. Its call
-/// stack's address selects the stack.
+/// A thread puts numbers on its own stack, by its call stack's address, and takes there first.
 ///
 /// For a free number `n`, `links` stores the next one minus `n + 1`. A number beyond the links ends
 /// the stack.
@@ -30,18 +29,18 @@ struct Head(AtomicU64);
 /// # The tag
 /// Between a taker's read of head and link and its exchange, others may take the first two numbers
 /// and put the first back: the number is equal, but the link names a taken one (ABA). The changed
-/// tag, which wraps after 2^32 takes, makes the exchange fail.
+/// tag, which wraps after 2^32 takes, fails the exchange.
 ///
 /// # Empty lists
 /// While a taker visits the stacks, a number may be put on a visited one before the last number of
-/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty at a
-/// moment. Otherwise another thread took a number, and the taker goes on.
+/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty
+/// at a moment. Otherwise another thread took a number, and the taker goes on.
 ///
 /// # Memory orders
 /// Heads change by read-modify-writes, so each `put` starts a release sequence of all later values.
-/// An `Acquire` load of a head sees the links on its stack, and all use of these numbers before
-/// they were put. Taking also releases, for the second pass: a thread that sees a stack's last
-/// number taken also sees numbers put before that, on any stack.
+/// An `Acquire` load of a head sees the links on its stack, and all use of these numbers before.
+/// Taking also releases, for the second pass: a thread that sees a stack's last number taken also
+/// sees numbers put before, on any stack.
 #[derive(Debug)]
 pub(crate) struct SharedList<S> {
     heads: [Head; STACKS],
@@ -138,12 +137,12 @@ impl<S: AsRef<[AtomicU32]>> SharedList<S> {
         loop {
             let (tag, first) = parts(head);
             let next = first.wrapping_sub(offset).wrapping_sub(number).wrapping_sub(1);
-            // Skips needless stores to the cache line.
+            // Spares stores to the cache line.
             if link.load(Ordering::Relaxed) != next {
                 link.store(next, Ordering::Relaxed);
             }
             // Release: the link, and the use of the number. Failure reads no memory through the
-            // head, so Relaxed suffices.
+            // head.
             let put = word(tag, number.wrapping_add(offset));
             match own.compare_exchange_weak(head, put, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

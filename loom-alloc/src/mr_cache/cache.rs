@@ -129,7 +129,6 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         self.miss(lent, &bytes, rights, is_certain).map(Some)
     }
 
-    /// Returns `false` if notices were lost.
     #[cold]
     fn read_notices(&self) -> bool {
         let read = self.monitor.notices().read(self.seen.get(), |start, end| self.entries.invalidate(&(start..end)));
@@ -162,7 +161,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             count(&self.entries.merges);
             self.entries.hide(&pages);
             let range = if union.len() <= self.attr.merged { &union } else { &pages };
-            // The union may be partly unmapped or read-only: register the buffer's pages only.
+            // The union may be partly unmapped or read-only.
             opened = self.open(lent, range, all).ok();
             rights = if opened.is_some() { all } else { rights };
         }
@@ -198,9 +197,9 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
         loop {
             // SAFETY: only buffers in the range use the descriptor, as users that keep the region
-            // open. Their pages are the registered ones: this buffer exists already, and for a
-            // found entry the monitor watches the pages and all notices were read. Pages stay while
-            // their buffer does.
+            // open. Their pages are the registered ones: this buffer exists, and for a found entry
+            // the monitor watches the pages and all notices were read. Pages stay while their
+            // buffer does.
             match unsafe { LocalMr::open(&self.domain, &memory, 0) } {
                 Ok(region) => return Ok(self.entries.open(range, region)),
                 Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR) | OpenError::Limit(_))

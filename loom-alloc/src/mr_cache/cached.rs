@@ -12,7 +12,7 @@ use super::entries::Entries;
 
 /// A buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
 ///
-/// Dropping it or taking the buffer out leaves the region in the cache. Forgetting it keeps the
+/// Dropping it, or taking the buffer out, leaves the region in the cache. Forgetting it keeps the
 /// region open.
 pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
     /// First field: the user leaves before the buffer is dropped.
@@ -89,8 +89,7 @@ pub enum CacheError {
     },
     /// The buffer is in device memory.
     DeviceMemory,
-    /// The buffer lends no memory by itself ([`OpenError::Access`]), like an array of buffers, or the
-    /// provider refused.
+    /// The buffer lends no memory by itself ([`OpenError::Access`]), or the provider refused.
     Open(OpenError),
 }
 
@@ -125,7 +124,7 @@ impl From<CacheError> for Error {
     }
 }
 
-/// `None` for buffers that are empty or have a descriptor.
+/// `None` for empty buffers, or with a descriptor.
 pub(super) struct User<'c, 'd, T: Transport> {
     entries: &'c Entries<'d, T>,
     entry: Option<u32>,

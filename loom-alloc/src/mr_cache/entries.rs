@@ -9,7 +9,7 @@
 //! 4. The region is open unless the entry is free. An entry with users is not freed, so its number
 //!    is valid.
 //!
-//! The memo holds the entry that last contained a page. It may be stale, so range and rights are
+//! The memo holds the entry that last contained a page. It may be stale: range and rights are
 //! checked.
 
 #![allow(unsafe_code, reason = "arrays in the cache's block")]
@@ -42,7 +42,6 @@ struct CacheEntry {
     descriptor: Cell<Option<Descriptor>>,
     users: Cell<u32>,
     rights: Cell<Rights>,
-    /// Next idle, or next free.
     next: Cell<u32>,
     previous: Cell<u32>,
 }
@@ -58,7 +57,7 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn of<'d, T: Transport + 'd>(attr: &MrCacheAttr) -> Result<Self, LayoutError> {
-        // With random pages, fewer than one in five shares its slot.
+        // Fewer than one random page in five shares its slot.
         let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
         let capacity = attr.capacity as usize;
         let layout = Layout::array::<CacheEntry>(capacity)?;
@@ -172,7 +171,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         })
     }
 
-    /// Returns `false` at the maximum.
     #[inline]
     pub(super) fn enter(&self, index: u32) -> bool {
         let users = &self.entry(index).users;
@@ -310,7 +308,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         bytes == 0
     }
 
-    /// Closes the region without users for longest.
     pub(super) fn evict(&self) -> bool {
         let index = self.last_idle.get();
         if index == NIL {
@@ -339,7 +336,7 @@ impl<'d, T: Transport> Entries<'d, T> {
 }
 
 impl<T: Transport> Drop for Entries<'_, T> {
-    /// Remaining users were forgotten, because others borrow the cache.
+    /// Remaining users were forgotten: others borrow the cache.
     fn drop(&mut self) {
         for region in self.regions.iter() {
             drop(region.take());

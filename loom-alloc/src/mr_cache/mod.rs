@@ -1,13 +1,12 @@
 //! [`MrCache`]: cached registrations of arbitrary buffers.
 //!
-//! Some providers accept only registered buffers (`FI_MR_LOCAL`), and registration costs a system
-//! call and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other, and
-//! finds its region when the memory is posted again. Peers cannot reach it: open an
-//! [`Mr`](loom_core::mr::Mr).
+//! Some providers accept only registered buffers (`FI_MR_LOCAL`). Registration costs a system call
+//! and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other, and
+//! finds its region when the memory is posted again. For peers, open an [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
 //! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with
-//!    headroom, so that it keeps its memory while the buffer stays.
+//!    headroom: it keeps its memory while the buffer stays.
 //! 2. **Hit.** A region serves a buffer that it covers if it has the buffer's access: read if the
 //!    buffer is initialised, write if it is writable. Found regions never overlap.
 //! 3. **Miss.** Otherwise the buffer's pages are registered. Empty buffers and those with a
@@ -15,29 +14,29 @@
 //! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever, and is not
 //!    closed while it has users.
 //! 5. **Overlap.** A miss replaces the regions that its pages overlap. The new region has the
-//!    access of all of them, and covers them up to [`MrCacheAttr::merged`] bytes. If the provider or
-//!    a limit refuses that, the buffer's pages are registered with the buffer's access.
+//!    access of all, and covers them up to [`MrCacheAttr::merged`] bytes. If the provider or a
+//!    limit refuses that, the buffer's pages are registered with its access.
 //! 6. **Hidden.** Look-ups no longer return a replaced, evicted or invalidated region. It is closed
 //!    at once, or with its last user.
 //! 7. **Limits.** The cache has at most [capacity](MrCacheAttr::new) regions and
 //!    [`MrCacheAttr::bytes`] bytes, including hidden ones with users. Beyond that, or if the
 //!    provider is out of resources (`ENOMEM`, `ENOSPC`, `ENOMR`,
 //!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)), the regions unused for longest are
-//!    closed. Without such regions the buffer is refused and returned.
+//!    closed. Without such regions the buffer is refused.
 //! 8. **Unmapped memory.** Each look-up first hides regions that the [monitor](MemoryMonitor)
-//!    reported. During a notice, and for memory that the monitor cannot watch, a buffer gets its
-//!    own region, closed with it.
+//!    reported. During a notice, and in memory that the monitor cannot watch, a buffer gets its own
+//!    region, closed with it.
 //! 9. **Failure to close.** The region is leaked and counted, and the domain stays open.
 //! 10. **Device memory** is refused.
 //! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Costs
-//! A hit takes constant time apart from memory latency. A stale memo leads to a search by address. A
-//! miss moves 12 bytes for each region at a higher address.
+//! A hit takes constant time apart from memory latency, a stale memo a search by address. A miss
+//! moves 12 bytes for each region at a higher address.
 //!
 //! # Threads
-//! A cache belongs to one thread, and may share a monitor. A hit touches two or three cache lines, with
-//! one atomic load.
+//! A cache belongs to one thread, and may share a monitor. A hit touches two or three cache lines,
+//! with one atomic load.
 //!
 //! # Example
 //! ```

@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use super::array::Array;
 
-/// Disjoint ranges by address. An insertion moves 12 bytes for each later range.
+/// Disjoint ranges by address.
 pub(super) struct Ordered {
     starts: Array<usize>,
     entries: Array<u32>,

@@ -135,7 +135,6 @@ impl Mapping {
             return Err(refused);
         }
         for pages in attr.pages {
-            // Another thread may take the addresses in between.
             for _ in 0..TRIES {
                 match Self::with_pages(len, *pages, &attr) {
                     Ok(mapping) => return Ok(mapping),
@@ -156,8 +155,8 @@ impl Mapping {
     }
 
     /// Descriptor of a [shared](MappingAttr::shared) mapping's file, closed with the mapping and on
-    /// `exec`. Processes that map it must keep this process's references valid. The file is sealed
-    /// against any change of length.
+    /// `exec`. Processes that map it must keep this process's references valid. The file's length
+    /// is sealed.
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
         self.file
@@ -288,8 +287,8 @@ impl Range {
             .map(|(from, len)| Range { at: this.at.wrapping_byte_add(from), len })
     }
 
-    /// Unmaps first: a failed `MAP_FIXED` leaves the addresses free, and a later unmap could hit memory of
-    /// another thread.
+    /// Unmaps first: a failed `MAP_FIXED` leaves the addresses free, and a later unmap could hit
+    /// another thread's memory.
     fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, Error> {
         let (at, len) = (self.at, self.len);
         drop(self);

@@ -48,8 +48,7 @@ pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_in
 /// The addresses are mapped or reserved, and no longer in use.
 pub(super) unsafe fn unmap(at: *mut c_void, len: usize) {
     if len > 0 {
-        // SAFETY: the caller guarantees an unused range. With too many mappings the call fails and
-        // the range stays.
+        // SAFETY: the caller guarantees an unused range. With too many mappings the range stays.
         unsafe { libc::munmap(at, len) };
     }
 }
@@ -83,7 +82,7 @@ pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), 
     if bound == 0 { Ok(()) } else { Err(last("mbind")) }
 }
 
-/// Seals the length, because access beyond the end of a shortened file ends the process (`SIGBUS`).
+/// Seals the length: access beyond a shortened file's end ends the process (`SIGBUS`).
 pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: passes a C string.
@@ -94,7 +93,7 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     let sized = libc::off_t::try_from(len).map_err(|_| failed("ftruncate", libc::EFBIG)).and_then(|len| {
         // SAFETY: created just now.
         done(unsafe { libc::ftruncate(fd, len) }, "ftruncate")?;
-        // Forbids further seals, such as one against writing.
+        // Forbids further seals.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: created just now.
         done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, "fcntl")

@@ -21,7 +21,6 @@ use crate::free_list::FreeList;
 pub(super) struct Shape {
     size: usize,
     align: usize,
-    /// Exponent of 2 in `size`.
     shift: u32,
     /// Inverse of the odd factor of `size`, modulo 2^64.
     inverse: usize,
@@ -64,8 +63,7 @@ impl Grid {
         block.addr().get().wrapping_sub(self.base.addr().get()) < self.shape.size * count
     }
 
-    /// The distance from the first block is a multiple of the size, so the inverse replaces a slow
-    /// division.
+    /// The inverse replaces a slow division.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
     fn number(&self, block: NonNull<u8>) -> u32 {
@@ -97,7 +95,6 @@ impl Grid {
     /// The block was handed out with this size, and is not used afterwards.
     #[inline]
     pub(super) unsafe fn deallocate(&self, list: &impl FreeList, block: NonNull<u8>, layout: Layout) {
-        // A block of no bytes has no number.
         if layout.size() != 0 {
             list.put(self.number(block));
         }
@@ -154,8 +151,8 @@ impl Grid {
     }
 }
 
-/// Newton's method: each step doubles the correct bits, at first three, because an odd number is
-/// its own inverse modulo 8.
+/// Newton's method: each step doubles the correct bits, at first three: an odd number is its own
+/// inverse modulo 8.
 const fn inverse(odd: usize) -> usize {
     let mut inverse = odd;
     let mut right = 3;

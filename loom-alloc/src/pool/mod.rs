@@ -82,8 +82,8 @@ pub type Pool<A> = BlockPool<A, Owner>;
 /// A [`BlockPool`] of any number of threads: `Sync` and lock-free.
 ///
 /// Taking and returning a block are one compare-and-swap each, repeated on contention. Allocation
-/// fails only if all blocks are taken at some moment during the call. The heads of seven stacks of
-/// free blocks, by address of the call stack, take 128 bytes each in the pool.
+/// fails only if all blocks are taken at some moment during the call. Seven stacks of free blocks,
+/// by address of the call stack, have their heads in 128 bytes of the pool.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -108,8 +108,8 @@ pub type SharedPool<A> = BlockPool<A, Shared>;
 
 /// Blocks of one size, in constant time: a [`Pool`] of one thread, or a [`SharedPool`] of many.
 ///
-/// A reference is the allocator, of layouts that fit a block. Blocks grow and shrink in place. Blocks of
-/// no bytes take no memory.
+/// A reference is the allocator, of layouts that fit a block. Blocks grow and shrink in place.
+/// Those of no bytes take no memory.
 ///
 /// The pool allocates one block ([`PoolAttr::layout`]), with four bytes for each block's number.
 pub struct BlockPool<A: Allocator, S: Sharing> {
@@ -119,8 +119,8 @@ pub struct BlockPool<A: Allocator, S: Sharing> {
     _block: Block<A>,
 }
 
-// SAFETY: the pool owns its memory and list. Holders of blocks borrow it, so without `Sync` it does
-// not change threads meanwhile.
+// SAFETY: the pool owns its memory and list. Holders of blocks borrow it, so without `Sync` it
+// stays on its thread meanwhile.
 unsafe impl<A: Allocator + Send, S: Sharing> Send for BlockPool<A, S> {}
 // SAFETY: the list's atomics give each block to one holder. The rest is never written.
 unsafe impl<A: Allocator + Sync> Sync for SharedPool<A> {}
@@ -148,7 +148,7 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
         // SAFETY: the numbers live in the pool's block, for the list alone.
         let list = unsafe { S::over(NonNull::slice_from_raw_parts(numbers, attr.count)) };
         let shape = Shape::new(attr.block.pad_to_align().size(), attr.block.align());
-        // The block begins with the blocks, one for each number of the list (the grid's invariants).
+        // The block begins with the blocks, one for each number (the grid's invariants).
         Ok(BlockPool { grid: Grid::new(block.ptr(), shape), count: attr.count, list, _block: block })
     }
 

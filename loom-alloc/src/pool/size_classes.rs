@@ -86,7 +86,6 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // A block of no bytes has no owner.
         if layout.size() > 0
             && let Some(pool) = self.owner(block, layout)
         {

@@ -14,7 +14,7 @@ use crate::owns::Owns;
 /// A lock-free pool of `N` blocks of `BLOCK` bytes, in a `static`, for any number of threads.
 ///
 /// `&StaticPool` is the allocator. Blocks are aligned to the largest power of two that divides
-/// their size, up to 64. The zeroed pool takes no room in the program's file.
+/// their size, up to 64. The pool takes no room in the program's file.
 ///
 /// ```
 /// use loom_alloc::StaticPool;

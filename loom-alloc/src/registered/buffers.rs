@@ -1,7 +1,7 @@
 //! [`Buffers`]: state of a slab that leases use.
 //!
 //! # Invariants
-//! 1. The buffers, `stride` bytes apart, belong to the slab as long as this value exists. They are
+//! 1. The buffers, `stride` bytes apart, belong to the slab as long as this value exists,
 //!    registered under the descriptor, initialised and writable. Only holders of leases access
 //!    them, and peers if exposed.
 //! 2. The list gives a number to one lease at a time. The parts of a split lease are disjoint, not
@@ -131,7 +131,7 @@ impl<L: Sharing> Buffers<L> {
     /// The list handed out the number. The offset is at most the size.
     #[inline]
     pub(super) unsafe fn at(&self, number: u32, offset: u32) -> NonNull<u8> {
-        // SAFETY: the caller guarantees that number and offset are within the memory (invariant 1).
+        // SAFETY: the caller keeps number and offset within the memory (invariant 1).
         unsafe { self.base.add(self.place(number, offset)) }
     }
 

@@ -15,9 +15,9 @@ use crate::sharing::{Owner, Sharing};
 
 /// Buffers of one size in one registered region of device memory (`FI_HMEM`).
 ///
-/// The host cannot access the bytes. The device fills and reads leases at their
-/// [address](DeviceLease::as_ptr). The registered buffer has the kind ([`Lent::kind`]) and the device
-/// ([`Registered::on_device`]).
+/// The host cannot access the bytes: the device fills and reads leases at their
+/// [address](DeviceLease::as_ptr). The registered buffer has the kind ([`Lent::kind`]) and the
+/// device ([`Registered::on_device`]).
 #[derive(Debug)]
 pub struct DeviceSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing = Owner>(RegisteredSlab<'d, T, M, A, L>);
 

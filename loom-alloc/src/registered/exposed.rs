@@ -22,8 +22,8 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// Buffers of one size in one exposed memory region: [`ExposedSlab`] and [`SharedExposedSlab`].
 ///
 /// A peer with the [`RemoteRegion`] of a buffer accesses it at any time, so this side uses its
-/// [`Window`] only. Dropping the slab closes the region. The memory stays as long as peers may reach it
-/// ([`Mr`]).
+/// [`Window`] only. Dropping the slab closes the region. The memory stays as long as peers may
+/// reach it ([`Mr`]).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegionSlab<'d, T: Transport, M, A, L: Sharing, H = ()>
 where
@@ -160,8 +160,8 @@ where
 ///
 /// # Posting
 /// Peers with the key write at any time, so this side uses the [`window`](Self::window) and copies
-/// data to send. If the program keeps peers away, [`into_lease`](Self::into_lease) makes the buffer
-/// postable.
+/// data to send. [`into_lease`](Self::into_lease) makes the buffer postable if the program keeps
+/// peers away.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;
@@ -259,7 +259,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         if self.exposed().is_none() {
             return Err(self);
         }
-        // Data has no meaning where peers write, and would prevent joining.
+        // Data would prevent joining.
         self.clear();
         Ok(ExposedLease(self))
     }

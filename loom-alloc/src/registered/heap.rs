@@ -16,8 +16,7 @@ use loom_core::transport::Transport;
 
 use super::zeroed::Zeroed;
 
-/// Registered memory for a [`RegisteredHeap`]. It cannot be read, because a heap may leave it
-/// uninitialised.
+/// Registered memory for a [`RegisteredHeap`], not readable: a heap may leave it uninitialised.
 pub struct HeapMemory<'d, T: Transport, A: Allocator>(Registered<'d, T, Zeroed<A>>);
 
 impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
@@ -96,7 +95,7 @@ impl<'h, I> RegisteredHeap<'h, I> {
         let descriptor = memory.0.descriptor();
         let lent = memory.0.lend();
         // SAFETY: the block belongs to the memory, which is borrowed for `'h` and read only through
-        // blocks of the allocator, so it may be left uninitialised.
+        // blocks of the allocator: it may stay uninitialised.
         let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr.as_ptr().cast(), lent.len) };
         RegisteredHeap {
             inner: inner(bytes),

@@ -194,7 +194,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok(())
     }
 
-    /// Sets the length of the data: bytes received or to be posted. Former room keeps its contents.
+    /// Sets the length of the data, received or to be posted. Former room keeps its contents.
     ///
     /// # Errors
     /// [`LeaseError::TooShort`] beyond the lease.
@@ -244,7 +244,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         self.buffers.exposed(self.number, self.start, self.end - self.start)
     }
 
-    /// Does not read the data, which may be in device memory or written by peers.
+    /// Does not read the data: devices or peers may write it.
     #[inline]
     pub(super) const fn has_data(&self) -> bool {
         self.data != self.room
@@ -270,7 +270,6 @@ impl<'s, L: Sharing> Lease<'s, L> {
         }
     }
 
-    /// Returns `true` for a whole buffer, which has no other parts.
     #[inline]
     pub(super) const fn is_whole(&self) -> bool {
         self.start == 0 && self.end == self.buffers.size

@@ -1,7 +1,7 @@
 //! Buffers and an allocator over memory that is registered once.
 //!
 //! Providers with local registration (`FI_MR_LOCAL`) accept no other buffers, and registering
-//! arbitrary memory makes posts slow:
+//! arbitrary memory slows posts:
 //! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and
 //!   returns with its completion, and can be [split](Lease::split) and [rejoined](Lease::rejoin).
 //! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach.
@@ -58,8 +58,8 @@ pub use zeroed::Zeroed;
 /// drop(slab);
 /// ```
 ///
-/// A posted lease does not either. A queue that may be forgotten takes leases of `'static` slabs
-/// only, and a scope ends before the slab:
+/// A posted lease does not either. A queue that may be forgotten takes only leases of `'static`
+/// slabs, and a scope ends before the slab:
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};

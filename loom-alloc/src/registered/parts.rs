@@ -22,8 +22,7 @@ pub struct NotJoined<B> {
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// Splits off the first `at` bytes, in constant time. The buffer returns to the slab with the last
-    /// part.
+    /// Splits off the first `at` bytes, in constant time. The buffer returns with the last part.
     ///
     /// # Errors
     /// The lease is returned if a part would be empty.
@@ -112,8 +111,7 @@ impl Parts for Cell<u32> {
 }
 
 impl Parts for AtomicU32 {
-    // Relaxed: the thread owns the parts that it splits or joins, and their contents move between
-    // threads with them.
+    // Relaxed: the thread owns the parts, whose contents move between threads with them.
 
     #[inline]
     fn split(&self) {
@@ -128,10 +126,10 @@ impl Parts for AtomicU32 {
     #[inline]
     fn ended(&self) -> bool {
         // Release: this part's use comes before the buffer is taken again. Acquire: pairs with the
-        // release of the other parts, before the last one puts the buffer on the list.
+        // release of the other parts, before the last one returns the buffer.
         let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
         if last {
-            // Relaxed: no part exists, and the list publishes the store.
+            // Relaxed: no part exists, and the list publishes it.
             self.store(0, Ordering::Relaxed);
         }
         last

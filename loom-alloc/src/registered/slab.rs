@@ -26,8 +26,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 #[doc(alias = "fi_mr_reg")]
 pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> {
     buffers: Buffers<L>,
-    /// Moved with the slab while leases exist, and otherwise not used: leases point into memory
-    /// that it lends.
+    /// Moved with the slab while leases exist, and otherwise not used: leases point into it.
     memory: MaybeUninit<Registered<'d, T, M>>,
     /// Freed after the memory.
     table: ManuallyDrop<Zeroed<A>>,
@@ -127,8 +126,8 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         // SAFETY: initialised above.
         let lent: Lent = unsafe { memory.assume_init_mut() }.lend();
         let buffers = if wanted(lent.kind) {
-            // SAFETY: the slab owns both, and drops or returns them after the last lease, because
-            // leases borrow it.
+            // SAFETY: the slab owns both, and drops or returns them after the last lease, which
+            // borrows it.
             unsafe { Buffers::new(&lent, descriptor, &attr, table.ptr()) }
         } else {
             Err(OpenError::Access)

@@ -1,6 +1,6 @@
-//! Atomic operations: `fi_query_atomic`, and one indirect call each through the endpoint's table,
-//! as in [`message`](super::message). Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
+//! Atomic operations, by the rules of [`message`](super::message), and `fi_query_atomic`.
+//!
+//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Atomics`")]
 
@@ -89,7 +89,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         let write = entry!(raw, atomic => write)?;
         let (datatype, op, context) = (atomic.datatype.as_raw(), atomic.op.as_raw(), context.as_ptr().cast());
         let (raw, count) = (raw.as_ptr(), len / size);
-        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
+        // SAFETY: H1, T1, L1–L4, O1–O4.
         posted(unsafe { write(raw, start, count, descriptor, to.to.0, to.addr.0, to.key.0, datatype, op, context) })
     }
 
@@ -104,7 +104,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         let inject = entry!(raw, atomic => inject)?;
         let (start, count) = (operands.as_ptr().cast(), operands.len() / size);
         let (datatype, op) = (atomic.datatype.as_raw(), atomic.op.as_raw());
-        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
+        // SAFETY: H1, T1, L1–L4, O1–O4.
         posted(unsafe { inject(raw.as_ptr(), start, count, to.to.0, to.addr.0, to.key.0, datatype, op) })
     }
 
@@ -123,7 +123,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
             operands.start = ptr::null_mut();
         }
         let fetch = entry!(raw, atomic => readwrite)?;
-        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. libfabric ignores the operands of a read.
+        // SAFETY: H1, T1, L1–L4, O1–O4. libfabric ignores the operands of a read.
         posted(unsafe {
             fetch(
                 raw.as_ptr(),
@@ -153,7 +153,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         let (raw, size) = (endpoint.raw(), size(atomic)?);
         let [operands, compare, results] = ranges.map(Memory::new);
         let compare_and_swap = entry!(raw, atomic => compwrite)?;
-        // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4.
+        // SAFETY: H1, T1, L1–L4, O1–O4.
         posted(unsafe {
             compare_and_swap(
                 raw.as_ptr(),
@@ -204,19 +204,19 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         match atomic.form {
             Form::Base => {
                 let write = entry!(raw, atomic => writemsg)?;
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O4.
                 posted(unsafe { write(raw_ep, message, flags) })
             }
             Form::Fetch => {
                 let fetch = entry!(raw, atomic => readwritemsg)?;
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O4.
                 posted(unsafe { fetch(raw_ep, message, result_ioc, result_descriptors, results.count, flags) })
             }
             Form::Compare => {
                 let compare_and_swap = entry!(raw, atomic => compwritemsg)?;
                 let (ioc, descriptors) = (compare.pieces.as_mut_ptr(), compare.descriptors.as_mut_ptr());
                 let (compared, results) = (compare.count, results.count);
-                // SAFETY: H1, T1, L1 to L4, O1 to O3 and O4. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O4.
                 posted(unsafe {
                     compare_and_swap(
                         raw_ep,

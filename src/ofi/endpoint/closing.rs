@@ -99,12 +99,11 @@ impl Closable {
         }
     }
 
-    /// Returns `true` if the provider still drives the endpoint.
     pub(crate) fn leave(self, fid: Raw<sys::fid>, for_good: bool) -> bool {
         match self.among {
             Among::Neighbours(group) => group.leave(fid.pointer(), for_good),
-            // Connections of a domain's endpoints, and of a scalable endpoint's contexts, are
-            // driven together.
+            // A domain's connections, and those of a scalable endpoint's contexts, are driven
+            // together.
             Among::None | Among::Vector(_) | Among::Contexts(_) => true,
         }
     }

@@ -8,10 +8,10 @@
 //! - An operation with a message of more than 16 KiB never completes, and its completion goes to
 //!   the program (`rxm-collective-of-more-than-16-kib-never-ends`). So `EMSGSIZE` refuses
 //!   operations that may need one.
-//! - A reduction that cannot be computed begins, and never completes. So each is queried before.
+//! - A reduction that cannot be computed never completes. So each is queried before.
 //! - Tags with the highest bit are taken for an operation's (`rxm-tag-beside-collectives-crashes`).
-//!   So an info with collective operations grants no tags (`quirks::untrue_caps`).
-//! - Joins of several sets at once are mixed up. So one runs at a time.
+//!   So an info with collectives grants no tags (`quirks::untrue_caps`).
+//! - Joins of several sets are mixed up. So one runs at a time.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]
 
@@ -41,7 +41,7 @@ use crate::ofi::transport::Ofi;
 
 const GROUPS: usize = 8;
 
-/// Maximum message length of an operation, in bytes: the size of the provider's buffers, which the
+/// Maximum message length of an operation in bytes: the provider's buffer size, which the
 /// environment may reduce.
 fn longest() -> usize {
     const LONGEST: usize = 16 << 10;
@@ -115,14 +115,13 @@ impl<L> Groups<L> {
         let joined = self.joined.borrow();
         let Some(group) = joined.last().filter(|group| group.state.get() == State::Joining) else { return };
         let mut data = CmData::EMPTY;
-        // SAFETY: the queue is open as long as its endpoint (H1), and used by its thread (T3).
+        // SAFETY: the queue is open with its endpoint (H1), on its thread (T3).
         match unsafe { event_queue::read(&self.eq, None, &mut data) } {
             Ok(Some(Read::Joined { .. })) => group.state.set(State::Joined),
             Ok(Some(Read::Failed(fault))) => group.state.set(State::Failed(fault.errno)),
             Ok(_) => {}
             Err(Errno::EAVAIL) => {
-                // SAFETY: the queue is open as long as its endpoint (H1), and used by its thread
-                // (T3).
+                // SAFETY: the queue is open with its endpoint (H1), on its thread (T3).
                 let fault = unsafe { event_queue::read_error(&self.eq, &mut data) };
                 let errno = fault.map_or_else(|errno| errno, |fault| fault.map_or(Errno::EOTHER, |fault| fault.errno));
                 group.state.set(State::Failed(errno));
@@ -139,10 +138,10 @@ impl<L> Groups<L> {
         collective: Collective,
         count: usize,
     ) -> Result<CollectiveAttr, Errno> {
-        // SAFETY: the caller guarantees that the domain is open.
+        // SAFETY: the caller keeps the domain open.
         let attr = unsafe { query(self.domain.raw(), collective) }?;
         let size = self.joined.borrow().get(group.at).ok_or(Errno::EINVAL)?.size;
-        // A scatter forwards the parts of several members in one message.
+        // A scatter forwards several members' parts in one message.
         let parts = if collective.op() == CollectiveOp::SCATTER { size } else { 1 };
         let element = collective.datatype().size().unwrap_or(0);
         let longest = count.checked_mul(element).and_then(|bytes| bytes.checked_mul(parts));
@@ -174,7 +173,7 @@ unsafe fn open_set<L>(
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the vector is open, and the call does not keep its pointers.
+    // SAFETY: the vector is open. The call keeps no pointer.
     let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {
@@ -183,7 +182,7 @@ unsafe fn open_set<L>(
         done(unsafe { insert(set.as_ptr(), member.0) })
     });
     inserted.map(|()| Handle::new(set)).inspect_err(|_| {
-        // SAFETY: the set was just opened, and is in no group.
+        // SAFETY: just opened, in no group.
         let _ = unsafe { close(set.cast()) };
     })
 }
@@ -222,8 +221,8 @@ unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<
 }
 
 // SAFETY: the promises of `Transport`, and:
-// - P18: an operation uses lent memory in messages of its endpoint, which end with the endpoint.
-//   Others' memory belongs to their own endpoints.
+// - P18: an operation uses lent memory in messages of its endpoint, which end with it. Others'
+//   memory belongs to their own endpoints.
 // - P19: `query` decides both.
 unsafe impl<L: Level> Collectives for Ofi<L> {
     type CollectiveGroup = CollectiveGroup;
@@ -246,19 +245,19 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         let mut joined = groups.joined.borrow_mut();
         match joined.last().map(|group| group.state.get()) {
             Some(State::Joining) => return Err(Errno::EBUSY),
-            // A late event of this join would be taken for that of the next join.
+            // A late event of this join would be taken for the next one's.
             Some(State::Failed(errno)) => return Err(errno),
             Some(State::Joined) | None => {}
         }
         if joined.is_full() {
             return Err(Errno::ENOSPC);
         }
-        // SAFETY: the vector is open as long as the endpoint (H2), and has the members (O1).
+        // SAFETY: the vector is open with the endpoint (H2), and has the members (O1).
         let set = unsafe { open_set::<L>(groups.av.raw(), members.clone()) }?;
         let size = members.count();
         // SAFETY: the endpoint is open (H1), and the set was just opened.
         let mc = unsafe { join(endpoint, set.raw()) }.inspect_err(|_| {
-            // SAFETY: the set was just opened, and is in no group.
+            // SAFETY: just opened, in no group.
             let _ = unsafe { close(set.fid()) };
         })?;
         let at = joined.len();
@@ -284,7 +283,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         count: usize,
     ) -> Result<CollectiveAttr, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: the domain is open as long as the endpoint (H2).
+        // SAFETY: the domain is open with the endpoint (H2).
         unsafe { groups.admits(group, collective, count) }
     }
 
@@ -305,13 +304,13 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
             State::Joined => {}
             State::Failed(errno) => return Err(Refusal::Errno(errno)),
         }
-        // SAFETY: the domain is open as long as the endpoint (H2).
+        // SAFETY: the domain is open with the endpoint (H2).
         unsafe { groups.admits(group, call.collective, call.count) }.map_err(Refusal::Errno)?;
         let joined = groups.joined.borrow();
         let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
         // SAFETY: the group is open.
         let address = unsafe { group.mc.raw().pointer().as_ref() }.fi_addr;
-        // SAFETY: H1, T1, L1 to L3, K1 and K2. The group is joined, and `admits` has checked the
+        // SAFETY: H1, T1, L1–L3, K1, K2. The group is joined, and `admits` has checked the
         // operation.
         unsafe { submit(endpoint.raw(), call, address, (operands, results), context.as_ptr().cast()) }
     }
@@ -331,7 +330,7 @@ unsafe fn submit(
     let (from, to) = (Memory::new(operands), Memory::new(results));
     let (send, send_desc, recv, recv_desc) = (from.start, from.descriptor, to.start, to.descriptor);
     debug_assert!(op <= AtomicOp::BXOR.as_raw() || op == AtomicOp::NOOP.as_raw(), "what `query` has admitted");
-    // SAFETY: H1, T1, L1 to L3, K1 and K2. libfabric gets the rank of a root.
+    // SAFETY: H1, T1, L1–L3, K1, K2. libfabric gets the rank of a root.
     posted(match call.collective.op() {
         CollectiveOp::BARRIER => {
             let barrier = entry!(raw, collective => barrier)?;
@@ -345,42 +344,42 @@ unsafe fn submit(
                 // SAFETY: both ranges are valid and do not overlap (L1, K2).
                 unsafe { ptr::copy_nonoverlapping(send.cast::<u8>(), recv.cast(), from.len.min(to.len)) };
             }
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { broadcast(ep, recv, count, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::ALLREDUCE => {
             let reduce = entry!(raw, collective => allreduce)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::ALLGATHER => {
             let gather = entry!(raw, collective => allgather)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::ALLTOALL => {
             let all_to_all = entry!(raw, collective => alltoall)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { all_to_all(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::REDUCE_SCATTER => {
             let reduce = entry!(raw, collective => reduce_scatter)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::REDUCE => {
             let reduce = entry!(raw, collective => reduce)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, op, 0, context) }
         }
         CollectiveOp::SCATTER => {
             let scatter = entry!(raw, collective => scatter)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { scatter(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::GATHER => {
             let gather = entry!(raw, collective => gather)?;
-            // SAFETY: H1, T1, L1 to L3, K1 and K2.
+            // SAFETY: H1, T1, L1–L3, K1, K2.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         _ => return Err(missing().into()),

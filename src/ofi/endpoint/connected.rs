@@ -19,8 +19,8 @@ use crate::ofi::threading::Level;
 use crate::ofi::transport::Ofi;
 
 // SAFETY: libfabric keeps the promises, and this implementation passes them on. An event's kind and
-// length are checked before its contents are used, and an endpoint refuses or cancels posts once
-// its connection has ended (`man fi_cm`).
+// length are checked first. An endpoint refuses or cancels posts once its connection has ended
+// (`man fi_cm`).
 unsafe impl<L: Level> Connected for Ofi<L> {
     type Eq = Eq<L>;
     type PassiveEndpoint = PassiveEndpoint<L>;
@@ -32,7 +32,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn eq_close(eq: &Eq<L>) -> Result<(), Errno> {
-        // SAFETY: the queue is open, and closed once (H1 to H3).
+        // SAFETY: the queue is closed once (H1–H3).
         unsafe { event_queue::eq_close(eq) }
     }
 
@@ -80,12 +80,12 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         info: &RawInfo,
         eq: &Eq<L>,
     ) -> Result<PassiveEndpoint<L>, EndpointError> {
-        // SAFETY: the domain and the queue are open (H1).
+        // SAFETY: domain and queue are open (H1).
         unsafe { connection::listen(domain, info, eq) }
     }
 
     unsafe fn passive_close(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open and closed once (H1, H3).
+        // SAFETY: the endpoint is closed once (H1, H3).
         unsafe { connection::passive_close(passive) }
     }
 
@@ -109,7 +109,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn shared_rx_open(domain: &Domain<L>, info: &RawInfo, rx: &Cq<L>) -> Result<Endpoint<L>, EndpointError> {
-        // SAFETY: the domain and the queue are open (H1).
+        // SAFETY: domain and queue are open (H1).
         unsafe { endpoint::open_shared_rx(domain, info, rx) }
     }
 
@@ -122,7 +122,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, selective, options } = bind;
         let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx, counters, selective, options };
-        // SAFETY: the domain and the bound objects are open, and the request not used up (H1, E2).
+        // SAFETY: domain and bound objects are open, the request not used up (H1, E2).
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }
 

@@ -1,6 +1,6 @@
 //! Connections: passive endpoints, connecting, accepting, rejecting, shutting down.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -50,7 +50,7 @@ pub(crate) unsafe fn listen<L>(
     let open = entry!(fabric, ops => passive_ep)?;
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (H1), and the info is only read.
+    // SAFETY: the fabric is open (H1), the info only read.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let passive = PassiveEndpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -68,8 +68,7 @@ pub(crate) unsafe fn listen<L>(
     match listening {
         Ok(()) => Ok(passive),
         Err(errno) => {
-            // SAFETY: open, not shared, and not used again, without connections. A failed close is
-            // not retried.
+            // SAFETY: open, not shared, and not used again, without connections.
             let left_open = unsafe { close_and_free(&passive) }.is_err();
             Err(EndpointError { errno, left_open })
         }
@@ -80,14 +79,14 @@ pub(crate) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<()
     if !passive.closes {
         return Err(Errno::EBUSY);
     }
-    // SAFETY: the endpoint is open and closed once (H1, H3).
+    // SAFETY: the endpoint is closed once (H1, H3).
     unsafe { close_and_free(passive) }
 }
 
 /// # Safety
 /// The contract of callers. The endpoint is not used again, whatever this returns.
 unsafe fn close_and_free<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the endpoint is open and closed once (H1, H3).
+    // SAFETY: the endpoint is closed once (H1, H3).
     unsafe { close(passive.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *passive.info) });
@@ -137,8 +136,7 @@ pub(crate) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     let raw = endpoint.raw();
     let connect = entry!(raw, cm => connect)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (H1). The address has more memory than addresses need, and is
-    // copied.
+    // SAFETY: the endpoint is open (H1). The address has enough memory, and is copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
 }
 

@@ -81,8 +81,8 @@ pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, 
     }
 }
 
-/// Some providers require `COMPLETION` even on an endpoint that reports every operation, because
-/// they ignore the binding where flags are given.
+/// Some providers require `COMPLETION` even on an endpoint that reports every operation: they
+/// ignore the binding where flags are given.
 pub(super) fn reported(msg: &Msg<'_>) -> OpFlags {
     msg.flags | OpFlags::COMPLETION
 }

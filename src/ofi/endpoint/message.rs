@@ -1,9 +1,9 @@
 //! Messages: one indirect call each through the endpoint's table.
 //!
 //! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers):
-//! the endpoint is open (H1), one thread uses it (T1), lent memory and the context's space stay
-//! valid until the event or the close (L1, L2), and addresses come from the endpoint's vector
-//! (O1). Injects copy their bytes before they return.
+//! the endpoint is open (H1), one thread uses it (T1), lent memory and contexts stay valid until
+//! the event or the close (L1, L2), and addresses come from the endpoint's vector (O1). libfabric
+//! reads messages and arrays, and copies injected bytes, in the call.
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Messages`")]
 
@@ -36,22 +36,22 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         match (tag, data) {
             (None, None) => {
                 let send = entry!(raw, msg => send)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, context) })
             }
             (None, Some(data)) => {
                 let send = entry!(raw, msg => senddata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, context) })
             }
             (Some(tag), None) => {
                 let send = entry!(raw, tagged => send)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
             }
             (Some(tag), Some(data)) => {
                 let send = entry!(raw, tagged => senddata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
             }
         }
@@ -69,22 +69,22 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         match (tag, data) {
             (None, None) => {
                 let inject = entry!(raw, msg => inject)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, to.0) })
             }
             (None, Some(data)) => {
                 let inject = entry!(raw, msg => injectdata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, data.0, to.0) })
             }
             (Some(tag), None) => {
                 let inject = entry!(raw, tagged => inject)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, to.0, tag.0) })
             }
             (Some(tag), Some(data)) => {
                 let inject = entry!(raw, tagged => injectdata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, data.0, to.0, tag.0) })
             }
         }
@@ -99,9 +99,9 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         context: Context,
     ) -> Result<(), Refusal> {
         match tag {
-            // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+            // SAFETY: H1, T1, L1–L4, O1–O3.
             None => unsafe { recv(endpoint, from, lent, context) },
-            // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+            // SAFETY: H1, T1, L1–L4, O1–O3.
             Some(tag) => unsafe { tagged_recv(endpoint, from, lent, tag, context) },
         }
     }
@@ -112,13 +112,13 @@ unsafe impl<L: Level> Messages for Ofi<L> {
             None => {
                 let send = entry!(raw, msg => sendmsg)?;
                 let message = message(msg, &mut iov, data);
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
             }
             Some(tag) => {
                 let send = entry!(raw, tagged => sendmsg)?;
                 let message = tagged(msg, &mut iov, data, tag.into());
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
             }
         }
@@ -130,13 +130,13 @@ unsafe impl<L: Level> Messages for Ofi<L> {
             None => {
                 let recv = entry!(raw, msg => recvmsg)?;
                 let message = message(msg, &mut iov, 0);
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
             }
             Some(tag) => {
                 let recv = entry!(raw, tagged => recvmsg)?;
                 let message = tagged(msg, &mut iov, 0, tag);
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
             }
         }
@@ -183,12 +183,12 @@ unsafe fn recv<L: Level>(
         let Longer { pieces, mut descriptors, count } = Longer::new(lent);
         let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
         let recv = entry!(raw, msg => recvv)?;
-        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
+        // SAFETY: H1, T1, L1–L4, O1–O3.
         return posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, context) });
     }
     let Memory { start, len, descriptor } = Memory::new(lent);
     let recv = entry!(raw, msg => recv)?;
-    // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+    // SAFETY: H1, T1, L1–L4, O1–O3.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, context) })
 }
 
@@ -207,11 +207,11 @@ unsafe fn tagged_recv<L: Level>(
         let Longer { pieces, mut descriptors, count } = Longer::new(lent);
         let (pieces, descriptors) = (pieces.as_ptr(), descriptors.as_mut_ptr());
         let recv = entry!(raw, tagged => recvv)?;
-        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
+        // SAFETY: H1, T1, L1–L4, O1–O3.
         return posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, tag.0, ignore, context) });
     }
     let Memory { start, len, descriptor } = Memory::new(lent);
     let recv = entry!(raw, tagged => recv)?;
-    // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+    // SAFETY: H1, T1, L1–L4, O1–O3.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.0, ignore, context) })
 }

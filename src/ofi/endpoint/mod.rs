@@ -1,6 +1,6 @@
 //! Endpoints: opening, closing, addresses, cancelling.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -51,18 +51,17 @@ pub struct Endpoint<L> {
     fid: Handle<sys::fid_ep, L>,
     addr_format: AddressFormat,
     closable: Closable,
-    /// `true` if its connection can be shut down before it is closed.
+    /// `true` if its connection can be shut down.
     shuts_down: bool,
     groups: Groups<L>,
-    /// `true` if sends, reads and writes report their success only if flags or the default request
-    /// it.
+    /// `true` if sends, reads and writes report success only if flags or the default request it.
     selective: bool,
     overruns: bool,
     /// Closed after the endpoint.
     writes: Option<Counter<L>>,
     /// Closed after the endpoint.
     collectives: Option<collective::Groups<L>>,
-    /// Queues and counters that its close leaves unsafe to sleep on.
+    /// Queues and counters that are unsafe to sleep on after its close.
     deserts: Deserts,
 }
 
@@ -142,11 +141,11 @@ where
     L: Level,
 {
     let Bindings { tx, rx, av, counters, selective, options } = bind;
-    // SAFETY: the domain and the vector are open (H1).
+    // SAFETY: domain and vector are open (H1).
     let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
     let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
     let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
-    // SAFETY: the domain and the bound objects are open (H1).
+    // SAFETY: domain and bound objects are open (H1).
     match unsafe { open(domain, info, av.turn(), &bound) } {
         Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
         Err(error) => {
@@ -177,7 +176,7 @@ pub(crate) unsafe fn open<L>(
     }
     let info = changed.as_ref().unwrap_or(info);
     let once = || {
-        // SAFETY: the domain and the bound objects are open (H1).
+        // SAFETY: domain and bound objects are open (H1).
         unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: `once` returns an open endpoint of the domain.
@@ -212,8 +211,8 @@ unsafe fn in_group<L>(
         loop {
             match once() {
                 // A refused name must not be inserted as a peer's
-                // (`shm-name-that-was-refused-crashes`): the group refuses names of this process
-                // that are not open.
+                // (`shm-name-that-was-refused-crashes`): the group refuses closed names of this
+                // process.
                 Err(EndpointError { errno: Errno::EBUSY, left_open: false })
                     if names_by_process(info) && tries < TRIES =>
                 {
@@ -246,7 +245,7 @@ pub(crate) unsafe fn open_msg<L>(
     if bound.selective {
         info.report_by_default();
     }
-    // An opened endpoint has taken over the handle's object, even if a later step fails.
+    // An opened endpoint has taken over the object, even if a later step fails.
     let taken = || *request = None;
     // SAFETY: the domain is open (H1), and the handle belongs to a request that was not used up
     // (E2).
@@ -284,7 +283,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
         deserts: Deserts::none(),
     };
     // The man page does not require a queue. But `tcp` and `net` report cancelled receives there,
-    // and crash without one.
+    // and crash without it.
     // SAFETY: the context was just opened, and the queue is open (H1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
@@ -304,7 +303,7 @@ unsafe fn open_bound<L>(
     // SAFETY: the domain is open (H1).
     unsafe { table_entry::close_unlisted(domain) }?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), and the info is only read.
+    // SAFETY: the domain is open (H1), the info only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let raw = opened(code, raw)?;
     if has_table(info) {
@@ -369,7 +368,7 @@ pub(crate) unsafe fn adopt<L>(
 /// # Safety
 /// The endpoint is open.
 unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
-    // SAFETY: the caller guarantees that the endpoint is open.
+    // SAFETY: the caller keeps the endpoint open.
     match unsafe { address(&endpoint) } {
         Ok(address) => {
             let fid = endpoint.fid().pointer();
@@ -395,14 +394,13 @@ pub(crate) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, clos
 }
 
 pub(crate) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
-    // SAFETY: open, without children, not shared, and not used again. A failed close is not
-    // retried.
+    // SAFETY: open, without children, not shared, and not used again.
     let left_open = unsafe { close_counted(endpoint) }.is_err();
     EndpointError { errno, left_open }
 }
 
 /// Without `FI_SELECTIVE_COMPLETION`, every post except inject has an event. On a selective
-/// endpoint the default flags of `info` request it, and calls with flags follow their flags.
+/// endpoint, flags or the default flags of `info` request it.
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     takes_options: TakesOptions,
@@ -459,7 +457,7 @@ pub(crate) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     if unsafe { endpoint.groups.leave_all() }.is_err() {
         return Ok(Closing::Retired);
     }
-    // SAFETY: the endpoint is open and closed once (H1, H3), and its children, the groups, are
+    // SAFETY: the endpoint is closed once (H1, H3), and its children, the groups, are
     // closed.
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
 }
@@ -467,7 +465,7 @@ pub(crate) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the queues and counters of an open endpoint are open (H2).
     unsafe { endpoint.deserts.mark() };
-    // SAFETY: the endpoint is open, and closed once (H1 to H3).
+    // SAFETY: the endpoint is closed once (H1–H3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: the counter is open, and its only endpoint is closed.
     endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })?;
@@ -492,8 +490,8 @@ pub(crate) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Resu
     let cancel = entry!(raw, ops => cancel)?;
     let fid = endpoint.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (H1). The provider compares the context with those of posted
-    // operations. It follows the context only in modes with contexts, which are valid until their
-    // event (L2).
+    // operations, and follows it only in modes with contexts, which are valid until their event
+    // (L2).
     match unsafe { cancel(fid, context.as_ptr().cast()) } {
         0 => Ok(()),
         code => Err(errno(code)),

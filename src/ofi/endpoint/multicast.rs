@@ -1,12 +1,11 @@
-//! Multicast groups: joining, leaving, and the implementation of [`Multicast`].
+//! Multicast groups, and the implementation of [`Multicast`].
 //!
 //! Only `udp` has them, with these faults:
-//! - It reports a failed join as a success with a longer entry, which `event_queue` recognises.
-//! - It closes a group by leaving it in the system, which fails for a group that was not joined,
-//!   and then its endpoint cannot be closed. So a socket of loom's own tries each join first. An
-//!   endpoint that only sends joins no group: see `quirks::multicasts`.
-//! - Leaving also fails while no interface leads to the group, which stays joined until the
-//!   endpoint is closed.
+//! - It reports a failed join as a success with a longer entry: see `event_queue`.
+//! - It closes a group by leaving it in the system. That fails for a group that was not joined, and
+//!   then for its endpoint. So a socket of loom's own tries each join first. For endpoints that
+//!   only send, see `quirks::multicasts`.
+//! - Leaving also fails while no interface leads to the group, which then stays joined.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Multicast`, and calls libfabric")]
 
@@ -32,12 +31,12 @@ use crate::ofi::{quirks, sys};
 
 const GROUPS: usize = 8;
 
-/// A multicast group that an endpoint is in, raw.
+/// A joined multicast group, raw.
 #[doc(alias = "fid_mc")]
 #[derive(Debug)]
 pub struct Group<L>(Handle<sys::fid_mc, L>);
 
-/// All are left before the endpoint is closed, even if their handles were leaked.
+/// All are left before the endpoint is closed, even with leaked handles.
 #[derive(Debug)]
 pub(crate) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
@@ -52,14 +51,13 @@ impl<L> Groups<L> {
         Groups(RefCell::new(Vec::new()))
     }
 
-    /// Tries with a socket whether the system lets a member of these groups join one more.
+    /// Tries with a socket whether the system permits one more join.
     #[cfg(feature = "std")]
     fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
         let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(known)?;
         let groups = self.0.borrow();
         groups.iter().map(|(_, group)| *group).chain([group]).try_for_each(|group| {
-            // Through the interface that leads there, like `udp`.
             socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known)
         })
     }
@@ -85,7 +83,7 @@ impl<L> Groups<L> {
     pub(crate) unsafe fn leave_all(&self) -> Result<(), Errno> {
         loop {
             let Some(group) = self.0.borrow().last().map(|(group, _)| group.fid()) else { return Ok(()) };
-            // SAFETY: the caller guarantees that the endpoint is open.
+            // SAFETY: the caller keeps the endpoint open.
             unsafe { self.leave(group) }?;
         }
     }
@@ -108,8 +106,8 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
-    // SAFETY: the endpoint is open and has an event queue (G1). The address has more memory than
-    // addresses need, and is copied. `joined` receives the group, and the context is not followed.
+    // SAFETY: the endpoint is open and has an event queue (G1). The address has enough memory, and
+    // is copied. `joined` receives the group, and the context is not followed.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
     };
@@ -131,8 +129,8 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
 }
 
 // SAFETY: open groups are in their endpoint's list, and `endpoint_close` closes them first. Only
-// providers that are known to keep the promises join (`quirks::multicasts`): `udp` reads a group's
-// address only in the send call, and its events carry the context.
+// providers known to keep the promises join (`quirks::multicasts`): `udp` reads a group's address
+// only in the send call, and its events carry the context.
 unsafe impl<L: Level> Multicast for Ofi<L> {
     type Group = Group<L>;
 
@@ -148,7 +146,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
-        // SAFETY: the domain and the bound objects are open (H1).
+        // SAFETY: domain and bound objects are open (H1).
         unsafe { endpoint::open(domain, info, av.turn(), &bound) }
     }
 

@@ -1,9 +1,6 @@
-//! Reads and writes of peers' memory: one indirect call each through the endpoint's table.
+//! Reads and writes of peers' memory, by the rules of [`message`](super::message).
 //!
-//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers):
-//! the endpoint is open (H1), one thread uses it (T1), lent memory and the context's space stay
-//! valid until the event or the close (L1, L2), and addresses come from the endpoint's vector
-//! (O1). Injects copy their bytes before they return.
+//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Rma`")]
 
@@ -25,7 +22,7 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
         let read = entry!(raw, rma => read)?;
         let context = context.as_ptr().cast();
-        // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+        // SAFETY: H1, T1, L1–L4, O1–O3.
         posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
     }
 
@@ -42,12 +39,12 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         match data {
             None => {
                 let write = entry!(raw, rma => write)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { write(raw.as_ptr(), start, len, descriptor, to.to.0, to.addr.0, to.key.0, context) })
             }
             Some(data) => {
                 let write = entry!(raw, rma => writedata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe {
                     write(raw.as_ptr(), start, len, descriptor, data.0, to.to.0, to.addr.0, to.key.0, context)
                 })
@@ -66,12 +63,12 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         match data {
             None => {
                 let inject = entry!(raw, rma => inject)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.to.0, to.addr.0, to.key.0) })
             }
             Some(data) => {
                 let inject = entry!(raw, rma => injectdata)?;
-                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
+                // SAFETY: H1, T1, L1–L4, O1–O3.
                 posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.to.0, to.addr.0, to.key.0) })
             }
         }
@@ -82,7 +79,7 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         let read = entry!(raw, rma => readmsg)?;
         let parts = remote_iov(remote)?;
         let message = rma(msg, &mut iov, data, &parts, remote.len());
-        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+        // SAFETY: H1, T1, L1–L4, O1–O3.
         posted(unsafe { read(raw.as_ptr(), &raw const message, flags) })
     }
 
@@ -91,7 +88,7 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         let write = entry!(raw, rma => writemsg)?;
         let parts = remote_iov(remote)?;
         let message = rma(msg, &mut iov, data, &parts, remote.len());
-        // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
+        // SAFETY: H1, T1, L1–L4, O1–O3.
         posted(unsafe { write(raw.as_ptr(), &raw const message, flags) })
     }
 }

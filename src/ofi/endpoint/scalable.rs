@@ -1,6 +1,6 @@
 //! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
@@ -42,8 +42,8 @@ pub struct ScalableEndpoint<L> {
 
 /// The lock is for opening and closing contexts, which change the endpoint.
 ///
-/// Only `sockets` has such endpoints. While another context is open, a closed transmit context
-/// still serves its sends, reads and writes in flight, but not injected messages
+/// Only `sockets` has such endpoints. Beside an open context, a closed transmit context still
+/// serves its sends, reads and writes in flight, but not injected messages
 /// (`sockets-answer-to-a-closed-context-crashes`).
 #[derive(Debug)]
 pub(crate) struct Family {
@@ -55,8 +55,7 @@ pub(crate) struct Family {
 struct Open {
     tx: u64,
     rx: u64,
-    /// The last context was closed with operations in flight, and their answers would reach a new
-    /// one.
+    /// The last context was closed with operations in flight: their answers would reach a new one.
     over: bool,
 }
 
@@ -162,7 +161,7 @@ unsafe fn open<L>(
     }
     let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (H1), and the info is only read.
+    // SAFETY: the domain is open (H1), the info only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let family = Family::new(contexts);
     let fid = Handle::new(opened(code, raw)?.cast());
@@ -176,8 +175,7 @@ unsafe fn open<L>(
     match enabled {
         Ok(()) => Ok(endpoint),
         Err(errno) => {
-            // SAFETY: open, without contexts, not shared, and not used again. A failed close is not
-            // retried.
+            // SAFETY: open, without contexts, not shared, and not used again.
             let left_open = unsafe { scalable_close(&endpoint) }.is_err();
             Err(EndpointError { errno, left_open })
         }
@@ -185,7 +183,7 @@ unsafe fn open<L>(
 }
 
 unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the endpoint is open, and closed once (H1 to H3).
+    // SAFETY: the endpoint is closed once (H1–H3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *endpoint.info) });
@@ -256,12 +254,12 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         av: &Av<L>,
         contexts: Contexts,
     ) -> Result<ScalableEndpoint<L>, EndpointError> {
-        // SAFETY: the domain and the vector are open (H1).
+        // SAFETY: domain and vector are open (H1).
         unsafe { open(domain, info, av, contexts) }
     }
 
     unsafe fn scalable_close(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open, and closed once (H1 to H3).
+        // SAFETY: the endpoint is closed once (H1–H3).
         unsafe { scalable_close(endpoint) }
     }
 
@@ -271,7 +269,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     }
 
     fn injects_writes(_: &ScalableEndpoint<L>) -> bool {
-        // Their answers are not reported, and a context cannot be closed before them.
+        // Unreported, and a context cannot be closed before their answers.
         false
     }
 
@@ -287,7 +285,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
             // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the endpoint and the bound objects are open (H1).
+        // SAFETY: endpoint and bound objects are open (H1).
         unsafe { open_context(endpoint, (Direction::Tx, index), (&bind, sys::FI_TRANSMIT), open) }
     }
 
@@ -303,7 +301,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
             // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the endpoint and the bound objects are open (H1).
+        // SAFETY: endpoint and bound objects are open (H1).
         unsafe { open_context(endpoint, (Direction::Rx, index), (&bind, sys::FI_RECV), open) }
     }
 }

@@ -7,12 +7,11 @@ use loom_core::vocabulary::Errno;
 
 /// The function in an object's operation table: `entry!(object, path.to.table => function)`.
 ///
-/// Fails with `ENOSYS` if the object has no such table or entry, and with [`Errno::OTHER_PROCESS`]
-/// in a forked child of the process that opened the object. `object` is a
-/// [`Raw`](crate::ofi::process::Raw) pointer to an object that the caller of the surrounding
-/// `unsafe fn` keeps open.
+/// Fails with `ENOSYS` without such a table or entry, and with [`Errno::OTHER_PROCESS`] in a forked
+/// child of the process that opened the object. `object` is a [`Raw`](crate::ofi::process::Raw)
+/// pointer to an object that the caller of the surrounding `unsafe fn` keeps open.
 ///
-/// Every version of the table has these entries. For others use [`later_entry!`].
+/// For entries that not every version has, use [`later_entry!`].
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
         if $object.is_here() {
@@ -33,8 +32,8 @@ macro_rules! entry {
 pub(crate) use entry;
 
 /// [`entry!`] of a function that the first versions of the interface lack: `later_entry!(object,
-/// path.to.table: Table => function)`. A provider that is loaded from a file may be built for one
-/// of them. Its shorter tables contain their size (`FI_CHECK_OP`).
+/// path.to.table: Table => function)`. A provider loaded from a file may be built for one of them,
+/// with shorter tables that contain their size (`FI_CHECK_OP`).
 macro_rules! later_entry {
     ($object:expr, $($table:ident).+ : $type:ty => $function:ident) => {{
         // SAFETY: the object is open (H1), so that its structure is valid.
@@ -73,7 +72,6 @@ fn refusal(code: isize) -> Refusal {
     if code == AGAIN { Refusal::Again } else { Refusal::Errno(errno(code)) }
 }
 
-/// `EOTHER` for a number that cannot be an error.
 #[inline]
 pub(crate) fn errno(code: isize) -> Errno {
     Errno::from_ret(code).unwrap_or(Errno::EOTHER)
@@ -91,8 +89,8 @@ pub(crate) const fn other_process() -> Errno {
     Errno::OTHER_PROCESS
 }
 
-/// Attributes for libfabric, with zeros behind them. A provider with newer headers than the
-/// declarations reads their longer structure.
+/// Attributes for libfabric, with zeros behind them: a provider with newer headers reads its longer
+/// structure.
 #[repr(C)]
 pub(crate) struct Padded<A> {
     attributes: A,

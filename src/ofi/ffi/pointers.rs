@@ -36,8 +36,8 @@ macro_rules! pointers {
             #[doc = concat!("The `struct ", stringify!($fid), "`, for calls that loom does not wrap: through its operation tables, with")]
             /// the types of [`sys`].
             ///
-            /// Valid as long as this handle is open. Calls must not close an object or free memory
-            /// that was lent to the provider.
+            /// Valid as long as this handle is open. Calls must not close an object or free lent
+            /// memory.
             #[must_use]
             pub const fn as_ptr(&self) -> *mut sys::$fid {
                 self.fid().cast().as_ptr()
@@ -69,9 +69,8 @@ pointers! {
 
 impl RawInfo {
     /// Adopts an info from `fi_getinfo` or `fi_dupinfo`, found with hints that
-    /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it.
-    ///
-    /// The info is corrected like those of [`Ofi::query`](crate::ofi::Ofi::query).
+    /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it. It is
+    /// corrected like those of [`Ofi::query`](crate::ofi::Ofi::query).
     ///
     /// # Errors
     /// Those of [`Library::get`]. The info is then the caller's.
@@ -89,8 +88,8 @@ impl RawInfo {
 }
 
 impl Request {
-    /// Value of `fi_info.handle`, for opening the endpoint through the tables. That uses up the
-    /// request, which can then be neither accepted nor rejected.
+    /// Value of `fi_info.handle`, for opening the endpoint through the tables, which uses up the
+    /// request.
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fid {
         self.0.as_ptr()
@@ -128,8 +127,8 @@ impl<L: Level> Av<L> {
     /// The rules of [`ofi`](crate::ofi#adopting).
     ///
     /// Addresses enter a vector with `FI_EVENT` through its own table only: the provider writes the
-    /// result at a later time, and loom's insertions lend memory on the stack. If an address was
-    /// inserted with `FI_AV_USER_ID`, events report its id, which must not be posted to.
+    /// result later, and loom's insertions lend memory on the stack. With `FI_AV_USER_ID`, events
+    /// report an id, which must not be posted to.
     ///
     /// Over `shm`, and over an untested provider, addresses of this process are inserted by
     /// [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert) only, which
@@ -146,8 +145,7 @@ impl<L: Level> Cq<L> {
     /// its wait object, or [`WaitObj::NONE`] without one or with a wait set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
-    /// close.
+    /// `ENOSYS` if queues of the domain cannot be slept on. The program then closes the queue.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting), and those of `cq_open` for the memory. The queue
@@ -171,8 +169,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// [`WaitObj::NONE`] without one or with a wait set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
-    /// close.
+    /// `ENOSYS` if queues of the domain cannot be slept on. The program then closes the queue.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The queue has the format of the entries, and a
@@ -196,9 +193,9 @@ impl<L: Level> Eq<L> {
 impl<L: Level> Mr<L> {
     /// Adopts a memory region: one of several ranges, or with an authorization key.
     ///
-    /// Reads key and descriptor.
-    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable) reads them
-    /// again, for providers that choose the key then.
+    /// Reads key and descriptor, and again in
+    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable), for providers
+    /// that choose the key then.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting), and those of
@@ -230,27 +227,27 @@ impl<L: Level> Endpoint<L> {
     /// The rules of [`ofi`](crate::ofi#adopting). The endpoint of an alias or a context is open,
     /// and is closed after it.
     ///
-    /// A transmit context over `sockets` is closed only when its operations have completed, and its
-    /// domain has no manual progress: otherwise `sockets` uses it after the close. Over an untested
-    /// provider, the object is closed with no operation in flight.
+    /// A transmit context over `sockets` is closed only when its operations have completed, in a
+    /// domain without manual progress: otherwise `sockets` uses it after the close. Over an
+    /// untested provider, the object is closed without operations in flight.
     /// ([`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) keeps these rules.)
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)
     }
 
-    /// Adopts the endpoint that `open` opens, binds and enables, or returns if it is already open.
+    /// Adopts the endpoint that `open` opens, binds and enables, or returns already open.
     ///
     /// `selective` is `true` if the transmit queue is bound with `FI_SELECTIVE_COMPLETION`. Then
-    /// the flags of a post through [`Transport`](loom_core::transport::Transport) decide whether it
-    /// reports its completion, or the default flags for a post without flags. Otherwise posts with
-    /// flags always report it.
+    /// the flags of a post through [`Transport`](loom_core::transport::Transport), or else the
+    /// default flags, decide whether it reports its completion. Otherwise posts with flags always
+    /// report it.
     ///
     /// # Errors
     /// Those of `open`, except that over `shm` of libfabric 1 `EBUSY` repeats the call up to 255
-    /// times, to pass over names that a killed process has left. Over `shm`, `EMFILE` without a
-    /// call of `open` if the process has its maximum number of endpoints, or the provider's error
-    /// for the endpoint's address, which closes the endpoint.
+    /// times, to pass over names of killed processes. Over `shm`, `EMFILE` without a call of `open`
+    /// if the process has its maximum number of endpoints, or the provider's error for the
+    /// endpoint's address, which closes the endpoint.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The endpoint was opened with this info, and is
@@ -258,11 +255,11 @@ impl<L: Level> Endpoint<L> {
     /// [`Bindings`](loom_core::transport::Bindings).
     ///
     /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, its queues and counters are not slept on after it was
-    /// closed, because libfabric would follow a pointer to it.
+    /// closed: libfabric would follow a pointer to it.
     ///
     /// Over `shm`, and over an untested provider, `open` runs under a lock, and would wait for ever
-    /// if it opened or closed an endpoint or a domain through loom, or inserted an address. If the
-    /// endpoint is already open, no other thread opens or closes an endpoint meanwhile.
+    /// if it opened or closed an endpoint or a domain, or inserted an address, through loom. If the
+    /// endpoint is already open, no other thread opens or closes one meanwhile.
     ///
     /// No thread inserts into its address vector while `open` runs or the endpoint is closed.
     pub unsafe fn from_fn(

@@ -12,7 +12,7 @@ pub(crate) enum TextError {
 
 #[derive(Debug)]
 pub(crate) struct CText {
-    /// Ends with at least one zero byte.
+    /// Zero-terminated.
     bytes: [u8; CText::MAX_LEN + 1],
 }
 

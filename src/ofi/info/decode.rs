@@ -13,7 +13,7 @@ use crate::ofi::sys;
 
 pub(crate) fn attributes(info: &RawInfo) -> Attributes {
     let fields = info.fields();
-    // SAFETY: null, or owned by the info, which is borrowed and not written.
+    // SAFETY: null, or owned by the borrowed info.
     let fabric = unsafe { fields.fabric_attr.as_ref() };
     // SAFETY: null, or owned by the info.
     let endpoint = unsafe { fields.ep_attr.as_ref() };

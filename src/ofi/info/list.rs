@@ -78,7 +78,7 @@ impl RawList {
 impl Drop for RawList {
     fn drop(&mut self) {
         if let Some(head) = self.head {
-            // SAFETY: the rest of the list is owned, and freed here only.
+            // SAFETY: the rest of the list is owned, and freed here.
             unsafe { Library::of_object().fi_freeinfo(head.as_ptr()) };
         }
     }

@@ -47,7 +47,7 @@ unsafe impl Sync for RawInfo {}
 impl RawInfo {
     /// # Safety
     /// libfabric has allocated `raw`, and no other code frees or uses it from now on. `next` is
-    /// cleared: a caller that needs the rest of the list takes it before.
+    /// cleared.
     pub(crate) unsafe fn adopt(raw: NonNull<sys::fi_info>) -> Self {
         let info = raw.as_ptr();
         // SAFETY: the caller guarantees that `raw` is valid and owned.
@@ -80,8 +80,8 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// The copy has a zero byte after its source address, and names this process if the address
-    /// named a parent.
+    /// The copy has a zero byte after its source address, and names this process instead of a
+    /// parent.
     pub(crate) fn named_by_this_process(&self) -> Option<Self> {
         let Some(source) = self.source_address() else { return self.try_clone() };
         // `fi_shm://123`, with or without the zero byte.
@@ -99,15 +99,14 @@ impl RawInfo {
             return self.try_clone();
         }
         let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: text.len(), ..*self.fields() };
-        // SAFETY: the parts are those of this info and a local text, which are only read and
-        // copied.
+        // SAFETY: the parts are this info's and a local text, which are only copied.
         let copy = NonNull::new(unsafe { Library::of_object().fi_dupinfo(&raw const lent) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// Not to be kept: the copy refers to the request that the endpoint accepts. `tcp` and `net`
-    /// crash on a wrong `shared_rx`.
+    /// Not to be kept: the copy refers to the accepted request. `tcp` and `net` crash on a wrong
+    /// `shared_rx`.
     pub(crate) fn for_endpoint(&self, request: Option<NonNull<sys::fid>>, shared_rx: bool) -> Option<Self> {
         const SHARED: usize = usize::MAX;
         let mut copy = self.try_clone()?;
@@ -139,17 +138,15 @@ impl RawInfo {
     }
 
     /// The `fi_info`, for a call that reads it: one of [`sys`] that opens an object, or
-    /// `fi_dupinfo` for a copy to adopt ([`from_ptr`](Self::from_ptr)). Must not be written through
-    /// the pointer.
+    /// `fi_dupinfo` for a copy to adopt ([`from_ptr`](Self::from_ptr)). Must not be written.
     #[inline]
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fi_info {
         self.raw.as_ptr()
     }
 
-    /// Returns `true` if loom's tests have run over this version of the provider. Otherwise
-    /// endpoints are closed only with no operation in flight, and
-    /// [some features](crate::ofi#providers-that-are-not-tested) are refused.
+    /// Returns `true` if loom's tests have run over this version of the provider. Otherwise [some
+    /// features](crate::ofi#providers-that-are-not-tested) are refused.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         Facts::of(self).contains(Facts::TESTED)
@@ -292,14 +289,14 @@ impl Clone for RawInfo {
 
 impl Drop for RawInfo {
     fn drop(&mut self) {
-        // SAFETY: owned, allocated by libfabric, and freed here only. `next` is null, so that no
-        // other info is freed.
+        // SAFETY: owned, allocated by libfabric, and freed here. `next` is null, so that no other
+        // info is freed.
         unsafe { Library::of_object().fi_freeinfo(self.as_ptr()) };
     }
 }
 
-/// All fields in libfabric's format (`fi_tostr`). In loom's format if the library is newer than the
-/// [headers](headers_version), because `fi_tostr` would read beyond the end of older structures.
+/// All fields in libfabric's format (`fi_tostr`), or in loom's if the library is newer than the
+/// [headers](headers_version): `fi_tostr` would read beyond the end of older structures.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if Library::of_object().version() != headers_version() {

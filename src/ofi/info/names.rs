@@ -15,7 +15,7 @@ use crate::ofi::transport::Ofi;
 
 const ADDRESSES: usize = 8;
 
-/// First name in the hints that no provider matches, even without the other hints.
+/// First name in the hints that no provider matches by itself.
 pub(crate) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
     let unknown = |field, name| Some(QueryError::Unknown { field, name: Excerpt::of(name), listen: hints.listen });
     if let Some(provider) = hints.provider

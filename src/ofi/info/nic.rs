@@ -10,7 +10,7 @@ use crate::ofi::ffi::text;
 use crate::ofi::sys;
 
 pub(crate) fn nic(info: &RawInfo) -> Option<Nic<'_>> {
-    // SAFETY: null, or owned by the info, which is borrowed and not written.
+    // SAFETY: null, or owned by the borrowed info.
     let nic = unsafe { info.fields().nic.as_ref() }?;
     // SAFETY: the parts of a card and their texts are null or belong to it.
     Some(unsafe { read(nic) })
@@ -20,10 +20,10 @@ pub(crate) fn nic(info: &RawInfo) -> Option<Nic<'_>> {
 /// All pointers are null, or valid and not written during the structure's lifetime.
 unsafe fn read(nic: &sys::fid_nic) -> Nic<'_> {
     let string = |pointer: *mut core::ffi::c_char| {
-        // SAFETY: the caller guarantees that the pointer is null or valid.
+        // SAFETY: the caller guarantees null or a valid pointer.
         unsafe { text::read(pointer) }
     };
-    // SAFETY: the caller guarantees that the pointer is null or valid.
+    // SAFETY: the caller guarantees null or a valid pointer.
     let device = unsafe { nic.device_attr.as_ref() }.map(|raw| NicDevice {
         name: string(raw.name),
         device_id: string(raw.device_id),
@@ -32,7 +32,7 @@ unsafe fn read(nic: &sys::fid_nic) -> Nic<'_> {
         driver: string(raw.driver),
         firmware: string(raw.firmware),
     });
-    // SAFETY: the caller guarantees that the pointer is null or valid.
+    // SAFETY: the caller guarantees null or a valid pointer.
     let bus = unsafe { nic.bus_attr.as_ref() }.map(|raw| {
         let kind = BusType::from_raw(raw.bus_type);
         let pci = (kind == BusType::PCI).then(|| {
@@ -42,7 +42,7 @@ unsafe fn read(nic: &sys::fid_nic) -> Nic<'_> {
         });
         NicBus { kind, pci }
     });
-    // SAFETY: the caller guarantees that the pointer is null or valid.
+    // SAFETY: the caller guarantees null or a valid pointer.
     let link = unsafe { nic.link_attr.as_ref() }.map(|raw| NicLink {
         address: string(raw.address),
         mtu: raw.mtu,

@@ -91,7 +91,7 @@ impl Params {
 impl Drop for Params {
     fn drop(&mut self) {
         if let Some(raw) = self.raw {
-            // SAFETY: owned, and freed here only.
+            // SAFETY: owned, and freed here.
             unsafe { Library::of_object().fi_freeparams(raw.as_ptr()) };
         }
     }

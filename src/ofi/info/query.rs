@@ -36,7 +36,7 @@ pub(crate) const HEADERS: Version = {
 const OLDEST: Version = Version::new(1, 5);
 
 /// Version of the headers that loom calls libfabric by: 1.17, or with the feature
-/// `libfabric-linked` that of the headers at build time.
+/// `libfabric-linked` the version at build time.
 #[must_use]
 pub const fn headers_version() -> Version {
     HEADERS
@@ -84,7 +84,7 @@ pub enum QueryError {
     NoMatch,
     /// No provider matches this name, even without the other hints.
     Unknown {
-        /// Kind of the name. The name of a layered provider has that of each layer.
+        /// Kind of the name. A layered provider's name has that of each layer.
         field: TextField,
         /// The name.
         name: Excerpt,
@@ -93,15 +93,14 @@ pub enum QueryError {
     },
     /// The dynamic loader gives no libfabric.
     LibraryNotFound,
-    /// The library has no such function, in the version with the structures of libfabric 1.17.
+    /// The library has no such function, in the version with 1.17's structures.
     LibrarySymbol {
         /// Name of the function.
         symbol: &'static str,
         /// Version of the function.
         version: &'static str,
     },
-    /// The running libfabric is older than the [headers](headers_version), so that structures may
-    /// differ.
+    /// The library is older than the [headers](headers_version), so structures may differ.
     LibraryTooOld {
         /// Version of the headers.
         headers: Version,
@@ -134,11 +133,10 @@ pub enum QueryError {
     /// [`Hints::listen`] is set without a node or service.
     NothingToListenOn,
     /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`),
-    /// and no other provider matches. Two processes with one name crash, or do not reach each
-    /// other.
+    /// and no other provider matches. Processes with one name crash, or do not reach each other.
     ChosenName,
     /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches.
-    /// Segments of a longer truncated message would use up the receives of later messages.
+    /// Segments of a longer truncated message would use up later receives.
     SegmentLimit,
     /// Another error of libfabric.
     Errno(Errno),
@@ -277,13 +275,13 @@ impl<L: Level> Ofi<L> {
     /// The query adds the modes that loom supports: contexts (`FI_CONTEXT`, `FI_CONTEXT2`),
     /// receives that peers' writes use up (`FI_RX_CQ_DATA`), lasting arrays (`FI_ASYNC_IOV`), the
     /// registration modes `FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`
-    /// and `FI_MR_COLLECTIVE`, and the threading of the level `L`. The program adds modes that it
-    /// supports itself to [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered
-    /// buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`), regions of an endpoint (`FI_MR_ENDPOINT`), and
-    /// refreshing them (`FI_MR_MMU_NOTIFY`).
+    /// and `FI_MR_COLLECTIVE`, and the threading of the level `L`. The program adds its own to
+    /// [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered buffers
+    /// (`FI_MR_LOCAL`, `FI_MR_HMEM`), regions of an endpoint (`FI_MR_ENDPOINT`), and refreshing
+    /// them (`FI_MR_MMU_NOTIFY`).
     ///
     /// An info matches only with exactly the requested provider, fabric and domain, without regard
-    /// to case. `tcp` does not match `tcp;ofi_rxm`, and `^provider` does not match at all.
+    /// to case: `tcp` does not match `tcp;ofi_rxm`, and `^provider` never matches.
     ///
     /// # Errors
     /// - [`QueryError::NoMatch`] without a match, or [`QueryError::Unknown`] if a name is the

@@ -32,8 +32,8 @@ pub(crate) fn pointer(text: Option<&CText>) -> *const c_char {
     text.map_or(ptr::null(), CText::as_ptr)
 }
 
-/// libfabric reads the length of their format: whole socket addresses, or strings that end with a
-/// zero byte, all of one format.
+/// libfabric reads the length of their format: whole socket addresses, or zero-terminated strings,
+/// all of one format.
 pub(crate) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
     let mut formats = [hints.source, hints.destination].into_iter().flatten().map(|address| {
         let whole = match address.format() {
@@ -69,18 +69,18 @@ impl<'a> Request<'a> {
         }
         let (endpoint, tx, rx) = (info.ep_attr, info.tx_attr, info.rx_attr);
         let (fabric, domain) = (info.fabric_attr, info.domain_attr);
-        // SAFETY: a part of an empty info is owned, or null.
+        // SAFETY: null, or owned by the info.
         encode::tx(unsafe { tx.as_mut() }?, &hints.tx_attr);
-        // SAFETY: a part of an empty info is owned, or null.
+        // SAFETY: null, or owned by the info.
         encode::rx(unsafe { rx.as_mut() }?, &hints.rx_attr);
-        // SAFETY: a part of an empty info is owned, or null.
+        // SAFETY: null, or owned by the info.
         let endpoint = unsafe { endpoint.as_mut() }?;
         encode::endpoint(endpoint, &hints.endpoint_attr);
         if let Some(key) = hints.endpoint_auth_key {
             endpoint.auth_key = key.as_ptr().cast_mut();
             endpoint.auth_key_size = key.len();
         }
-        // SAFETY: a part of an empty info is owned, or null.
+        // SAFETY: null, or owned by the info.
         let domain = unsafe { domain.as_mut() }?;
         encode::domain(domain, &hints.domain_attr, threading);
         if let Some(key) = hints.domain_auth_key {
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
             domain.auth_key_size = key.len();
         }
         domain.name = pointer(names.domain).cast_mut();
-        // SAFETY: a part of an empty info is owned, or null.
+        // SAFETY: null, or owned by the info.
         let fabric = unsafe { fabric.as_mut() }?;
         fabric.prov_name = pointer(names.provider).cast_mut();
         fabric.name = pointer(names.fabric).cast_mut();
@@ -110,15 +110,15 @@ impl Drop for Request<'_> {
         let info = self.fields();
         (info.src_addr, info.dest_addr) = (ptr::null_mut(), ptr::null_mut());
         let (endpoint, fabric, domain) = (info.ep_attr, info.fabric_attr, info.domain_attr);
-        // SAFETY: null, or a part of the info, which is borrowed exclusively.
+        // SAFETY: null, or a part of the exclusively borrowed info.
         if let Some(attr) = unsafe { endpoint.as_mut() } {
             attr.auth_key = ptr::null_mut();
         }
-        // SAFETY: null, or a part of the info, which is borrowed exclusively.
+        // SAFETY: null, or a part of the exclusively borrowed info.
         if let Some(attr) = unsafe { fabric.as_mut() } {
             (attr.prov_name, attr.name) = (ptr::null_mut(), ptr::null_mut());
         }
-        // SAFETY: null, or a part of the info, which is borrowed exclusively.
+        // SAFETY: null, or a part of the exclusively borrowed info.
         if let Some(attr) = unsafe { domain.as_mut() } {
             (attr.name, attr.auth_key) = (ptr::null_mut(), ptr::null_mut());
         }

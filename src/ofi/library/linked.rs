@@ -8,7 +8,6 @@ use super::check_version;
 use crate::ofi::info::query::QueryError;
 use crate::ofi::sys;
 
-/// Calls the function of the headers.
 macro_rules! call {
     ($name:ident: fn($($arg:ident: $type:ty),*) -> $result:ty) => {
         sys::$name($($arg),*)

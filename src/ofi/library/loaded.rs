@@ -36,7 +36,6 @@ const RTLD_NOW: c_int = 0x2;
 const RTLD_NOLOAD: c_int = 0x4;
 const RTLD_NODELETE: c_int = 0x1000;
 
-/// The variable with the path of a libfabric.
 const VARIABLE: &CStr = c"LOOM_LIBFABRIC";
 
 const NAMES: [&CStr; 2] = [c"libfabric.so.1", c"libfabric.so"];
@@ -52,7 +51,6 @@ type Reasons = Vec<u8, 4096>;
 /// The functions of the decided library are in [`EXPORTS`].
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// Calls a function of the decided library.
 macro_rules! call {
     ($name:ident: fn($($arg:ident: $type:ty),*) -> $result:ty) => {{
         let function = slots::$name.load(core::sync::atomic::Ordering::Relaxed);
@@ -61,13 +59,12 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Finds the library at the first call.
 pub(super) fn find() -> Result<(), QueryError> {
     if is_ready() {
         return Ok(());
     }
     let found = search()?;
-    // Another thread may have found another library meanwhile: the first one is for all.
+    // Another thread may have found another library: the first is for all.
     let decided = DECIDED.compare_exchange(ptr::null_mut(), found.0.as_ptr(), Ordering::AcqRel, Ordering::Acquire);
     let decided = decided.err().and_then(NonNull::new).map_or(found, Handle);
     for export in EXPORTS {
@@ -102,7 +99,7 @@ fn search() -> Result<Handle, QueryError> {
         Handle::in_process().or_else(|| open(b"", first)).or_else(|| open(b"; ", second))
     });
     let Some(library) = opened else {
-        // A forked child does not wait for a thread of its parent.
+        // A forked child does not wait for its parent's threads.
         if let Some(mut last) = REASONS.try_lock() {
             *last = reasons;
         }
@@ -111,14 +108,14 @@ fn search() -> Result<Handle, QueryError> {
     library.check().map(|()| library)
 }
 
-/// Handle of a library. It is never closed, so that the library stays in the process.
+/// Handle of a library, never closed.
 #[derive(Clone, Copy)]
 struct Handle(NonNull<c_void>);
 
 impl Handle {
     fn open(file: *const c_char, mode: c_int) -> Option<Self> {
-        // SAFETY: null or a text. Constructors of the library run: the file is the choice of the
-        // machine's administrator, or of the environment.
+        // SAFETY: null or a text. Constructors of the library run: the administrator or the
+        // environment chose the file.
         NonNull::new(unsafe { dlopen(file, mode) }).map(Handle)
     }
 
@@ -137,7 +134,7 @@ impl Handle {
             // SAFETY: the handle is never closed, and both texts end with a zero byte.
             NonNull::new(unsafe { dlvsym(self.0.as_ptr(), export.name.as_ptr().cast(), version.as_ptr().cast()) })
         };
-        // A library without versions of symbols has each version, and structures of any length.
+        // A library without versions of symbols has each version, with structures of any length.
         let Export { name, version, .. } = export;
         let found = find(version).filter(|_| find("LOOM_0.0\0").is_none());
         let text = |text: &'static str| text.trim_end_matches('\0');
@@ -154,7 +151,6 @@ impl Handle {
     }
 }
 
-/// Calls `use_path` with the path in the environment.
 fn with_configured<R>(use_path: impl FnOnce(&CStr) -> R) -> Option<R> {
     // SAFETY: the name is a text.
     let value = NonNull::new(unsafe { secure_getenv(VARIABLE.as_ptr()) })?;

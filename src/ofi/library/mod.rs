@@ -1,7 +1,7 @@
 //! [`Library`]: the libfabric of this process.
 //!
 //! `fi_getinfo`, `fi_freeinfo` and `fi_dupinfo` have the version `FABRIC_1.3`, with the structures
-//! of libfabric 1.17, which later versions keep. Their default versions have longer structures.
+//! of 1.17. Their default versions have longer ones.
 
 #![allow(unsafe_code, reason = "loads libfabric, and calls what it exports")]
 
@@ -26,13 +26,12 @@ use super::sys;
 
 /// The libfabric of this process.
 ///
-/// With the feature `libfabric`, the first call of [`get`](Self::get) loads it, and it stays in the
-/// process:
+/// With the feature `libfabric`, the first call of [`get`](Self::get) loads it for good:
 /// 1. the file in the environment variable `LOOM_LIBFABRIC`, and no other
 /// 2. a libfabric that the process has already
 /// 3. `libfabric.so.1`, then `libfabric.so`, on the path of the dynamic loader
 ///
-/// Programs with the rights of another user (setuid) ignore the variable. With the feature
+/// Programs with another user's rights (setuid) ignore the variable. With the feature
 /// `libfabric-linked` it is the linked one.
 ///
 /// ```
@@ -45,7 +44,6 @@ use super::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Library(());
 
-/// Exported functions: name, version of the symbol, signature.
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident @ $version:literal: fn($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
         impl Library {

@@ -42,11 +42,11 @@ entries!(CqEntry: CONTEXT, CqMsgEntry: MSG, CqDataEntry: DATA, CqTaggedEntry: TA
 
 /// A completion queue, raw, with entries in libfabric's layout, and contexts as they were posted.
 ///
-/// For programs that post through [`Transport`](loom_core::transport::Transport) and need fewer
+/// For posts through [`Transport`](loom_core::transport::Transport) by programs that need fewer
 /// fields.
 ///
-/// Every `unsafe fn` here relies on its caller for the contract of queues in `Transport`: the queue
-/// is open, one thread at a time uses it with its endpoints, and it is closed once, after them and
+/// Every `unsafe fn` relies on its caller for the contract of queues in `Transport`: the queue is
+/// open, one thread at a time uses it with its endpoints, and it is closed once, after them and
 /// before its domain.
 ///
 /// The entries have the queue's type:
@@ -98,7 +98,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers: the domain is open.
     #[doc(alias = "fi_cq_open")]
     pub unsafe fn open(domain: &Domain<L>, depth: usize, wait: WaitObj) -> Result<Self, Errno> {
-        // SAFETY: the caller guarantees that the domain is open.
+        // SAFETY: the caller keeps the domain open.
         let queue = unsafe { queue::open_as(domain, depth, E::FORMAT, wait) }?;
         Ok(Self::of(queue))
     }
@@ -128,7 +128,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (H1), and its format and the count are those of the entries.
+        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 
@@ -216,7 +216,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers.
     #[doc(alias = "fi_cq_readerr")]
     pub unsafe fn read_error(&self) -> Result<Option<CqErrEntry>, Errno> {
-        /// Has room for fields of a newer library.
+        /// With room for a newer library's fields.
         #[repr(C)]
         #[derive(Default)]
         struct WithRoom(CqErrEntry, [u64; 8]);
@@ -241,8 +241,8 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Wakes up the thread that sleeps on the queue, or the next one that would. Any thread may
-    /// call this while the queue is open. A signal at the beginning of a sleep may be lost: see
-    /// [`Signals`](loom_core::transport::Signals).
+    /// call this while the queue is open. See [`Signals`](loom_core::transport::Signals) for lost
+    /// signals.
     ///
     /// # Errors
     /// `ENOSYS` without a wait object, or the provider's.
@@ -269,7 +269,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers. The queue was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
-        // SAFETY: the caller guarantees that the queue is open, with a file descriptor.
+        // SAFETY: the caller guarantees an open queue with a file descriptor.
         unsafe { control::wait_fd(self.queue.fid()) }
     }
 
@@ -309,7 +309,6 @@ fn look_for(milliseconds: c_int, mut read: impl FnMut() -> Result<usize, Errno>)
     nap::look_for(milliseconds, || Some(read()).filter(|read| *read != Ok(0))).unwrap_or(Ok(0))
 }
 
-/// Room for entries with their sources, and a pointer to the sources.
 fn room_for<E>(entries: &[E], sources: &mut [FabricAddr]) -> (usize, *mut u64) {
     // Some providers omit unknown sources.
     sources.fill(FabricAddr::NOTAVAIL);

@@ -1,6 +1,6 @@
 //! Event queues.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
@@ -67,19 +67,19 @@ pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (H1), and the call does not keep its pointers.
+    // SAFETY: the fabric is open (H1). The call keeps no pointer.
     let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Eq::of)
 }
 
 pub(crate) unsafe fn eq_close<L>(eq: &Eq<L>) -> Result<(), Errno> {
-    // SAFETY: the queue is open, and closed once (H1 to H3).
+    // SAFETY: the queue is closed once (H1–H3).
     unsafe { close(eq.fid()) }
 }
 
 const CM_ENTRY: usize = size_of::<sys::fi_eq_cm_entry>();
 
-/// Room for the longest entry: that of a connection with its data.
+/// Room for the longest entry.
 #[repr(C, align(8))]
 struct CmEntryBytes([u8; CmData::MAX_LEN]);
 
@@ -92,11 +92,11 @@ pub(crate) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (H1), and `len` bytes and the kind have room.
+        // SAFETY: the queue is open (H1), with room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
     } else {
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (H1), and `len` bytes and the kind have room.
+        // SAFETY: the queue is open (H1), with room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, 0) }
     };
     match usize::try_from(code) {
@@ -122,7 +122,7 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
     let other = || (Read::Other(kind), CmData::new(bytes).unwrap_or(CmData::EMPTY));
     match kind {
         EventKind::CONNREQ | EventKind::CONNECTED | EventKind::SHUTDOWN => {
-            // SAFETY: any bytes are such an entry, and its pointers are not followed yet.
+            // SAFETY: any bytes are such an entry. No pointer is followed yet.
             let Some(entry) = (unsafe { prefix::<sys::fi_eq_cm_entry>(bytes) }) else { return other() };
             let object = named(entry.fid);
             let read = match kind {
@@ -130,11 +130,9 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
                 EventKind::SHUTDOWN => Read::Shutdown(object),
                 _ => {
                     let Some(info) = NonNull::new(entry.info) else { return other() };
-                    // SAFETY: the provider has made the info for this event, and its reader owns
-                    // it.
+                    // SAFETY: the provider made the info for this event's reader.
                     let handle = NonNull::new(unsafe { info.as_ref() }.handle);
-                    // SAFETY: the provider has made the info for this event, and its reader owns
-                    // it.
+                    // SAFETY: the provider made the info for this event's reader.
                     let info = unsafe { RawInfo::adopt(info) };
                     let Some(handle) = handle else { return other() };
                     Read::Request { listener: object, info, request: Request(handle) }
@@ -143,13 +141,13 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
             (read, bytes.get(CM_ENTRY..).and_then(CmData::new).unwrap_or(CmData::EMPTY))
         }
         EventKind::NOTIFY | EventKind::MR_COMPLETE | EventKind::AV_COMPLETE | EventKind::JOIN_COMPLETE => {
-            // SAFETY: any bytes are such an entry, and its pointers are not followed.
+            // SAFETY: any bytes are such an entry. No pointer is followed.
             let Some(entry) = (unsafe { prefix::<sys::fi_eq_entry>(bytes) }) else { return other() };
             let (object, context) = (named(entry.fid), entry.context.addr() as u64);
             let read = match kind {
-                // `udp` writes an error entry for a failed join, which is longer.
+                // `udp` writes a longer error entry for a failed join.
                 EventKind::JOIN_COMPLETE if bytes.len() > size_of::<sys::fi_eq_entry>() => {
-                    // SAFETY: any bytes are such an entry, and its pointers are not followed.
+                    // SAFETY: any bytes are such an entry. No pointer is followed.
                     let Some(entry) = (unsafe { prefix::<sys::fi_eq_err_entry>(bytes) }) else { return other() };
                     Read::Failed(fault(&entry))
                 }
@@ -170,7 +168,7 @@ unsafe fn prefix<T>(bytes: &[u8]) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// `fi_eq_err_entry` with room for fields of a newer library.
+/// With room for a newer library's fields.
 #[repr(C)]
 #[derive(Default)]
 struct ErrorEntry {
@@ -185,7 +183,7 @@ pub(crate) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     let mut error = ErrorEntry::default();
     error.entry.err_data = own.as_mut_ptr().cast();
     error.entry.err_data_size = own.len();
-    // SAFETY: the queue is open (H1), and the entry and its data have room.
+    // SAFETY: the queue is open (H1), with room for entry and data.
     let code = unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) };
     match code {
         1.. => {}
@@ -222,7 +220,7 @@ fn fault(entry: &sys::fi_eq_err_entry) -> Fault {
 pub(crate) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
     let raw = eq.0.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
-    // The provider writes here, or returns a string of its own. The last byte stays zero.
+    // The provider writes here, or returns a string of its own.
     let mut own = [0 as c_char; 256];
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
     // SAFETY: the queue is open (H1), the data came with the error, and the length is below that of

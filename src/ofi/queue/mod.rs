@@ -1,6 +1,6 @@
 //! Completion queues.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
@@ -35,9 +35,9 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
-    /// Lies in the memory that `open` was given. Only the polling thread uses it.
+    /// In the memory given to `open`. Only the polling thread uses it.
     batch: NonNull<Batch>,
-    /// At most the queue's depth, twice which is the horizon of rule 4 of the op table.
+    /// At most the queue's depth: the op table's rule 4 has twice that as its horizon.
     room: usize,
     with_source: bool,
     /// Providers of 1.17 crash when they sleep without a wait object.
@@ -48,7 +48,7 @@ pub struct Cq<L> {
 struct Batch {
     next: usize,
     end: usize,
-    /// Zeroed at first, so that fields which a provider omits are never uninitialised.
+    /// Zeroed at first: a provider may omit fields.
     entries: [sys::fi_cq_tagged_entry; BATCH],
     /// `NOTAVAIL` except for entries still to be reported: some providers omit unknown sources.
     sources: [sys::fi_addr_t; BATCH],
@@ -76,8 +76,7 @@ impl Details {
         if said.is_null() {
             self.len = 0;
         } else if said != self.bytes.as_ptr() {
-            // SAFETY: the caller guarantees `err_data_size` readable bytes, which are not
-            // `self.bytes`.
+            // SAFETY: the caller guarantees `err_data_size` readable bytes outside `self.bytes`.
             unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
         } else if entry.err_data_size == DETAILS && self.bytes == Self::NONE.bytes {
             self.len = 0;
@@ -121,7 +120,6 @@ impl Batch {
     }
 }
 
-/// Resets the source for the next read.
 #[inline(always)]
 fn event(entry: &sys::fi_cq_tagged_entry, source: &mut sys::fi_addr_t) -> Event {
     let source = core::mem::replace(source, FabricAddr::NOTAVAIL.0);
@@ -166,13 +164,13 @@ pub(crate) unsafe fn open<L>(
 ) -> Result<Cq<L>, Errno> {
     // SAFETY: the domain is open (H1).
     let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
-    // SAFETY: the memory has the layout of a batch and outlives the queue (M1).
+    // SAFETY: the memory fits a batch and outlives the queue (M1).
     Ok(unsafe { with_batch(cq, depth, with_source, memory) })
 }
 
 pub(crate) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
-    // SAFETY: the memory has the layout of a batch and outlives the queue (M1).
+    // SAFETY: the memory fits a batch and outlives the queue (M1).
     unsafe { batch.write(Batch::new()) };
     Cq { batch, room: depth.clamp(1, BATCH), with_source, ..cq }
 }
@@ -223,7 +221,7 @@ pub(crate) unsafe fn open_in_set<L>(
         wait_set: set,
         ..Default::default()
     };
-    // SAFETY: the domain and the set are open (H1).
+    // SAFETY: domain and set are open (H1).
     unsafe { open_with(domain, attributes, false) }
 }
 
@@ -232,13 +230,13 @@ unsafe fn open_with<L>(domain: &Domain<L>, attributes: sys::fi_cq_attr, sleeps: 
     let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
     let mut attributes = Padded::new(attributes);
-    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1). The call keeps no pointer.
     let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
 }
 
 pub(crate) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
-    // SAFETY: the queue is open, and closed once (H1 to H3).
+    // SAFETY: the queue is closed once (H1–H3).
     unsafe { close(cq.fid()) }
 }
 
@@ -246,7 +244,7 @@ pub(crate) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
 #[inline(always)]
 pub(crate) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     // SAFETY: `open` initialised the batch, which outlives the queue (M1), and one thread polls
-    // (T1). libfabric does not call back, so that this is the only reference.
+    // (T1). libfabric does not call back: this is the only reference.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next == batch.end {
         // SAFETY: the queue is open (H1).
@@ -276,8 +274,8 @@ const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    // Looked up each time: some providers set the table when an endpoint is enabled (opx), or
-    // change it later.
+    // Looked up each time: some providers set or change the table later, opx when an endpoint
+    // is enabled.
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
@@ -285,15 +283,14 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (H1), its format is that of `entries`, and both arrays have
-        // room.
+        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
         unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
     } else {
         let read = match entry!(raw, ops => read) {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (H1), its format is that of `entries`, and the array has room.
+        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
         unsafe { read(raw.as_ptr(), entries, cq.room) }
     }
 }
@@ -308,7 +305,7 @@ pub(crate) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
-    // SAFETY: one thread uses the initialised batch (T1, M1).
+    // SAFETY: one thread uses the batch (T1, M1).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(());
@@ -325,13 +322,13 @@ pub(crate) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let code = if cq.with_source {
         let read = entry!(raw, ops => sreadfrom)?;
         let sources = batch.sources.as_mut_ptr();
-        // SAFETY: the queue is open (H1), its format is that of `entries`, and both arrays have
-        // room. The null condition is any event.
+        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room. The
+        // null condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
     } else {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (H1), its format is that of `entries`, and the array has room.
-        // The null condition is any event.
+        // SAFETY: the queue is open (H1) in the format of `entries`, which has room. The null
+        // condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
     };
     slept(cq, batch, code)
@@ -341,7 +338,6 @@ fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
     const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
     const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
-    // Result of a sleep in libfabric 1 that a signal interrupted.
     const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     match entries_read(code, cq.room) {
         Some(count) => {
@@ -373,7 +369,7 @@ pub(crate) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
 }
 
 pub(crate) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-    // SAFETY: one thread uses the initialised batch (T1, M1).
+    // SAFETY: one thread uses the batch (T1, M1).
     let batch = unsafe { &*cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(false);
@@ -395,7 +391,7 @@ pub(crate) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
     unsafe { nap::is_deserted(cq.fid()) }
 }
 
-/// Has room for fields of a newer library.
+/// With room for a newer library's fields.
 #[repr(C)]
 #[derive(Default)]
 struct ErrorEntry {
@@ -407,13 +403,13 @@ struct ErrorEntry {
 pub(crate) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
     let read = entry!(raw, ops => readerr)?;
-    // SAFETY: one thread uses the initialised batch (T1, M1).
+    // SAFETY: one thread uses the batch (T1, M1).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     batch.last = Details::NONE;
     let mut error = ErrorEntry::default();
     error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
     error.entry.err_data_size = DETAILS;
-    // SAFETY: the queue is open (H1), and the entry and its data have room.
+    // SAFETY: the queue is open (H1), with room for entry and data.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
         1 => {
             // SAFETY: the data is our own room, or the provider's until the next read
@@ -446,7 +442,7 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
 }
 
 pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the initialised batch (T1, M1).
+    // SAFETY: one thread uses the batch (T1, M1).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
     // SAFETY: the queue is open (H1), and the data is null or the error's.
     unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
@@ -457,7 +453,7 @@ pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u
 pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
-    // The provider writes here, or returns a string of its own. The last byte stays zero.
+    // The provider writes here, or returns a string of its own.
     let mut own = [0 as c_char; 256];
     // SAFETY: the queue is open (H1), `said` is null or the error's data, and the length is below
     // that of `own`.
@@ -467,7 +463,7 @@ pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8
 }
 
 pub(crate) unsafe fn error_data<L>(cq: &Cq<L>, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the initialised batch (T1, M1).
+    // SAFETY: one thread uses the batch (T1, M1).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
     let len = last.len.min(out.len());
     for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {

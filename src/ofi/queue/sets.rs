@@ -33,8 +33,8 @@ mod sealed {
     }
 }
 
-/// Member of a [`PollSet`]: a counter, or a completion queue with entries that the user reads. (A
-/// set does not see the batches of the objects' queues.)
+/// Member of a [`PollSet`]: a counter, or a completion queue with entries that the user reads,
+/// because a set does not see the batches of objects' queues.
 pub trait PollSetMember<L>: sealed::Sealed {
     /// Identity in the results of [`PollSet::poll`].
     fn fid(&self) -> Fid {
@@ -58,9 +58,9 @@ impl<E: QueueEntry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
 
 /// Queues and counters of a domain that are driven and polled in one call.
 ///
-/// Every `unsafe fn` here relies on its caller: the domain is open, and closed after the set. The
-/// set is closed once. Its members are open, and removed before they are closed. One thread at a
-/// time uses the set, its members, and their endpoints.
+/// Every `unsafe fn` relies on its caller: the domain is open, and closed after the set, which is
+/// closed once. Members are open, and removed before they are closed. One thread at a time uses the
+/// set, its members, and their endpoints.
 ///
 /// # References
 /// - `man fi_poll`
@@ -88,7 +88,7 @@ impl<L: Level> PollSet<L> {
         let open = entry!(raw_domain, ops => poll_open)?;
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (H1), and the call does not keep its pointers.
+        // SAFETY: the domain is open (H1). The call keeps no pointer.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(PollSet(Handle::new(opened(code, raw)?)))
     }
@@ -106,7 +106,7 @@ impl<L: Level> PollSet<L> {
         let add = entry!(raw, ops => poll_add)?;
         // SAFETY: the member is open (H1).
         unsafe { nap::set_name(fid) };
-        // SAFETY: the set and the member are open (H1).
+        // SAFETY: set and member are open (H1).
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
 
@@ -121,12 +121,12 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
         let remove = entry!(raw, ops => poll_del)?;
-        // SAFETY: the set and the member are open (H1).
+        // SAFETY: set and member are open (H1).
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
 
-    /// Drives all members, and writes to `ready`, as far as it has room, the queues that may have
-    /// entries and the counters that may have changed since the last call. Returns their number.
+    /// Drives all members, and writes the queues that may have entries and the counters that may
+    /// have changed since the last call to `ready`, as far as it has room. Returns their number.
     /// Spurious results are possible.
     ///
     /// # Errors
@@ -171,10 +171,10 @@ impl<L: Level> PollSet<L> {
 
 /// A wait object for many queues ([`open_queue`](Self::open_queue)).
 ///
-/// Every `unsafe fn` here relies on its caller: the domains of the set and of its queues belong to
-/// one fabric, which is closed after the set. The set is closed once, after its queues. After the
-/// first of them is closed, the set is only closed. One thread at a time uses the set, its queues,
-/// and their endpoints. Over `tcp;ofi_rxm` and `udp;ofi_rxd`, [`wait`](Self::wait) and
+/// Every `unsafe fn` relies on its caller: the domains of the set and of its queues belong to one
+/// fabric, which is closed after the set. The set is closed once, after its queues. After
+/// the first of them is closed, the set is only closed. One thread at a time uses the set, its
+/// queues, and their endpoints. Over `tcp;ofi_rxm` and `udp;ofi_rxd`, [`wait`](Self::wait) and
 /// [`may_sleep`](Self::may_sleep) are not called after an endpoint of its queues was closed.
 ///
 /// # References
@@ -207,8 +207,7 @@ impl<L: Level> WaitSet<L> {
         }
         let mut attributes = sys::fi_wait_attr { wait_obj: wait.as_raw(), ..Default::default() };
         let mut raw = ptr::null_mut();
-        // SAFETY: the fabric is open as its domain is (H1), and the call does not keep its
-        // pointers.
+        // SAFETY: the fabric is open with its domain (H1). The call keeps no pointer.
         let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(WaitSet(Handle::new(opened(code, raw)?)))
     }
@@ -224,7 +223,7 @@ impl<L: Level> WaitSet<L> {
     #[doc(alias = "FI_WAIT_SET")]
     pub unsafe fn open_queue<E: QueueEntry>(&self, domain: &Domain<L>, depth: usize) -> Result<EntryCq<E, L>, Errno> {
         let set = self.0.raw().as_ptr();
-        // SAFETY: the caller guarantees that the domain and the set are open.
+        // SAFETY: the caller keeps the domain and the set open.
         let queue = unsafe { queue::open_in_set(domain, depth, E::FORMAT, set) }?;
         Ok(EntryCq::of(queue))
     }
@@ -260,7 +259,7 @@ impl<L: Level> WaitSet<L> {
     /// The contract of callers. The set was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
-        // SAFETY: the caller guarantees that the set is open, with a file descriptor.
+        // SAFETY: the caller guarantees an open set with a file descriptor.
         unsafe { control::wait_fd(self.0.fid()) }
     }
 

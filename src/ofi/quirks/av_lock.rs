@@ -1,12 +1,12 @@
 //! Serialises changes of an address vector with opening and closing its connectionless endpoints.
 //!
-//! Providers walk the endpoints of a vector during an insertion, some without a lock, and follow
-//! state that an endpoint has only while it is enabled and open
+//! During an insertion, providers walk the vector's endpoints, some without a lock, and follow
+//! state that only an enabled, open endpoint has
 //! (`sm2-insertion-beside-what-was-not-enabled-crashes`, and `ofi_rxm` of libfabric 2.5 crashes
 //! beside an endpoint that closes).
 //!
-//! Vectors that share a lock wait for each other's look-ups and closes. Neighbours and their
-//! vectors use the lock of [`shm_registry`](super::shm_registry).
+//! Vectors with one lock wait for each other. Neighbours and their vectors use the lock of
+//! [`shm_registry`](super::shm_registry).
 
 #![allow(unsafe_code, reason = "releases locks in a forked child")]
 
@@ -29,7 +29,7 @@ pub(crate) unsafe fn release() {
 
 impl AvLock {
     pub(crate) fn of(av: Raw<sys::fid_av>) -> Self {
-        // Vectors are at least 64 bytes apart, so that these numbers differ.
+        // Vectors are at least 64 bytes apart: these numbers differ.
         let [first, ..] = &TURNS;
         AvLock(TURNS.get(av.pointer().addr().get() / 64 % TURNS.len()).unwrap_or(first))
     }

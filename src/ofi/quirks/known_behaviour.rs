@@ -1,14 +1,13 @@
 //! Facts that the tests have shown of a provider, by version.
 //!
-//! Where providers differ from the manual in a way that endangers memory, loom relies on a fact only
-//! if a test has shown it, over this provider in this version. Others, which are not in [`SHOWN`],
-//! have no facts.
+//! loom relies on a fact that protects memory only if a test has shown it, over this provider in
+//! this version. Those outside [`SHOWN`] have no facts.
 //!
 //! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
-//! and the programs in `tests/faults/faults.c` that show failures without it.
+//! and programs in `tests/faults/faults.c` that fail without it.
 //!
 //! A new failure: withhold its fact from the version in [`SHOWN`], and follow "How to add a
-//! behaviour" in `docs/dev/testing.md`.
+//! provider fault" in `docs/dev/testing.md`.
 
 use bitflags::bitflags;
 use loom_core::transport::Name;
@@ -26,8 +25,8 @@ bitflags! {
         ///
         /// Shown by: `message reaches posted receive`, `messages arrive both ways`.
         const TESTED = 1;
-        /// An endpoint can be closed beside open endpoints of the process that it has communicated
-        /// with, or with its address in a vector. For `shm` see [`shm_registry`](super::shm_registry)
+        /// An endpoint can be closed beside the process's open endpoints that it has communicated
+        /// with, or that have its address. For `shm` see [`shm_registry`](super::shm_registry)
         /// (`shm-message-to-an-endpoint-that-was-closed-crashes`).
         ///
         /// Shown by: `messages to an endpoint that was closed before harm no other endpoint`,
@@ -38,23 +37,22 @@ bitflags! {
         ///
         /// Shown by: `tests/libfabric/regions.rs`.
         const LEFT_IN_PEACE = 1 << 2;
-        /// An endpoint can be closed with receives posted, and their buffers are not written
+        /// An endpoint can be closed with receives posted: their buffers are not written
         /// afterwards. `ofi_rxm` 1.17 crashes when closed while it fetches a long message.
         ///
         /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long
         /// message harms no other endpoint`, `operations in flight come back with the endpoint`.
         const CLOSES_WITH_RECEIVES = 1 << 3;
-        /// An endpoint can be closed with sends and writes in flight, and their buffers are not
-        /// read afterwards.
+        /// An endpoint can be closed with sends and writes in flight: their buffers are not read
+        /// afterwards.
         ///
         /// Shown by: `closing in the middle of a long message harms no other endpoint`, `every
         /// buffer is dropped once`, `operations in flight come back with the endpoint`.
         const CLOSES_WITH_SENDS = 1 << 4;
-        /// An endpoint can be closed with reads in flight that are no longer than an injected
-        /// message, and their buffers are not written afterwards. The peer of `shm` 2.6 writes
-        /// reads of every length by cross-memory attach. `net` and `tcp` of 1.17, also under
-        /// `ofi_rxm`, free a read twice whose answer has begun
-        /// (`…-read-that-is-cut-by-closing-is-freed-twice`).
+        /// An endpoint can be closed with reads in flight no longer than an injected message: their
+        /// buffers are not written afterwards. The peer of `shm` 2.6 writes reads of every length
+        /// by cross-memory attach. `net` and `tcp` of 1.17, also under `ofi_rxm`, free a read twice
+        /// whose answer has begun (`…-read-that-is-cut-by-closing-is-freed-twice`).
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`; between processes `tests/libfabric/shm_processes.rs`.
@@ -64,8 +62,8 @@ bitflags! {
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`.
         const CLOSES_WITH_LONG_READS = 1 << 6;
-        /// An endpoint can be closed after a truncated message that is no longer than an injected
-        /// one (`rxm-close-after-a-truncated-long-message-crashes`).
+        /// An endpoint can be closed after a truncated message no longer than an injected one
+        /// (`rxm-close-after-a-truncated-long-message-crashes`).
         ///
         /// Shown by: `short message is truncated with an error`, `very long message is truncated
         /// with an error`, `a message that is too long is cut and told`.
@@ -77,18 +75,17 @@ bitflags! {
         const CLOSES_AFTER_LONG_TRUNCATED = 1 << 8;
         /// A region can be closed in the middle of a peer's operation on it. `shm` 2.5 keeps a
         /// pointer to it (`shm-region-closed-while-it-is-written-crashes`), and `sockets` uses it
-        /// after it has released the lock.
+        /// after releasing the lock.
         ///
         /// Shown by: `region closed in the middle of a transfer keeps its memory while it is
         /// reached`, `a region may be closed in the middle of writes`.
         const CLOSES_REGIONS = 1 << 9;
-        /// Multi-receives stay within their buffer, which is released when the provider has written
-        /// all of it (`…-multi-receive-writes-behind-its-buffer`,
-        /// `rxm-multi-receive-is-released-too-early`).
+        /// Multi-receives stay within their buffer, which is released when fully written
+        /// (`…-multi-receive-writes-behind-its-buffer`, `rxm-multi-receive-is-released-too-early`).
         ///
         /// Shown by: `a message longer than what is left is truncated`.
         const MULTI_RECV = 1 << 10;
-        /// Directed receives of messages without tag take one peer's, and the other receives theirs
+        /// Directed untagged receives take one peer's messages, and the others theirs
         /// (`…-directed-receive-crashes`, `…-directed-receive-takes-anybodys`).
         ///
         /// Shown by: `plain directed receives stand in line with the others`.
@@ -110,7 +107,7 @@ bitflags! {
         ///
         /// Shown by: `a discarded message is gone`.
         const DISCARD = 1 << 15;
-        /// Endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it
+        /// Endpoints bound with `FI_SELECTIVE_COMPLETION` keep to it
         /// (`…-selective-completion-reports-everything`).
         ///
         /// Shown by: `unsignaled sends arrive and are counted`.
@@ -124,8 +121,8 @@ bitflags! {
         ///
         /// Shown by: `options are read and set`.
         const OPTIONS_AFTER = 1 << 18;
-        /// Queues and counters of a domain of one thread can be slept on. `shm` and `sm2` yield. With
-        /// a queue without endpoints, `shm` yields for ever (1.17) or crashes (2.5).
+        /// Queues and counters of a domain of one thread can be slept on. `shm` and `sm2` yield.
+        /// With a queue without endpoints, `shm` yields for ever (1.17) or crashes (2.5).
         ///
         /// Shown by: `sleeping ends when the time is over`, `sleeping ends with a completion`,
         /// `a queue of connections sleeps until something completes`.
@@ -134,20 +131,20 @@ bitflags! {
         ///
         /// Shown by: `a sleeper is woken by another thread`.
         const SLEEPS_SHARED = 1 << 20;
-        /// Queues and counters can be slept on after an endpoint of theirs was closed
+        /// Queues and counters can be slept on after one of their endpoints was closed
         /// (`…-sleep-after-an-endpoint-was-closed-crashes`).
         ///
         /// Shown by: `queue is slept on after each of its endpoints was closed`,
         /// `closed connections leave their queues to be slept on`.
         const SLEEPS_AFTER_CLOSE = 1 << 28;
         /// Connected endpoints have the tagged messages that they grant. Those of `net` and `tcp`
-        /// need shared receives, and crash when no receive matches
+        /// need shared receives, and crash without a matching receive
         /// (`…-tagged-message-to-shared-receives-crashes`).
         ///
         /// Shown by: `tagged messages match or are refused`.
         const TAGS_ON_CONNECTIONS = 1 << 21;
-        /// Connections can share their receives. `sockets` uses freed memory after an endpoint was
-        /// closed in the middle of a message.
+        /// Connections can share receives. `sockets` uses freed memory after an endpoint was closed
+        /// in the middle of a message.
         ///
         /// Shown by: `shared receives take messages of any connection`,
         /// `a connection that ends in the middle of a message leaves the others`.
@@ -167,26 +164,26 @@ bitflags! {
         ///
         /// Shown by: `contexts close in the middle`, `contexts are opened again and again`.
         const SCALABLE = 1 << 25;
-        /// Multicast groups can be joined and left by endpoints that receive: the address of a
-        /// group is looked at in the call that joins.
+        /// Multicast groups can be joined and left by endpoints that receive: only the joining call
+        /// reads the address.
         ///
         /// Shown by: `a message to a group reaches its member and names its sender`.
         const MULTICAST = 1 << 26;
-        /// Collective operations that `src/ofi/endpoint/collective.rs` admits stay in their buffers,
-        /// and an endpoint can be closed in the middle of one.
+        /// Collective operations that `src/ofi/endpoint/collective.rs` admits stay in their
+        /// buffers, and an endpoint can be closed in one.
         ///
         /// Shown by: `tests/providers/collectives.rs`.
         const COLLECTIVES = 1 << 27;
         /// Tagged receives of `shm` and `sm2` with ignored bits take messages that have arrived
-        /// before (`shm-masked-receive-misses-what-has-arrived`), and later receives of one tag take
-        /// no other (`shm-receive-after-a-masked-one-takes-another-tag`). Other providers need no
-        /// fact, because this does not endanger memory.
+        /// before (`shm-masked-receive-misses-what-has-arrived`), and later receives of one tag
+        /// take no other (`shm-receive-after-a-masked-one-takes-another-tag`). Other providers need
+        /// no fact: memory is not in danger.
         ///
         /// Shown by: `ignored bits of a tag match anything`.
         const MASKED_RECV = 1 << 29;
-        /// An address can be removed from a vector beside bound endpoints and operations to the peer
-        /// in flight. The next insertion gets the lowest free index. `shm` 1.17 unmaps the peer's
-        /// region, and uses it later (`shm-message-of-a-removed-peer-crashes`).
+        /// An address can be removed from a vector beside bound endpoints and operations to the
+        /// peer in flight, and the next insertion gets the lowest free index. `shm` 1.17 unmaps the
+        /// peer's region, and uses it later (`shm-message-of-a-removed-peer-crashes`).
         ///
         /// Shown by: `places of removed peers return`, `operations in flight outlive their peers
         /// place`.
@@ -197,8 +194,7 @@ bitflags! {
 // Each fact has a bit of its own.
 const _: () = assert!(Facts::all().bits().count_ones() as usize == <Facts as bitflags::Flags>::FLAGS.len());
 
-/// Name of a provider in infos, `fi_version`, and the version in infos (`prov_version`), which is
-/// that of the upper layer.
+/// Name of a provider in infos, `fi_version`, and `prov_version`, which is the upper layer's.
 type Provider = (&'static str, Version, Version);
 
 const fn of_1_17_0(name: &'static str) -> Provider {
@@ -336,8 +332,8 @@ const SHOWN: [(Provider, Facts); 14] = [
 ];
 
 impl Facts {
-    /// Facts of an info's provider. An info of a connection request may lack the name, so the domain
-    /// keeps the facts.
+    /// Facts of an info's provider. A connection request's info may lack the name, so the domain
+    /// keeps them.
     pub(crate) fn of(info: &RawInfo) -> Self {
         if is_everything_untested() {
             return Facts::empty();

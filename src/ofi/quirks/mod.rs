@@ -27,8 +27,8 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
 
 /// Names in shared memory. An endpoint that sends to a name that it was refused crashes
 /// (`shm-name-that-was-refused-crashes`). In 2.5 two endpoints with one name do not reach each
-/// other, or crash. Infos name the querying process, which may be a parent. `sm2` reads the name up
-/// to a zero byte, which copies of its infos lack.
+/// other, or crash. Infos may name a parent process. `sm2` reads up to a zero byte, which copies of
+/// its infos lack.
 pub(crate) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
@@ -49,10 +49,8 @@ pub(crate) fn correct(info: &mut RawInfo) {
 }
 
 /// Without an order among RMA operations, `shm` writes directly into the peer: with any key, to any
-/// address, and to a closed region. With an order, the peer checks.
-///
-/// In an untested version the check rests on `man fi_mr`: a process that may attach can write
-/// without a key.
+/// address, and to a closed region. With an order, the peer checks. In an untested version the
+/// check rests on `man fi_mr`: a process that may attach can write without a key.
 fn have_keys_checked(info: &mut RawInfo) {
     if has_layer(info, "shm") {
         info.ask_for_order(MsgOrder::WAW);
@@ -95,7 +93,7 @@ fn may_walk_messages(info: &RawInfo) -> bool {
 }
 
 /// Without a counter, `ofi_rxm` injects writes through connections, and follows the missing context
-/// of a write to a killed peer (`rxm-injected-write-to-a-killed-peer-crashes`).
+/// of one to a killed peer (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(crate) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
 }
@@ -129,8 +127,8 @@ pub(crate) fn keeps_index_of_removed(info: &RawInfo) -> bool {
     ["ofi_rxm", "net", "tcp", "ofi_rxd"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// `shm` has an array of them, through which it answers even removed peers, so that addresses are
-/// not removed while endpoints are open.
+/// `shm` has an array of them, through which it answers even removed peers: addresses are not
+/// removed while endpoints are open.
 pub(crate) fn addresses_limit(info: &RawInfo) -> Option<usize> {
     has_layer(info, "shm").then_some(256)
 }
@@ -140,8 +138,8 @@ pub(crate) fn addresses_at_a_time(info: &RawInfo) -> usize {
     if has_layer(info, "sm2") { 256 } else { usize::MAX }
 }
 
-/// An endpoint of `udp` that only sends joins no group of the system, so that leaving and closing
-/// fail (`udp-endpoint-that-only-sends-cannot-leave`).
+/// An endpoint of `udp` that only sends joins no group of the system: leaving and closing fail
+/// (`udp-endpoint-that-only-sends-cannot-leave`).
 pub(crate) fn multicasts(facts: Facts, info: &RawInfo) -> bool {
     facts.contains(Facts::MULTICAST) && decode::attributes(info).caps.contains(Caps::MULTICAST | Caps::RECV)
 }

@@ -2,10 +2,10 @@
 //!
 //! `ofi_rxm` and `ofi_rxd` list endpoints in the wait objects of their queues and counters, also
 //! after a close. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
-//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor then also misses events.
+//! (`…-sleep-after-an-endpoint-was-closed-crashes`), and the descriptor misses events.
 //!
-//! So a close marks the queues and counters of the endpoint as [deserted](is_deserted), and they
-//! are polled once a millisecond from then on.
+//! So a close marks the endpoint's queues and counters as [deserted](is_deserted), which are then
+//! polled once a millisecond.
 
 #![allow(unsafe_code, reason = "calls the C library, and marks the context of an open object")]
 
@@ -18,8 +18,8 @@ use loom_core::vocabulary::Errno;
 use crate::ofi::process::Raw;
 use crate::ofi::sys;
 
-/// Bit of an object's context word that marks it as deserted. In the other bits,
-/// [`PollSet`](crate::ofi::queue::sets::PollSet) stores an address.
+/// Bit of an object's context word that marks it as deserted.
+/// [`PollSet`](crate::ofi::queue::sets::PollSet) stores an address in the others.
 const DESERTED: usize = 1;
 
 /// The word of an open object that libfabric stores for the application. loom opens objects with
@@ -41,15 +41,15 @@ unsafe fn context<'a>(fid: NonNull<sys::fid>) -> &'a AtomicPtr<c_void> {
 /// # Safety
 /// The object is open.
 pub(crate) unsafe fn is_deserted(fid: Raw<sys::fid>) -> bool {
-    // SAFETY: the caller guarantees that the object is open. Relaxed suffices: one thread at a time
-    // uses it and its endpoints.
+    // SAFETY: the caller keeps the object open. Relaxed suffices: one thread at a time uses it and
+    // its endpoints.
     unsafe { context(fid.pointer()) }.load(Ordering::Relaxed).addr() & DESERTED != 0
 }
 
 /// # Safety
 /// The object is open.
 pub(crate) unsafe fn set_name(fid: NonNull<sys::fid>) {
-    // SAFETY: the caller guarantees that the object is open.
+    // SAFETY: the caller keeps the object open.
     let word = unsafe { context(fid) };
     let mark = word.load(Ordering::Relaxed).addr() & DESERTED;
     word.store(fid.as_ptr().cast::<c_void>().map_addr(|name| name | mark), Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Deserts {
     /// They are open.
     pub(crate) unsafe fn mark(&self) {
         for fid in &self.0 {
-            // SAFETY: the caller guarantees that the objects are open.
+            // SAFETY: the caller keeps the objects open.
             let word = unsafe { context(fid.pointer()) };
             word.store(word.load(Ordering::Relaxed).map_addr(|name| name | DESERTED), Ordering::Relaxed);
         }

@@ -1,10 +1,10 @@
 //! Room behind receives, for longer messages.
 //!
-//! Providers handle a message that is longer than its receive differently:
+//! A message longer than its receive:
 //! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB)
-//!   into segments. A segment that does not fit completes the receive, and later segments match
-//!   receives of later messages (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt
-//!   its lists (`rxm-close-after-a-truncated-long-message-crashes`).
+//!   into segments. One that does not fit completes the receive. Later ones match receives of
+//!   later messages (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt its lists
+//!   (`rxm-close-after-a-truncated-long-message-crashes`).
 //! - `ofi_rxm` and `net` of libfabric 1 end the connection
 //!   (`rxm-nothing-arrives-after-a-truncated-message`,
 //!   `net-message-behind-a-truncated-one-is-lost`). A receive of no bytes of `tcp` never completes
@@ -12,9 +12,8 @@
 //! - A poll of `shm` and `sm2` spins for ever (`shm-long-message-for-a-short-buffer-never-ends`).
 //! - `ofi_rxd` and `udp` report a whole message (`rxd-truncated-message-is-whole`).
 //!
-//! So each receive over these providers has a last piece, which takes the rest. The op table
-//! reports `ETRUNC` by the event's length (P5). A message that exceeds the last piece is left to
-//! the provider.
+//! So each receive over these providers has a last piece for the rest. The op table reports
+//! `ETRUNC` by the event's length (P5). A longer rest is left to the provider.
 
 #![allow(unsafe_code, reason = "shares memory that only providers write")]
 
@@ -32,7 +31,7 @@ use crate::ofi::sys;
 
 const LEN: usize = 1 << 20;
 
-/// Several providers write it at a time, and it is never read. Pages are allocated at their first
+/// Several providers write it at a time, and it is never read. Its pages are allocated on first
 /// write.
 struct Rest(UnsafeCell<[u8; LEN]>);
 
@@ -77,8 +76,8 @@ pub(crate) fn extends(msg: &Msg<'_>) -> bool {
     !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)
 }
 
-/// Variable with the maximum length that `ofi_rxm` divides into segments. It holds for messages
-/// that this process sends.
+/// Variable with the maximum length that `ofi_rxm` divides into segments, for messages that this
+/// process sends.
 pub(crate) const SEGMENTED: &str = "FI_OFI_RXM_SAR_LIMIT";
 
 pub(crate) fn divides_longer() -> bool {

@@ -1,10 +1,10 @@
 //! Removed peers: the room of address vectors, and the source of late messages.
 //!
 //! Connections of `ofi_rxm`, `net` and `tcp` outlive their peer's address and keep its index. If
-//! another address takes the index, messages of the removed peer report the new peer as their
-//! source (`rxm-removed-peer-has-the-next-ones-index` and others), until its peer is inserted
-//! again. So the first index is reserved: a removed address is inserted once more while that index
-//! is the only lower free one, and removed for good.
+//! another address takes the index, late messages of the removed peer report the new one
+//! (`rxm-removed-peer-has-the-next-ones-index` and others), until it is inserted again. So the
+//! first index is reserved: a removed address is inserted once more while that index is the only
+//! lower free one, and removed for good.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -22,8 +22,7 @@ use crate::ofi::info::RawInfo;
 use crate::ofi::quirks;
 use crate::ofi::threading::Level;
 
-/// Maximum number of removed addresses beyond a vector's capacity, which delays the reuse of their
-/// indices.
+/// Maximum number of removed addresses beyond a vector's capacity: their indices are reused later.
 const SPARE: usize = 16;
 
 /// The first index, reserved for late messages.
@@ -45,8 +44,8 @@ impl Removal {
     pub(crate) const NOT: Self = Removal { at_any_time: false, most: usize::MAX, reserved: None, limit: None };
 
     /// Addresses are removed beside open endpoints only if one thread uses the domain: another
-    /// might be about to post to one. Collective groups send to their members' addresses at the
-    /// join (`rxm-collective-with-a-removed-member-crashes`).
+    /// might post to one. Collective groups send to members' addresses at the join
+    /// (`rxm-collective-with-a-removed-member-crashes`).
     pub(crate) fn of<L: Level>(facts: Facts, info: &RawInfo, format: AddressFormat) -> Self {
         let keeps_index = quirks::keeps_index_of_removed(info);
         let reserved = match format {
@@ -72,7 +71,7 @@ impl Removal {
             return AvRoom { places: capacity, limit: Some(self.most), ..Default::default() };
         }
         let reused = capacity.saturating_add(capacity.min(SPARE));
-        // The reserved index, and an address that is inserted by name, which is counted afterwards.
+        // The reserved index, and an address inserted by name, which is counted afterwards.
         let places = reused.saturating_add(2);
         if self.at_any_time && places <= self.most {
             AvRoom { places, reused: Some(reused), limit: None }
@@ -131,8 +130,8 @@ pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAdd
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let address = ptr::from_ref(address).cast::<c_void>();
-    // SAFETY: the vector is open (H1), the one address has more memory than addresses need, and
-    // `peer` receives one number. Without an event queue, the call completes here.
+    // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives one
+    // number. Without an event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
     if inserted == 1 { Ok(FabricAddr(peer)) } else { Err(Errno::EADDRNOTAVAIL) }
 }

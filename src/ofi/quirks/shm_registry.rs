@@ -1,17 +1,17 @@
 //! Endpoints that reach into each other's memory: `shm` within one process.
 //!
 //! They use each other's shared region through a plain pointer, and a close unmaps it. A neighbour
-//! that has a command of the closed endpoint, or sends to it, crashes (1.17). A close may also
-//! answer commands of a closed neighbour (2.5). So only the last neighbour is closed. The others
-//! are retired while their queues are polled, then left open. An endpoint stays open for good if
-//! its address was inserted in its own process: a message would follow the pointer.
+//! that has a command of the closed endpoint, or sends to it, crashes (1.17). A close may answer
+//! commands of a closed neighbour (2.5). So only the last neighbour is closed. The others are
+//! retired while their queues are polled, then left open. An endpoint whose address was inserted in
+//! its own process stays open for good: a message would follow the pointer.
 //!
 //! Neighbours are the endpoints of one domain, and of domains with address vectors that contain
 //! them. Those of untested providers without socket addresses are all neighbours, and may drive
-//! each other, so that they do not count as left.
+//! each other: they do not count as left.
 //!
-//! Vectors refuse addresses of closed endpoints of this process: an endpoint of the vector that
-//! opens later would read their memory (1.17, `tests/libfabric/gone_addresses.rs`).
+//! Vectors refuse addresses of closed endpoints of this process: a later endpoint of the vector
+//! would read their memory (1.17, `tests/libfabric/gone_addresses.rs`).
 
 #![allow(unsafe_code, reason = "pointers as names of endpoints; calls `shm_unlink`")]
 
@@ -68,15 +68,14 @@ struct Neighbours {
     /// Parent of each group, by number: a group that it was united with, or itself.
     parents: Vec<u16, 1024>,
     endpoints: Vec<Neighbour, ENDPOINTS>,
-    /// Inserted addresses, where endpoints may open later. When it is full, all endpoints are
-    /// neighbours.
+    /// Inserted addresses, where endpoints may open later. If full, all endpoints are neighbours.
     known: Vec<Known, 2048>,
-    /// Name hashes of closed endpoints that `is_given` does not recognise. When it is full, such
-    /// endpoints stay open.
+    /// Name hashes of closed endpoints that `is_given` does not recognise. If full, such endpoints
+    /// stay open.
     gone: Vec<u64, 256>,
     /// Group of all domains of untested providers.
     untested: Option<Group>,
-    /// Such an address has an unknown spelling, so that it may be any endpoint's.
+    /// Such an address has an unknown spelling: it may be any endpoint's.
     untested_met: bool,
 }
 
@@ -163,8 +162,7 @@ impl Neighbours {
     }
 }
 
-/// Untested providers' endpoints stay open in the child, because the provider may still list the
-/// copies of the parent's.
+/// Untested providers' endpoints stay open in the child: the provider may list the parent's copies.
 ///
 /// # Safety
 /// This process has one thread, which does not hold the lock. Data that another thread of the
@@ -194,8 +192,7 @@ impl Group {
         if let Some(group) = neighbours.untested.filter(|_| !left_in_peace) {
             return group;
         }
-        // When numbers run out, domains share the last group: their endpoints only stay open
-        // longer.
+        // When numbers run out, domains share the last group: endpoints stay open longer.
         let number = u16::try_from(neighbours.parents.len()).unwrap_or(u16::MAX);
         let number = neighbours.parents.push(number).map_or(number.saturating_sub(1), |()| number);
         let group = Group { number, left_in_peace };
@@ -215,7 +212,7 @@ impl Group {
         neighbours.untested_met |= !self.left_in_peace;
         let known = Known { hash: hash(address), by: self };
         if !neighbours.known.contains(&known) {
-            // When it is full, all endpoints are neighbours.
+            // If full, all endpoints are neighbours.
             let _ = neighbours.known.push(known);
         }
         let there = neighbours.endpoints.iter().find(|entry| hash(&entry.address) == known.hash);
@@ -261,8 +258,8 @@ impl Group {
     }
 
     /// Closes an endpoint if it is alone in its group and no vector of the process has its address.
-    /// Otherwise leaves it open if no queue of the group is polled any more, or retires it. Retires
-    /// it also while it is `needed`.
+    /// Otherwise leaves it open if no queue of the group is polled any more, or retires it, also
+    /// while `needed`.
     pub(crate) fn close(
         self,
         fid: NonNull<sys::fid>,

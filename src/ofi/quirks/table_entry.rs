@@ -1,10 +1,10 @@
-//! Entries of endpoints in the table of `sm2`, which all processes of a user share.
+//! Entries of endpoints in the table of `sm2`, which a user's processes share.
 //!
-//! An endpoint that is enabled without an entry crashes calls of its queue and vector, and its close
-//! (`sm2-closing-what-was-not-enabled-crashes`). So a vector reserves the entry, by the name, before
-//! the endpoint is bound. If the table is full, the endpoint is closed once there is room.
+//! Without an entry, an enabled endpoint crashes calls of its queue and vector, and its close
+//! (`sm2-closing-what-was-not-enabled-crashes`). So a vector reserves the entry, by the name,
+//! before the endpoint is bound. If the table is full, the endpoint is closed once there is room.
 //!
-//! Every `unsafe fn` here relies on the
+//! Every `unsafe fn` relies on the
 //! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -33,7 +33,7 @@ impl Unlisted {
         Unlisted(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Another one, of a thread that opened at the same time, is leaked.
+    /// Another one, of a concurrent thread, is leaked.
     fn keep(&self, endpoint: Raw<sys::fid_ep>) {
         self.0.store(endpoint.as_ptr(), Ordering::Release);
     }

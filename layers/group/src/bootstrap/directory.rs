@@ -33,8 +33,8 @@ pub struct DirectoryAttr<'p> {
 /// Rank that exchanges bytes over files in a directory: in a round, each rank writes one and reads
 /// the others.
 ///
-/// A rank removes its file of a round after the next round. Its introduction and last file remain:
-/// remove the job's directory after the program has ended.
+/// A rank removes its file after the next round. Its introduction and last file remain: remove the
+/// job's directory after the program has ended.
 pub struct Directory {
     folder: PathBuf,
     rank: u32,
@@ -72,7 +72,7 @@ impl Directory {
         }
         let mut this = Directory { folder, rank, size: attr.size, limit, number: 0, ended: false, buffer: Vec::new() };
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
-        // If an earlier run failed without this rank, its introductions are still here.
+        // If an earlier run failed without this rank, its introductions remain.
         this.number = INTRODUCED;
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
         Ok(this)
@@ -102,9 +102,8 @@ impl Bootstrap for Directory {
         if len > limit {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
-        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
-        // Numbers are unique, so that no file of an earlier round is taken for a new one.
+        // Unique, so no file of an earlier round is taken for a new one.
         self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
         self.play(round, mine, visit, until)?;
         self.ended = false;
@@ -146,15 +145,13 @@ impl Directory {
             }
             visit(rank, self.check(round, rank)?);
         }
-        // Every rank is in this round and has read the one before. Introductions stay for late
-        // ranks.
+        // Every rank has read the round before. Introductions stay for late ranks.
         if let Some(before @ 1..) = self.number.checked_sub(1) {
             _ = fs::remove_file(self.folder.join(self.name(before, self.rank)));
         }
         Ok(())
     }
 
-    /// Returns `false` if the file does not exist yet.
     fn read(&mut self, rank: u32) -> Result<bool, BootstrapError> {
         let file = match File::open(self.folder.join(self.name(self.number, rank))) {
             Ok(file) => file,
@@ -162,7 +159,7 @@ impl Directory {
             Err(error) => return Err(system("open", &error)),
         };
         self.buffer.clear();
-        // One byte more than the limit, to detect longer files.
+        // Detects longer files.
         let most = u64::from(self.limit) + 1 + HEADER_LEN as u64;
         file.take(most).read_to_end(&mut self.buffer).map_err(|error| system("read", &error))?;
         Ok(true)

@@ -2,8 +2,8 @@
 //!
 //! # Locks are free
 //! A rank writes its bytes after every rank has published the preceding round, and has thus read
-//! those of two rounds before, which use the same memory. Readers share a lock. Every lock is
-//! therefore free when tried. A program's reference that leads to different boards fails the round.
+//! those of two rounds before, which use the same memory. Readers share a lock, so every lock is
+//! free when tried. A program's reference that leads to different boards fails the round.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -52,12 +52,11 @@ pub type AllocatedBoard<A> = Board<Array<Seat<Array<u8, A>>, A>>;
 /// Seat of a rank on a [`Board`].
 pub struct Seat<B> {
     taken: AtomicBool,
-    /// Bytes of even and of odd rounds.
     gifts: [Gift<B>; 2],
 }
 
 impl Seat<&mut [u8]> {
-    /// Seat for [`Board::over`]. For a list: `[const { Seat::new() }; 8]`.
+    /// Seat for [`Board::over`]: `[const { Seat::new() }; 8]`.
     #[must_use]
     pub const fn new() -> Self {
         Seat { taken: AtomicBool::new(false), gifts: [Gift::of(&mut []), Gift::of(&mut [])] }
@@ -162,7 +161,7 @@ pub struct InProcess<P> {
     board: P,
     rank: u32,
     size: u32,
-    /// May wrap, because ranks in step are at most one round apart.
+    /// May wrap: ranks in step are at most one round apart.
     number: u32,
     ended: bool,
 }
@@ -255,7 +254,6 @@ where
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
         self.number = self.number.wrapping_add(1);
-        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         self.play((self.number, round), mine, visit, until)?;
         self.ended = false;

@@ -1,7 +1,7 @@
-//! Exchange of the first bytes between peers that cannot reach each other over the fabric yet.
+//! Exchange of the first bytes between peers that cannot reach each other yet.
 //!
-//! A [`Bootstrap`] connects `size` ranks, counted from 0, which make the same calls. Every wait has a
-//! deadline, and errors name the lowest missing rank.
+//! A [`Bootstrap`] connects `size` ranks, counted from 0, which make the same calls. Every wait has
+//! a deadline, and errors name the lowest missing rank.
 //!
 //! | bootstrap | connects |
 //! |---|---|
@@ -13,9 +13,8 @@
 //! For others, implement [`Bootstrap::round`].
 //!
 //! # Trust
-//! Received bytes are checked and cause no panic and no unbounded allocation. Ranks are not
-//! authenticated: a program that reaches the address of `Tcp` and has its job number can take the
-//! place of a rank.
+//! Received bytes cause no panic and no unbounded allocation. Ranks are not authenticated: a
+//! program that reaches the address of `Tcp` with its job number can take the place of a rank.
 
 #[cfg(feature = "std")]
 mod directory;
@@ -123,8 +122,8 @@ pub trait Bootstrap {
     fn size(&self) -> u32;
 
     /// Runs a round: distributes `mine`, and calls `visit` with each rank, including this one, and
-    /// its bytes, in ascending order. `visit` should only copy them, and may run rounds of other ranks
-    /// of the process. Before a failure it may have been called for some ranks.
+    /// its bytes, in ascending order, perhaps for some ranks before a failure. `visit` should only
+    /// copy them, and may run rounds of other ranks of the process.
     ///
     /// # Errors
     /// [`BootstrapError::Missing`], [`BootstrapError::OutOfStep`], [`BootstrapError::Launcher`],
@@ -184,7 +183,7 @@ pub trait Bootstrap {
         outcome
     }
 
-    /// Copies the `bytes` of the rank `root` to the start of `bytes` on all others, and returns their
+    /// Copies the `bytes` of the rank `root` to the start of `bytes` on all others. Returns their
     /// number.
     ///
     /// ```
@@ -305,7 +304,7 @@ fn place(rank: u32) -> usize {
     crate::PeerIndex(rank).place()
 }
 
-/// Wait between polls, up to 2 ms: other processes cannot wake this thread.
+/// Wait between polls, up to 2 ms.
 #[cfg(feature = "std")]
 #[derive(Debug, Default)]
 struct Pause(u32);

@@ -76,7 +76,7 @@ impl<'m> Slots<'m> {
         }
     }
 
-    /// Returns `false` if the bytes do not fit or the slot does not exist.
+    /// Returns `false` without room or slot.
     pub(super) fn put(&mut self, rank: u32, bytes: &[u8]) -> bool {
         let slot = place(rank).checked_mul(self.stride).filter(|_| rank < self.count);
         let slot = slot.and_then(|start| self.memory.get_mut(start..)?.get_mut(..self.stride));

@@ -170,6 +170,6 @@ operations! {
 
 operations!(@@ Sum, Some(AtomicOp::SUM); f32 f64 => |left, right| left + right);
 operations!(@@ Product, Some(AtomicOp::PROD); f32 f64 => |left, right| left * right);
-// Providers do not specify the result for operands that are not numbers.
+// For other operands than numbers, providers specify no result.
 operations!(@@ Min, None; f32 f64 => |left, right| left.min(right));
 operations!(@@ Max, None; f32 f64 => |left, right| left.max(right));

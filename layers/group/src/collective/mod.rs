@@ -26,8 +26,8 @@
 //! ```
 //!
 //! # Packets and scratch
-//! Elements are copied through the team's packets, buffers of a fixed capacity. Half of a
-//! collective's packets are for receives, half for sends. An open team does not allocate.
+//! Elements are copied through the team's packets, buffers of a fixed capacity, half for receives
+//! and half for sends. An open team does not allocate.
 //!
 //! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
 //! and not by peer (`tx_depth` of the software transport), it must have room for the packets of all
@@ -36,25 +36,25 @@
 //! # Tags
 //! From the highest bit: 8 bits team, 8 collective, 16 rank of the sender, 17 round, 15 piece. A
 //! team has at most 2^16 members, a message at most 2^15 pieces. A barrier precedes the 64th
-//! collective that runs a schedule and every 63rd after it, so that members which run ahead do not
-//! reuse numbers. The program must not receive with the team's tags, or masks that accept them.
-//! Over one endpoint for all members, a receive accepts its tag from any sender.
+//! collective that runs a schedule and every 63rd after it, so members that run ahead do not reuse
+//! numbers. The program must not receive with the team's tags, or masks that accept them. Over one
+//! endpoint, a receive accepts its tag from any sender.
 //!
 //! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its
 //! connection.
 //! - All members request the same capabilities, or messages do not match.
 //! - The provider must guarantee message order
 //!   ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)).
-//! - A group has one team with one collective at a time, and the program sends no messages on its
-//!   connections meanwhile.
+//! - A group has one team with one collective at a time, and sends no other messages meanwhile.
 //! - Only message lengths reveal different collectives on the members.
-//! - A failed or abandoned collective may have late messages, so the group cannot open another team.
+//! - After a failed or abandoned collective, the group cannot open another team, because of late
+//!   messages.
 //!
-//! Before a member closes its group, it must drive its queue, or call the next collective, until
-//! all others have left the collective.
+//! - Before a member closes its group, it must drive its queue, or call the next collective, until
+//!   all others have left the collective.
 //!
 //! # Provider collectives
-//! [`Team::with_provider`] takes the provider's group of the same members, which then runs the
+//! [`Team::with_provider`] takes the provider's group of the same members, which runs the
 //! collectives that it supports.
 //!
 //! ```
@@ -87,14 +87,14 @@
 //! or tagged messages, not both. With collectives, it runs barriers, broadcasts, all-reduces,
 //! all-gathers and scatters within its limits, and schedules fail with
 //! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). It does not report a dead
-//! member: only the deadline of [`Running::wait`] ends the collective, or it may seem to succeed.
+//! member: the collective ends at the deadline of [`Running::wait`], or may seem to succeed.
 //!
 //! # Errors
 //! If a member dies, a collective on the others ends with the error of a message, or at the
 //! deadline of [`Running::wait`]. After an error or an early drop, the team [has
 //! ended](crate::CollectiveError::Over): messages in flight are cancelled, or the group's queue
-//! returns them later with their packets, and the number stays taken because late messages may
-//! arrive. Replacing a member of the group ends its teams' collectives.
+//! returns them later with their packets. The number stays taken because of late messages.
+//! Replacing a member of the group ends its teams' collectives.
 
 mod buffers;
 mod combine;

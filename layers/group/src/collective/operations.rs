@@ -19,9 +19,8 @@ impl<E> Combine<E> for Moves {
     }
 }
 
-/// Each collective posts its first messages (under a driver, at the first await).
-/// [Wait](Running::wait) for it, [turn](Running::turn) or [await](Running::finish) it. `n` is the
-/// number of members, a *block* the elements from one member to one other.
+/// Each collective posts its first messages (under a driver, at the first await). `n` is the number
+/// of members, a *block* the elements from one member to one other.
 ///
 /// # Errors
 /// [`CollectiveError::Busy`], [`CollectiveError::Lengths`], [`CollectiveError::Scratch`],

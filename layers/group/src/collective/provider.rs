@@ -1,11 +1,11 @@
 //! [`ProviderGroup`]: collectives that the provider runs.
 //!
 //! Such a collective is one operation on one packet: operands, then room for results. The choice
-//! depends only on the arguments and the provider, so all members choose alike. Provider
-//! collectives have no tags and no team number.
+//! depends only on the arguments and the provider, so all members choose alike. It has no tags and
+//! no team number.
 //!
-//! The provider matches operations by order. Operations refused with a transient error are
-//! therefore posted in call order, by the next collective that is turned.
+//! The provider matches operations by order. So those refused with a transient error are posted in
+//! call order, by the next collective that is turned.
 
 use core::cell::{Cell, RefMut};
 
@@ -25,7 +25,6 @@ use super::{Combine, Element, Packet, Team};
 use crate::CollectiveError;
 use crate::schedule::{Part, Which};
 
-/// Access to a provider's group without a `Collectives` bound.
 pub(super) trait Provides<'m, T: Transport, B: Packet> {
     fn place(&self) -> (usize, usize);
     fn queue(&self) -> &Cq<'m, T, B>;
@@ -87,7 +86,6 @@ impl Wanted {
 
 #[derive(Debug)]
 pub(super) struct Call<B> {
-    /// Position in the order of the team's calls.
     number: u64,
     collective: Collective,
     root: usize,
@@ -116,10 +114,10 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// Schedules run all others. Collectives wait until all members have joined. Floating-point
     /// sums may differ in bits from a schedule's.
     ///
-    /// Providers do not cancel: the group's queue returns the packet of a dropped collective after the
-    /// endpoint has left the provider's group.
+    /// Providers do not cancel: the group's queue returns the packet of a dropped collective after
+    /// the endpoint has left the group.
     ///
-    /// The team borrows the group exclusively, because the provider matches operations by order alone.
+    /// The team borrows the group exclusively, because of the order.
     ///
     /// # Errors
     /// - [`CollectiveError::ProviderGroup`]: the size, this member's rank or the queue differ, or

@@ -35,7 +35,6 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     input: &'b [E],
     output: &'b mut [E],
     combine: C,
-    /// Preceding barrier, or the collective.
     plan: Plan<'b>,
     /// After the barrier.
     then: Option<Plan<'b>>,
@@ -48,7 +47,7 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     provided: bool,
 }
 
-/// Dropping the futures does not give up the operations.
+/// Dropping them does not give up the operations.
 struct Futures<'m, T: Transport, B: Packet>([Option<Finish<'m, T, B>>; MOST_PACKETS]);
 
 impl<T: Transport, B: Packet> Drop for Futures<'_, T, B> {
@@ -119,7 +118,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(running)
     }
 
-    /// Not under a driver: without an await, no operation needs the driver to give it up.
+    /// Not under a driver: without an await, no operation needs it.
     fn post_first(&mut self) -> Result<(), CollectiveError> {
         if self.team.group.is_not_driven().is_ok() {
             self.step(|_, _| Ok(None))?;
@@ -158,13 +157,12 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// # Errors
     /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue, or an error
     ///   of [`Cq::progress`](loom_core::Cq::progress). The collective can be turned again, except
-    ///   after [`CqError::UnknownKey`]: the program took one of its completions.
+    ///   after [`CqError::UnknownKey`]: the program took a completion of it.
     /// - All others: the team [has ended](Team::is_over).
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
     }
 
-    /// Returns `true` on progress, and the state.
     fn look(&mut self) -> Result<(bool, State), CollectiveError> {
         if self.cursors.is_none() {
             return Ok((false, State::Over));
@@ -196,9 +194,9 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
 
     /// Waits for completion under a driver. The collective starts at the first poll.
     ///
-    /// For a deadline, drop the future and the collective when a timer fires first. A dropped
-    /// collective cancels its operations ([`Unclaimed`](loom_core::driver::Unclaimed)). After a dropped
-    /// future alone, it can be awaited again.
+    /// For a deadline, drop the future and the collective when a timer fires: a dropped collective
+    /// cancels its operations ([`Unclaimed`](loom_core::driver::Unclaimed)). After a dropped future
+    /// alone, it can be awaited again.
     ///
     /// # Errors
     /// See [`turn`](Self::turn) and [`CqDriver::finish`]. The collective can be awaited again after
@@ -357,7 +355,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         let all = room.slots.len();
         let (mut posted, mut refused) = (false, false);
         for cursor in cursors {
-            // Sends must not wait for packets that receives hold, so each direction has its own.
+            // Sends must not wait for receives, so each direction has its own packets.
             let share = if cursor.direction() == Direction::Recv { 0..all / 2 } else { all / 2..all };
             for place in share {
                 let Some(piece) = cursor.peek(most) else { break };
@@ -385,7 +383,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         piece: Piece,
     ) -> Result<bool, CollectiveError> {
         let member = piece.peer;
-        // A newcomer with the member's number does not belong to the team.
+        // A newcomer with the member's number is not of the team.
         let to = self.team.to(member).ok_or(CollectiveError::Post { member, error: PostError::UnknownPeer })?;
         let sender = if direction == Direction::Recv { member } else { self.team.rank() };
         let tag = self.team.tag(self.number, sender, self.round, piece.number)?;
@@ -517,7 +515,7 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
                 match group.cq().take(flight.key) {
                     Ok(Some(done)) => (slot.packet, slot.flight) = (Some(done.into_parts().0), None),
                     Ok(None) => in_flight = true,
-                    // The program has taken it, or the queue cannot go on.
+                    // The program has taken it, or the queue has failed.
                     Err(_) => {}
                 }
             }

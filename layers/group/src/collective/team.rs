@@ -18,8 +18,8 @@ use crate::{Group, PeerIndex};
 /// Attributes of a team, equal on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// Number, unique among teams that share a member. It can be reused after the team has closed and
-    /// all members have left its collectives, for example after a barrier of a third team.
+    /// Number, unique among teams that share a member. It can be reused after the team has closed
+    /// and all members have left its collectives, for example after a barrier of a third team.
     pub number: u8,
     /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,
@@ -63,12 +63,11 @@ impl TeamAttr {
     }
 }
 
-/// Members of a group that act together: all, or some, with equal packet capacity and [`TeamAttr`].
-/// They call the same collectives in the same order.
+/// Members of a group that act together, with equal packet capacity and [`TeamAttr`]. They call the
+/// same collectives in the same order.
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
-    /// Number and original member, by rank.
     peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
@@ -98,7 +97,7 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
     }
 }
 
-/// Limit of the distance of numbers in flight. Numbers in use differ by less than three periods, so
+/// Limit of the distance of numbers in flight. Those in use differ by less than three periods, so
 /// the 256 numbers do not collide.
 const PERIOD: u8 = 63;
 
@@ -109,8 +108,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// Maximum number of members.
     pub const MOST: u32 = 1 << 16;
 
-    /// Opens a team of `members` in rank order, of which `rank` is this side, with any number. All
-    /// memory comes from `alloc`, now.
+    /// Opens a team of `members` in rank order, of which `rank` is this side. All memory comes from
+    /// `alloc`, now.
     ///
     /// # Errors
     /// - [`CollectiveError::Rank`]: `rank` is not below the number of members.
@@ -238,7 +237,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     }
 
     pub(super) fn end(&self) {
-        /// Wakes the remaining lanes' tasks, also when a waker, which is user code, unwinds.
+        /// Wakes the remaining lanes' tasks, also when a waker unwinds.
         struct Rest<'l, B, A: Allocator>(core::slice::Iter<'l, Lane<B, A>>);
 
         impl<B, A: Allocator> Rest<'_, B, A> {
@@ -316,7 +315,7 @@ fn common_capacity<B: Packet, A: Allocator>(lanes: &[Lane<B, A>]) -> Option<usiz
 
 impl<T: Transport, B: Packet, A: Allocator> Drop for Team<'_, '_, T, B, A> {
     fn drop(&mut self) {
-        // Otherwise late messages may arrive, or receives of a forgotten collective are posted.
+        // Otherwise late messages may arrive, or a forgotten collective has receives posted.
         if !self.over.get() && self.under_way() == 0 {
             if self.by_order {
                 self.group.give_all_team_numbers();

@@ -22,7 +22,6 @@ impl<'a> AllGatherBruck<'a> {
         Ok(AllGatherBruck { member, layout: Layout::new(blocks, member)? })
     }
 
-    /// In ring order from this member's block.
     fn first(&self, blocks: u32) -> usize {
         let (rank, room) = (self.member.rank(), self.member.members() - self.member.rank());
         let ahead = self.layout.span(rank..rank.saturating_add(blocks.min(room))).len();

@@ -7,7 +7,7 @@ use crate::CollectiveError;
 /// All-reduce by recursive doubling, for short messages.
 ///
 /// If `n` is not a power of two, the first `2 (n - 2^floor(log2 n))` members form pairs. The first
-/// of a pair passes its elements to the second, and gets the result at the end.
+/// passes its elements to the second, and gets the result at the end.
 ///
 /// Operands keep rank order, and all members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl Schedule for AllReduceDoubling {
 /// All-reduce for long messages: a reduce-scatter in a ring, then an all-gather in a ring.
 ///
 /// **The operation must be commutative.** Operands of block `b` are in ring order, from the member
-/// after `b` to `b`: `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. All members get the same bits.
+/// after `b`: `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. All members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceRing {
     member: Member,
@@ -122,7 +122,7 @@ impl AllReduceRing {
         Ok(AllReduceRing { member, layout, longest: layout.len(0) })
     }
 
-    /// Location of the sum that this member receives in a reduce-scatter step. The last is its own.
+    /// Sum that this member receives in a reduce-scatter step. The last is its own.
     fn sum(&self, step: u32, block: u32) -> Part {
         if step.saturating_add(2) >= self.member.members() {
             return Part::of(Which::Output, self.layout.range(block));

@@ -108,8 +108,7 @@ impl Schedule for AllToAllBruck {
 /// All-to-all by pairwise exchange, for long blocks: input and output have a block for each member,
 /// of any length.
 ///
-/// In step `i`, each member sends to the member `i` after it, and receives from the member `i`
-/// before it.
+/// In step `i`, each member sends to the member `i` after it, and receives from the one `i` before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllToAllPairwise<'a> {
     member: Member,

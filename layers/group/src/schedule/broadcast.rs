@@ -48,8 +48,8 @@ impl Schedule for BroadcastTree {
     }
 }
 
-/// Broadcast for long messages, from the root's output to the others: the root scatters blocks along
-/// a binomial tree, and an all-gather in a ring without the root distributes them.
+/// Broadcast for long messages, from the root's output to the others: the root scatters blocks
+/// along a binomial tree, and an all-gather in a ring without it distributes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BroadcastRing {
     member: Member,

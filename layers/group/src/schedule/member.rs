@@ -7,7 +7,7 @@ pub struct Member {
     members: u32,
 }
 
-// `MOST` keeps sums of two ranks, distances and rounds, and a few more, within a `u32`.
+// Below `MOST`, sums of two ranks, distances and rounds fit into a `u32`.
 impl Member {
     /// Maximum number of members.
     pub const MOST: u32 = 1 << 30;

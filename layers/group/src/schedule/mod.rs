@@ -1,31 +1,30 @@
 //! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
 //!
-//! A [`Schedule`] is a small `Copy` value. Each [`Op`] is a function of a round and an index, so the
-//! executor can pause between operations.
+//! A [`Schedule`] is a small `Copy` value. Each [`Op`] is a function of a round and an index, so
+//! executors can pause between operations.
 //!
 //! # Rules
 //! 1. A round has receives, then sends, then local operations ([`Op::Combine`], [`Op::Copy`]).
 //! 2. The messages of a round may all be in flight together. After them the local operations run in
 //!    order, then the next round begins, without waiting for other members.
 //! 3. A send in round `k` matches a receive of the same length in round `k` of the peer. A member
-//!    sends at most one message to each peer in a round, so sender and round identify a message.
+//!    sends at most one message to each peer in a round: sender and round identify it.
 //! 4. No member sends to itself.
-//! 5. Only [`GatherLinear`] and [`ScatterLinear`] have rounds of several receives or several sends,
-//!    which have no messages in the other direction.
+//! 5. Only [`GatherLinear`] and [`ScatterLinear`] have rounds of several receives or sends, without
+//!    messages in the other direction.
 //! 6. The target of a receive overlaps no other part of the messages of its round. The input is
-//!    never written. Output and scratch are written before they are read, except the message in the
-//!    output of a broadcast's root.
-//! 7. Only [`Barrier`] has empty messages. Others omit empty operations, so a collective of no
-//!    elements does not synchronize.
+//!    never written. Output and scratch are written before they are read, except a broadcast's
+//!    message in the root's output.
+//! 7. Only [`Barrier`] has empty messages: a collective of no elements does not synchronize.
 //! 8. All members have the same algorithm, root and lengths. [`AllToAllPairwise`] has its own rule.
 //!
 //! Equal inputs give equal bits in every run. All keep rank order except **[`AllReduceRing`], which
 //! needs a commutative operation.**
 //!
 //! # Algorithms
-//! Rounds of each member, and messages and elements of all together, without empty blocks. `n` is the
-//! number of members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each
-//! member, `E` the elements of all blocks.
+//! Rounds of each member, and messages and elements of all, without empty blocks. `n` is the number
+//! of members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each member,
+//! `E` the elements of all blocks.
 //!
 //! | schedule | rounds | messages | elements |
 //! |---|---|---|---|

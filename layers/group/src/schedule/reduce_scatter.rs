@@ -7,8 +7,8 @@ use crate::CollectiveError;
 /// Reduce-scatter by pairwise exchange: from the input, one block for each member, to the output of
 /// one block. Blocks can differ in length.
 ///
-/// In step `i`, each member sends its block to the member `i` after it, and receives its own from
-/// the member `i` before it.
+/// In step `i`, each member sends a block to the member `i` after it, and receives its own from the
+/// one `i` before.
 ///
 /// Operands keep rank order: member `r` combines
 /// `(x0 ⊕ (x1 ⊕ ... (x(r-1) ⊕ xr))) ⊕ (x(r+1) ⊕ ... (x(n-2) ⊕ x(n-1)))`.

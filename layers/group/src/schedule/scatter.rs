@@ -28,7 +28,6 @@ impl<'a> ScatterTree<'a> {
         if self.tree.is_root() {
             return Part::of(Which::Input, span);
         }
-        // A member other than the root is first in its run.
         let start = span.start.saturating_sub(self.layout.start(self.member.rank()));
         let buffer = if self.tree.is_leaf() { Which::Output } else { Which::Scratch };
         Part::new(buffer, start, span.len())

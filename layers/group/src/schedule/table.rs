@@ -62,8 +62,8 @@ pub enum Commutes {
 pub struct Table {
     /// Start of [`BroadcastRing`], by message bytes.
     pub broadcast: Switch,
-    /// Start of [`AllReduceRing`], by bytes of one member, if the operation commutes and each member
-    /// has a block.
+    /// Start of [`AllReduceRing`], by bytes of one member, if the operation commutes and each
+    /// member has a block.
     pub all_reduce: Switch,
     /// Start of [`GatherLinear`], by mean bytes of a block.
     pub gather: Switch,
@@ -76,8 +76,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Limits of the order of magnitude of MPI libraries on fast networks. Only the all-reduce of long
-    /// messages between two members was measured: measure with the example `tune_collectives`.
+    /// Limits of the magnitude of MPI libraries on fast networks. Only the long all-reduce between
+    /// two members was measured: measure with the example `tune_collectives`.
     pub const DEFAULT: Table = Table {
         broadcast: Switch { bytes: 128 << 10, members: 8 },
         all_reduce: Switch { bytes: 64 << 10, members: 2 },

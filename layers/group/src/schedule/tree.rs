@@ -1,8 +1,8 @@
 //! Tree of ranks under all schedules with a root.
 //!
-//! At level `k`, ranks are divided into runs of `2^k`. The holder of a run is the root if the run
-//! contains it, or else the first member. Two neighboring runs form one of the next level, and their
-//! holders exchange a message. Operands keep rank order, and the blocks of a run are one range.
+//! At level `k`, ranks are divided into runs of `2^k`. The holder of a run is the root, or else the
+//! first member. Two neighboring runs form one of the next level, and their holders exchange a
+//! message. Operands keep rank order, and the blocks of a run are one range.
 //!
 //! The tree is binomial, with `n - 1` edges and `ceil(log2 n)` levels.
 

@@ -45,7 +45,7 @@ fn meet(came: &AtomicU32, n: u32) {
     }
 }
 
-/// Does not sleep: ThreadSanitizer does not see the synchronisation of a sleeping lock in `std`.
+/// Does not sleep, for ThreadSanitizer: see `meet`.
 fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     loop {
         if let Ok(mut value) = lock.try_lock() {
@@ -75,7 +75,7 @@ fn groups<R: Send>(
                     meet(ready, n);
                     let all = locked(addresses, |addresses| addresses.clone());
                     let group = prepared.connect(all.iter().flatten()).unwrap();
-                    // A member that panics also arrives here, because the others wait for it.
+                    // A member that panics also arrives: the others wait for it.
                     let result = catch_unwind(AssertUnwindSafe(|| story(&group, rank)));
                     meet(over, n);
                     result.unwrap_or_else(|panic| resume_unwind(panic))
@@ -176,7 +176,7 @@ fn all(team: &Members<'_>) {
 fn members_on_threads_get_what_the_collectives_say() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
-            // From one element and one packet in each direction to a message in one packet.
+            // From one element in each direction to a message in one packet.
             for (packets, capacity) in [(2, 8), (5, 20), (8, 4096)] {
                 members(n, attr(Table::of(switch)).with_packets(packets), capacity, all);
             }
@@ -217,7 +217,6 @@ fn operands_keep_the_order_of_ranks() {
     }
 }
 
-/// Transient errors of posts, and delayed, reordered messages.
 #[test]
 fn refusals_and_delays_change_nothing() {
     let table = Table { all_reduce: Switch::ALWAYS, broadcast: Switch::ALWAYS, ..Table::DEFAULT };
@@ -337,7 +336,6 @@ fn deadline_ends_a_wait_for_a_member_that_does_not_come() {
         drop(missing);
         let again = Team::open(group, attr(Table::DEFAULT), (0..3).map(PeerIndex), rank, packets(64));
         assert_eq!(again.map(drop), Err(CollectiveError::NumberTaken));
-        // Operations in flight were cancelled and have completed.
         assert_eq!(group.cq().in_flight(), 0);
     });
 }
@@ -376,7 +374,6 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(team.all_reduce(Sum, &[1], &mut output).map(drop), Err(CollectiveError::Lengths));
         let short = team.all_reduce(Sum, &[1; 5], &mut [0_u32; 5]).map(drop);
         assert_eq!(short, Err(CollectiveError::Scratch { needs: 20 }));
-        // A packet of four bytes is too short for an element of eight.
         assert_eq!(team.broadcast(0, &mut [0_u64]).map(drop), Err(CollectiveError::Packets));
         assert!(matches!(team.broadcast(2, &mut output).map(drop), Err(CollectiveError::Root)));
         assert!(!team.is_over() && team.under_way() == 0);
@@ -384,8 +381,7 @@ fn what_does_not_fit_is_refused() {
     });
 }
 
-/// A member replaced in the group opens a team of the same number: it does not join the old team,
-/// with or without a posted receive.
+/// A member replaced in the group opens a team of the same number, and does not join the old team.
 #[test]
 fn member_that_takes_a_place_is_none_of_the_team() {
     for begun in [false, true] {
@@ -419,7 +415,7 @@ fn member_that_takes_a_place_is_none_of_the_team() {
     }
 }
 
-/// The receives of a forgotten collective stay posted.
+/// Its receives stay posted.
 #[test]
 fn number_of_a_forgotten_collective_stays_taken() {
     groups(Faults::new(0), 2, |group, rank| {

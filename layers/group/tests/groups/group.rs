@@ -31,8 +31,8 @@ fn world(peers: usize, depth: usize) -> World {
     world_with(peers, depth, 1024, Plan::new(0))
 }
 
-/// `depth` is of the group's queue, `out` its limit of messages that are not yet received. Only the
-/// group has the plan.
+/// `depth` is of the group's queue, `out` its limit of unreceived messages. Only the group has the
+/// plan.
 fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let most = u16::try_from(peers + 4).unwrap();
     let attr = NetworkAttr {
@@ -185,7 +185,6 @@ fn a_group_that_does_not_connect_is_given_back_and_names_the_peer() {
 
 #[test]
 fn requests_that_find_no_room_are_posted_later_in_their_order() {
-    // At most eight messages are in flight, and every third post is refused.
     let World { hub, peers, .. } = world_with(2, 64, 8, Plan { refuse: Every::Nth(3), ..Plan::new(1) });
     let mut places = places(40);
     let summary = hub.scope(&mut places, |scope| {
@@ -287,7 +286,6 @@ fn messages_are_exchanged_with_every_peer() {
     for (number, side) in (10..).zip(&peers) {
         side.send(&[number]);
     }
-    // The odd place is unused.
     let mut places = places(7);
     let work = each(3).map(|peer| (peer, vec![u8::try_from(peer.0).unwrap()], vec![0; 1]));
     let summary = hub.exchange(work, &mut places, PATIENCE).unwrap();

@@ -23,7 +23,7 @@ type Joined = CollectiveGroup<'static, Side, Vec<u8>>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>;
 
-/// First peer index of members without a connection: a collective that succeeds ran in the provider.
+/// First peer index of members without a connection: only the provider can run their collectives.
 const PROVIDER_ONLY: u32 = 1000;
 const BOTH: u32 = 0;
 
@@ -163,7 +163,6 @@ fn what_the_provider_has_is_the_providers() {
     }
 }
 
-/// Control of the test above.
 #[test]
 fn a_schedule_needs_messages_which_the_provider_does_not() {
     let groups = groups(2);
@@ -181,7 +180,6 @@ fn team_without(group: &Group, rank: u32) -> Members<'_> {
     Team::open(group, TeamAttr::new(2).with_packets(4), members, rank, packets).unwrap()
 }
 
-/// Checks that the collective tried to post a message.
 fn no_message<E: Element, C: Combine<E>>(begun: Result<Run<'_, '_, E, C>, CollectiveError>) {
     let error = begun.map(|_| ()).unwrap_err();
     assert!(matches!(error, CollectiveError::Post { error: PostError::UnknownPeer, .. }), "{error:?}");
@@ -229,7 +227,7 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
             let mine: Vec<_> = (0..n).map(|rank| values(rank + round, 3)).collect();
             let got = each(&teams, &mine, |_| 3, |team, input, output| team.scan(Sum, input, output));
             assert_eq!(got, (1..=size).map(|ranks| sums(&mine[..ranks])).collect::<Vec<_>>());
-            // The second fits into the packets of some members, the third of none.
+            // The second fits into some members' packets, the third into none.
             check_all(&teams, [1, 16, CAPACITY][round as usize % 3]);
             let got = each(
                 &teams,
@@ -253,7 +251,6 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
 
 #[test]
 fn several_are_under_way_and_are_over_in_any_order() {
-    // More than the provider keeps in flight.
     const AT_ONCE: usize = 9;
     let groups = groups(3);
     let mut joined: Vec<_> = groups.iter().map(join).collect();
@@ -307,7 +304,7 @@ fn calls_that_were_refused_are_posted_in_their_order() {
     let mut theirs = theirs.into_iter();
     let mut their = || two.all_reduce(Sum, &inputs[1], &mut theirs.next().unwrap()[..1]).unwrap();
 
-    // The fifth is posted instead of the first. The seventh takes its place, behind the sixth.
+    // The fifth is posted instead of the first. The seventh is behind the sixth.
     let their_first = their();
     finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { their_first }].map(ByRef));
     let [seventh, their_seventh] = output();
@@ -341,7 +338,6 @@ fn calls_wait_for_members_that_have_not_joined_and_any_of_them_posts_those_befor
     let (mut other_one, mut other_two) = ([0_u64], [7_u64]);
     let other_first = late.broadcast(0, &mut other_one).unwrap();
     let other_second = late.broadcast(1, &mut other_two).unwrap();
-    // The second posts the first, which is not turned.
     finish([&mut called_second as &mut dyn Turn, &mut { other_second }, &mut { other_first }].map(ByRef));
     finish([&mut called_first as &mut dyn Turn].map(ByRef));
     drop((called_first, called_second));
@@ -435,7 +431,7 @@ fn a_group_of_other_members_or_of_another_queue_is_refused() {
         team.with_provider(joined).map(|_| ()).unwrap_err()
     }
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[0]), CollectiveError::ProviderGroup);
-    // Group over another queue. The refusal frees the number.
+    // The refusal frees the number.
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[1]), CollectiveError::ProviderGroup);
     let attr = TeamAttr::new(1).with_packets(2);
     let packets = std::iter::repeat_with(|| Vec::with_capacity(8));
@@ -511,7 +507,6 @@ impl Wake for Woken {
     }
 }
 
-/// Polls only woken tasks. More collectives than the provider keeps in flight.
 #[test]
 fn tasks_of_the_providers_collectives_are_woken() {
     let groups = groups(3);
@@ -558,7 +553,6 @@ fn a_team_with_a_forgotten_collective_takes_no_providers_group() {
     let (mut first, mut second) = (join(&groups[0]), join(&groups[0]));
     let team = team(&groups[0], PROVIDER_ONLY, 0, 2).with_provider(&mut first).unwrap();
     let mut lost = [7_u64];
-    // The other member has not joined, so the collective waits.
     std::mem::forget(team.broadcast(0, &mut lost).unwrap());
     assert_eq!(team.with_provider(&mut second).map(|_| ()), Err(CollectiveError::Busy));
 }

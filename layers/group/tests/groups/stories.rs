@@ -1,5 +1,5 @@
 //! Random stories of a group with peers that answer, stay silent, close, are removed and replaced,
-//! under every kind of fault.
+//! under every fault.
 //!
 //! Invariants: every request has one outcome, every buffer returns once, messages of a pair arrive
 //! in order, and every operation in flight has a key. Without faults, all possible ones complete.
@@ -103,7 +103,7 @@ struct Side {
     hub: Peer,
     region: RemoteRegion,
     _memory: Mr<'static, Fabric, Bytes>,
-    /// Last received message and last tagged one, because untagged ones may overtake tagged ones.
+    /// Last received message and last tagged one: untagged ones may overtake.
     last: [u64; 2],
     /// Last messages sent by this side, and of those received by the group.
     said: [u64; 2],
@@ -274,11 +274,11 @@ impl World {
                 }
                 Outcome::Failed { .. } => assert!(target.is_some()),
                 Outcome::InFlight(key) => {
-                    // The test owns the key. The operation completes later or at the endpoint's end.
+                    // The operation completes later, or at the endpoint's end.
                     assert!(self.group.cq().take(*key).unwrap().is_none());
                 }
             }
-            // Operations that do not depend on the peer's progress have completed.
+            // Operations that do not depend on the peer's progress.
             if is_open && !self.has_faults && matches!(kind, Kind::Write | Kind::WriteData | Kind::Read) {
                 assert!(outcome.is_done(), "{outcome:?}");
             }
@@ -312,7 +312,7 @@ impl World {
             Step::Put { place, peer } => {
                 let (place, side) = (self.index(place), usize::from(peer) % self.sides.len());
                 let Some(endpoint) = &self.sides[side].endpoint else { return };
-                // The vector has as many places as the group. Removed peers keep theirs during posts.
+                // The vector has a place for each member. Removed peers keep theirs during posts.
                 match self.group.set(place, &endpoint.address().unwrap()) {
                     Ok(()) => self.members[usize::try_from(place.0).unwrap()] = Some(side),
                     Err(_) => assert_eq!(self.group.peer(place).is_some(), self.side_of(place).is_some()),

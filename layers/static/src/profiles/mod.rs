@@ -1,8 +1,8 @@
 //! Provider profiles: facts about a provider at compile time.
 //!
 //! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
-//! of its [`Info`]. Capabilities, orders, sizes and progress are lower bounds, modes
-//! and registration modes upper bounds. Generic code can check lengths and choose algorithms by them:
+//! of its [`Info`]. Modes and registration modes are upper bounds, all others lower bounds. Generic
+//! code can check lengths and choose algorithms by them:
 //!
 //! ```
 //! use loom_core::{Forever, Tag};
@@ -36,21 +36,20 @@
 //!
 //! # Checks at run time
 //!
-//! The `Info` of an endpoint decides. [`Profile::check`] and [`Profile::endpoint`] compare it with
-//! the profile, and return a [`ProfileError`].
+//! The `Info` of an endpoint decides: [`Profile::check`] and [`Profile::endpoint`] compare it with
+//! the profile.
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
-//! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares
-//! every profile with every provider of the machine (`tests/libfabric/profiles.rs` of
-//! `loom-fabric`), without those that need hardware.
+//! and `fi_getinfo` of 1.17.0 and 2.5.1: the weakest value of these. A test compares every profile
+//! with every provider of the machine (`tests/libfabric/profiles.rs` of `loom-fabric`), without
+//! those that need hardware.
 //!
-//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits: the check
-//! reports the difference.
+//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits.
 //!
 //! # Profiles of one's own
 //!
-//! A program for one cluster may promise more than these profiles, for example `verbs` on cards with
-//! room for 60 bytes in a work request:
+//! A program for one cluster may promise more, for example `verbs` on cards with room for 60 bytes
+//! in a work request:
 //!
 //! ```
 //! use loom_static::profiles::{InjectCapable, Profile, Verbs};
@@ -151,7 +150,7 @@ impl Promise {
     /// registration modes.
     #[must_use]
     pub fn hints(&self) -> Hints<'static> {
-        // Automatic progress also works as manual progress, so manual is not required.
+        // Automatic progress also works as manual progress.
         let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
         let hints = Hints {
             caps: self.caps,
@@ -229,7 +228,6 @@ impl Promise {
         if granted < asked {
             return Err(ProfileError::CqDataSize { asked, granted });
         }
-        // Driving a provider with automatic progress does no harm.
         let short = |asked, granted| asked == Progress::AUTO && granted != Progress::AUTO;
         if short(self.control_progress, domain.control_progress) {
             return Err(ProfileError::ControlProgress {

@@ -41,7 +41,6 @@ const BASIC: MrMode = MrMode::VIRT_ADDR.union(MrMode::ALLOCATED).union(MrMode::P
 
 const MESSAGES: Caps = Caps::MSG.union(Caps::TAGGED);
 
-/// Capabilities of most connectionless providers.
 const USUAL: Caps = MESSAGES.union(Caps::RMA).union(Caps::MULTI_RECV).union(Caps::SOURCE).union(Caps::DIRECTED_RECV);
 
 /// `OFI_ORDER_RAR_SET`, `OFI_ORDER_RAW_SET` and `OFI_ORDER_WAW_SET` of `include/ofi_util.h`,
@@ -201,8 +200,8 @@ impl Profile for Udp {
 #[doc(alias = "fi_rxd")]
 pub struct UdpRxd;
 
-// prov/rxd/src/rxd_attr.c, fi_getinfo of 1.17.0 and 2.5.1. The provider also grants sources, which
-// are wrong, and atomic operations, which crash or never end (`tests/faults/faults.c`).
+// prov/rxd/src/rxd_attr.c, fi_getinfo of 1.17.0 and 2.5.1. It also grants sources, which are wrong,
+// and atomic operations, which crash or never end (`tests/faults/faults.c`).
 impl Profile for UdpRxd {
     const NAME: &'static str = "udp;ofi_rxd";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -267,7 +266,7 @@ impl Profile for SocketsMsg {
 /// `verbs`: connections of InfiniBand, RoCE and iWARP.
 ///
 /// The inject size (inline data, possibly zero) and the atomic operations depend on the card, and
-/// the info does not distinguish the latter. Neither is promised.
+/// are not promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_verbs")]
 pub struct Verbs;
@@ -421,7 +420,7 @@ impl Profile for Psm3 {
     const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     const INJECT_SIZE: usize = 64;
-    // Only if hints request it: it takes 4 bits of the tags.
+    // See `Psm2`.
     const CQ_DATA_SIZE: usize = 4;
     // psmx3_query_atomic in prov/psm3/src/psmx3_atomic.c
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
@@ -485,7 +484,7 @@ impl Profile for Lpp {
 /// libfabric 1.17.
 ///
 /// In libfabric 2.1 the name of an info begins with its links: `shm+cxi:lnx`. It offers only the
-/// infos that the first query of a process requests, so query it first.
+/// infos that a process's first query requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_lnx")]
 pub struct Lnx;
@@ -500,7 +499,6 @@ impl Profile for Lnx {
     const MR_MODE: MrMode = BASIC.union(MrMode::ENDPOINT);
 }
 
-/// Implements a trait for profiles.
 macro_rules! profiles_with {
     ($($Trait:ident: $($Profile:ty),+;)+) => {$($(
         impl $Trait for $Profile {}

@@ -9,8 +9,7 @@ use crate::profiled::{Profiled, Unmet};
 
 /// Promises of a provider about one kind of its endpoints.
 ///
-/// The constants hold the promises, their defaults none. The [module](super) describes the sources of
-/// loom's profiles and how to write others.
+/// The constants hold the promises, by default none. See the [module](super) for their sources.
 ///
 /// ```
 /// use loom_static::profiles::{Opx, Profile, Shm};

@@ -1,7 +1,7 @@
 //! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
-//! A function bounded by these traits runs over each endpoint that has the operations, and over
-//! protocols of a program's own, which may wrap others. All calls are static.
+//! A function bounded by these traits runs over each endpoint with the operations, and over a
+//! program's own protocols, which may wrap others. All calls are static.
 //!
 //! | trait | operations | capability |
 //! |---|---|---|
@@ -54,11 +54,10 @@
 //!
 //! A type implements [`Completes`] and the traits of its operations, with its own types of buffers,
 //! keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in an
-//! [`Outcome`]. `examples/framed` sends the messages of any protocol in frames with a length and a
+//! [`Outcome`]. `examples/framed` sends messages of any protocol in frames with a length and a
 //! checksum.
 //!
-//! Methods take `&mut self`, so that a protocol may keep state. Clone endpoints, which are counted
-//! handles.
+//! Methods take `&mut self`: a protocol may keep state. Clone endpoints, which are counted handles.
 
 mod memory;
 mod messages;

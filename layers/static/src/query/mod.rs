@@ -54,9 +54,9 @@
 //! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
 //! ```
 //!
-//! Operations are those of the [protocol traits](crate::protocol) of the query's groups. Other kinds
-//! of endpoints (connections, contexts of scalable endpoints) are opened without a query and narrowed
-//! by [`Query::only`].
+//! Operations are those of the [protocol traits](crate::protocol) of the query's groups. Other
+//! kinds of endpoints (connections, contexts of scalable endpoints) are opened without a query and
+//! narrowed by [`Query::only`].
 //!
 //! Requirements by value are checked at run time: directed receives (`FI_DIRECTED_RECV`), fences
 //! (`FI_FENCE`), the width of immediate data, receives of a
@@ -227,9 +227,9 @@ pub trait Query: Sealed + Sized {
         Ok(Only::new(endpoint.clone()))
     }
 
-    /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, in the transport's order.
-    /// libfabric puts the presumably fastest first (`man fi_getinfo`), constant for one host, providers
-    /// and environment. A software network has one info.
+    /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, in the transport's
+    /// order: libfabric's first is presumably the fastest (`man fi_getinfo`), constant for one
+    /// host, providers and environment.
     fn ranked<T: Transport, I: IntoIterator<Item = Info<T>>>(infos: I) -> Ranked<I::IntoIter, Self> {
         Ranked { infos: infos.into_iter(), query: PhantomData }
     }

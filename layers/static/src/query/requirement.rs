@@ -434,8 +434,8 @@ impl Query for CollectiveOps {
 /// Requirement: capabilities without operations of their own, as bits of [`Caps`]:
 /// `Capable<{ Caps::FENCE.bits() }>`.
 ///
-/// Values determine whether an operation needs them (options with a fence, receives from one peer,
-/// device memory): it is refused at run time if the capability is not granted.
+/// An operation that needs one (a fence, a receive from one peer, device memory) is refused at run
+/// time if the capability is not granted.
 ///
 /// ```
 /// use loom_static::protocol::{MsgRecv, MsgSend};

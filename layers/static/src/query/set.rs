@@ -92,7 +92,6 @@ pub trait Group: Sealed {
     type In<Q: Query>: Flag;
 }
 
-/// The flag of each group has the group's name.
 macro_rules! groups {
     ($($Group:ident),*) => {$(
         impl Group for $Group {

@@ -162,7 +162,6 @@ fn refused_query_opens_no_endpoint() {
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let _only_endpoint = Messages::endpoint(&cq, &av).unwrap();
     assert_eq!(Tagged::endpoint(&cq, &av).map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));
-    // Control: no room for another endpoint.
     assert!(!matches!(Messages::endpoint(&cq, &av).map(drop), Ok(()) | Err(OpenError::NotGranted(_))));
 }
 

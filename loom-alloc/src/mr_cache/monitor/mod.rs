@@ -18,19 +18,19 @@ pub use self::userfaultfd::Userfaultfd;
 ///
 /// These are unmapped, mapped over or moved, or lose pages: `munmap`, `mmap` with `MAP_FIXED`,
 /// `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and for shared memory
-/// `fallocate` and `ftruncate`. Through a *stale* registration, a device would access other memory.
+/// `fallocate` and `ftruncate`. A *stale* registration would reach other memory.
 ///
 /// # Safety
 /// If a part of a range for which [`watch`](Self::watch) returned `true` gets other pages, the
 /// [`notices`](Self::notices) contain it before any thread can give a cache a buffer on the new
-/// pages, or a notice that will contain it is in progress then ([`Notices::give_what`]). The
+/// pages, or a notice that will contain it is then in progress ([`Notices::give_what`]). The
 /// notices are always the same ones.
 pub unsafe trait MemoryMonitor {
     /// Notices of this monitor.
     fn notices(&self) -> &Notices;
 
-    /// Watches the pages of a buffer, which are about to be registered. Returns `false` if it cannot:
-    /// their region then serves this buffer only.
+    /// Watches the pages of a buffer about to be registered. Returns `false` if it cannot: their
+    /// region then serves this buffer only.
     fn watch(&self, start: usize, len: usize) -> bool;
 }
 

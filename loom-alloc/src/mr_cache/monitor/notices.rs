@@ -1,21 +1,21 @@
 //! [`Notices`]: ranges of memory that go away, for any number of caches.
 //!
-//! A ring of ranges and a version, which counts the notices given ([`NOTICE`]) and the running calls of
-//! [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being written ([`WRITING`]).
-//! Each cache stores the version that it has read.
+//! A ring of ranges and a version, which counts the notices given ([`NOTICE`]) and the running
+//! calls of [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being written
+//! ([`WRITING`]). Each cache stores the version that it has read.
 //!
 //! # Memory orders
 //! A sequence lock protects the ring:
 //! - A giver sets [`WRITING`], which excludes other givers for two stores, and writes the range
-//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence, which
-//!   ranges may be overwritten.
-//! - A release operation turns [`WRITING`] into a notice. A reader that loads the version with
-//!   acquire sees the range. Later changes are read-modify-writes, so they continue the release
+//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence,
+//!   which ranges may be overwritten.
+//! - A release operation turns [`WRITING`] into a notice: a reader that loads the version with
+//!   acquire sees the range. Later changes are read-modify-writes, which continue the release
 //!   sequence.
 //! - `give_what` counts as [`HAPPENING`] from before its closure until its notice is given, and
 //!   excludes no giver.
-//! - A thread that gets the memory anew learns of it, perhaps indirectly, from the giver. Its
-//!   look-up comes after the notice, so it loads that version or a later one with any order.
+//! - A thread that gets the memory anew learns of it, perhaps indirectly, from the giver. So its
+//!   look-up loads that version or a later one with any order.
 
 #[cfg(not(loom_model))]
 use core::hint::spin_loop;
@@ -27,7 +27,7 @@ use loom::hint::spin_loop;
 #[cfg(loom_model)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// A cache that is behind by more notices forgets all regions.
+/// A cache further behind forgets all regions.
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
 const WRITING: u64 = 1;
@@ -95,7 +95,7 @@ impl Notices {
 
     /// Gives notice of an event whose range is unknown before. `happen` triggers it and returns
     /// start and length, or `None` without an event. Look-ups meanwhile wait briefly, then find no
-    /// region. Other notices may be given, also by `happen`.
+    /// region. Other notices may be given.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
         struct Happening<'n>(&'n AtomicU64);
         impl Drop for Happening<'_> {
@@ -113,7 +113,7 @@ impl Notices {
         }
     }
 
-    /// Excludes other givers. Returns the number of earlier notices.
+    /// Excludes other givers. Returns the number of notices.
     fn begin(&self) -> u64 {
         loop {
             let version = self.version.load(Ordering::Relaxed) & !WRITING;
@@ -123,8 +123,8 @@ impl Notices {
                 .compare_exchange_weak(version, version | WRITING, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
-                // Acquire: orders the previous giver's stores before these. Release: see the module
-                // documentation.
+                // Acquire: orders the previous giver's stores before these. Release: see the
+                // module.
                 fence(Ordering::SeqCst);
                 return version / NOTICE;
             }
@@ -133,14 +133,14 @@ impl Notices {
     }
 
     pub(crate) fn now(&self) -> u64 {
-        // Relaxed: no earlier range is read.
+        // Relaxed: no range is read.
         self.version.load(Ordering::Relaxed) / NOTICE * NOTICE
     }
 
     #[inline]
     pub(crate) fn is_at(&self, seen: u64) -> bool {
         // Relaxed: `read` loads the version again if it differs. A thread that learned of a notice
-        // sees its version through that.
+        // sees its version.
         self.version.load(Ordering::Relaxed) == seen
     }
 

@@ -1,9 +1,8 @@
 //! [`Userfaultfd`]: unmapping events from Linux.
 //!
-//! The kernel lets an unmapping thread continue when another has *read* the event, before it can
-//! pass it on. The read is therefore part of the notice
-//! ([`Notices::give_what`](super::Notices::give_what)), and a thread that learns of the unmapping from
-//! its author sees a notice in progress or given.
+//! The kernel lets an unmapping thread continue when another has *read* the event. The read is
+//! therefore part of the notice ([`Notices::give_what`](super::Notices::give_what)), and a thread
+//! that learns of the unmapping sees a notice in progress or given.
 //!
 //! Memory is registered for write protection, which is never enabled, so accesses do not fault.
 
@@ -44,7 +43,7 @@ mod sys {
         pub(super) ioctls: u64,
     }
 
-    /// `struct uffd_msg`, with `from`, `to`, `len` of remap, and `start`, `end` of remove and unmap.
+    /// `struct uffd_msg`: `from`, `to`, `len` of remap, `start`, `end` of remove and unmap.
     #[repr(C)]
     #[derive(Default)]
     pub(super) struct Message {
@@ -56,12 +55,12 @@ mod sys {
 
 /// Monitor of this process's memory by Linux (`userfaultfd`).
 ///
-/// A thread of the program has to [`poll`](Self::poll) all the time, and must not unmap or free watched
-/// memory. **A thread that unmaps watched memory waits for that**, forever if no thread polls.
+/// A thread of the program has to [`poll`](Self::poll) all the time, and must not unmap or free
+/// watched memory. **A thread that unmaps watched memory waits for that**, perhaps forever.
 ///
 /// Only anonymous and shared memory can be watched, on `hugetlbfs` with its page size as
-/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). A buffer in other memory,
-/// or in memory that another descriptor watches (libfabric's cache), gets its own registration
+/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). A buffer elsewhere, or in
+/// memory that another descriptor watches (libfabric's cache), gets its own registration
 /// ([`uncached`](crate::mr_cache::MrCacheStats::uncached)).
 ///
 /// ```no_run
@@ -104,8 +103,8 @@ impl Userfaultfd {
     /// `mmap` with `MAP_FIXED` or `mremap` that unmaps, is read, another thread's `mmap` may get
     /// the addresses and find the old region. The caller guarantees that no buffer of a cache with
     /// this monitor was mapped while another thread unmapped watched memory. This holds if one
-    /// thread at a time maps and unmaps, and for allocators that keep their addresses. An allocator
-    /// that threads share and that unmaps has to notify a [`Notified`](super::Notified).
+    /// thread at a time maps and unmaps, and for allocators that keep their addresses. A shared
+    /// allocator that unmaps has to notify a [`Notified`](super::Notified).
     ///
     /// **Linux does not report pages that go by their file**, by a hole (`fallocate`) or its end
     /// (`ftruncate`), here or in another process. The caller guarantees that this does not happen
@@ -129,8 +128,8 @@ impl Userfaultfd {
         if result < 0 { Err(errno()) } else { Ok(()) }
     }
 
-    /// Waits for kernel events up to `timeout`, in whole milliseconds, on any number of threads. Gives
-    /// notice of at most 64 events and returns their number.
+    /// Waits for kernel events up to `timeout`, in whole milliseconds, on any number of threads.
+    /// Gives notice of at most 64 events and returns their number.
     ///
     /// # Errors
     /// The system's error.
@@ -144,7 +143,7 @@ impl Userfaultfd {
                 errno => Err(errno),
             };
         }
-        /// Keeps constant unmapping from holding the caller.
+        /// Constant unmapping must not hold the caller.
         const MOST: usize = 64;
         let mut events = 0;
         while polled.revents != 0 && events < MOST && self.read()? {

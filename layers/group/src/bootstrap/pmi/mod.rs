@@ -26,18 +26,18 @@ const PARTING: Duration = Duration::from_secs(1);
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Rank that exchanges bytes through its launcher, over PMI-2 of MPICH: `mpiexec -n 4 program`.
+/// Rank that exchanges bytes through its launcher, over MPICH's PMI-2: `mpiexec -n 4 program`.
 ///
 /// In a round, each rank puts values under its own keys, waits in a fence, and gets the others'
-/// values, with a request for every 500 bytes. The launcher keeps all values until the job ends. Use
-/// it for addresses and keys, not for data.
+/// values, 500 bytes at a time. The launcher keeps all until the job ends: use it for addresses and
+/// keys.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
-/// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection to the
-/// launcher.
+/// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection.
 ///
-/// Dropping it takes leave of the launcher and waits up to 1 s for the answer.
-/// [`close`](Self::close) has a deadline. A rank that panics or has failed a round takes no leave.
+/// Dropping it takes leave of the launcher and waits up to 1 s for the answer,
+/// [`close`](Self::close) until a deadline. A rank that panics or has failed a round takes no
+/// leave.
 pub struct Pmi {
     wire: Wire,
     rank: u32,
@@ -61,7 +61,7 @@ impl Pmi {
     ///
     /// If the environment has `PMI_FD`, it is an open descriptor without another owner in this
     /// process. This holds if a launcher has started the process and no other library, such as MPI,
-    /// has taken the descriptor, but not if only the variable was inherited.
+    /// has taken it, but not if only the variable was inherited.
     #[expect(
         unsafe_code,
         reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
@@ -148,7 +148,6 @@ impl Bootstrap for Pmi {
         if len > limit {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
-        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
         self.play(round, mine, visit, until)?;
@@ -233,7 +232,6 @@ impl Pmi {
 
     fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
-        // Launchers report a missing key in different ways.
         let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
         let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
         let before = self.buffer.len();
@@ -251,7 +249,7 @@ impl Pmi {
     }
 }
 
-/// Keys are unique: some launchers keep the first value of a key, others the last.
+/// Unique: some launchers keep the first value of a key, others the last.
 fn key(number: u32, rank: u32, part: usize) -> String {
     format!("loom.{number}.{rank}.{part}")
 }

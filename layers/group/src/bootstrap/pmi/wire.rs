@@ -10,7 +10,6 @@ use super::super::Pause;
 use super::LauncherFault;
 
 const PREFIX: usize = 6;
-/// The longest value of the protocol, and its names.
 const LONGEST: usize = 4096;
 const LONGEST_LINE: usize = 256;
 
@@ -102,7 +101,7 @@ fn text(bytes: &[u8]) -> Result<&str, LauncherFault> {
     core::str::from_utf8(bytes).map_err(|_| LauncherFault::Malformed)
 }
 
-/// Values of the requests used here contain no separator.
+/// Values used here contain no separator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'w> {
     text: &'w str,

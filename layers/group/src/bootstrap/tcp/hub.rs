@@ -12,8 +12,8 @@ use super::frame::{Failure, Frame, HEADER_LEN, HELLO_LEN, Hello, Refusal};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// Maximum number of connections without introduction. One more closes the oldest, whose rank
-/// connects again.
+/// Maximum number of connections without introduction. One more closes the oldest, which is
+/// retried.
 const CALLERS: usize = 128;
 
 pub(super) struct Hub {
@@ -28,7 +28,6 @@ struct Meeting {
     /// Oldest first.
     callers: VecDeque<Link>,
     me: Hello,
-    /// Rank of the last `Waiting` frame.
     awaited: u32,
 }
 
@@ -97,7 +96,7 @@ impl Hub {
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError> {
         if let Err(failure) = self.gather(number, code, until) {
-            // Keep the connections: closing them now would discard this frame on ranks whose bytes are on
+            // Keep the connections: closing them now would discard this frame where bytes are on
             // their way here.
             for spoke in &mut self.spokes {
                 _ = spoke.tell(Frame::Failed(failure));
@@ -152,7 +151,7 @@ impl Hub {
                 if told != missing {
                     spoke.queue(&Frame::Waiting(missing).to_bytes());
                 }
-                // Ignore errors: a rank that left after its bytes did so because of the missing one.
+                // Ignore errors: a rank that left after its bytes left because of the missing one.
                 _ = spoke.flush();
             }
             told = missing;
@@ -204,14 +203,13 @@ fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<boo
 }
 
 impl Meeting {
-    /// Lowest rank that has not come, or else that has left: ranks may leave because they stopped
-    /// waiting for the absent one.
+    /// Lowest rank that has not come, else that has left: ranks may leave because one is absent.
     fn missing(&self) -> Option<u32> {
         let lowest = |absent: fn(&Seat) -> bool| (1..).zip(&self.seats).find(|(_, seat)| absent(seat));
         lowest(|seat| !seat.came).or_else(|| lowest(|seat| seat.link.is_none())).map(|(rank, _)| rank)
     }
 
-    /// Ignores failures: other connections may succeed.
+    /// Ignores failures.
     fn accept(&mut self, listener: &TcpListener) -> bool {
         let mut any = false;
         for _ in 0..CALLERS / 2 {

@@ -13,7 +13,6 @@ pub(super) struct Link {
     stream: TcpStream,
     /// Grows by received bytes, not by a stated length.
     pub(super) inbox: Vec<u8>,
-    /// Bytes to write, and the number of written ones.
     outbox: Vec<u8>,
     sent: usize,
     moved: bool,

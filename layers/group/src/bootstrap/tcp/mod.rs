@@ -61,11 +61,9 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Joins as `rank`. Rank 0 listens at the rendezvous address until all have joined, and the others
-    /// try to connect.
+    /// Joins as `rank`. Rank 0 listens at the rendezvous address until all have joined.
     ///
-    /// Checks `until` every few milliseconds, and every 500 ms while it connects to an address that
-    /// does not answer.
+    /// Checks `until` every few milliseconds, and every 500 ms while an address does not answer.
     ///
     /// # Errors
     /// [`BootstrapError::Size`], [`BootstrapError::UnknownRank`], [`BootstrapError::Limit`],
@@ -123,7 +121,6 @@ impl Bootstrap for Tcp {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
         self.number = self.number.wrapping_add(1);
-        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         match &mut self.side {
             Side::Hub(hub) => hub.round((self.number, round.code()), mine, visit, until)?,
@@ -145,7 +142,6 @@ enum Side {
     Spoke(Spoke),
 }
 
-/// Lengths have 32 bits on the wire.
 fn check_limit(attr: &TcpAttr) -> Result<u32, BootstrapError> {
     u32::try_from(attr.limit).map_err(|_| BootstrapError::Limit { limit: attr.limit })
 }

@@ -69,7 +69,7 @@ impl Spoke {
         let mut awaited = 0;
         let mut pause = Pause::default();
         loop {
-            // Rank 0 may have failed the round before these bytes: read its frame before reporting an error.
+            // Rank 0 may have failed the round before: read its frame first.
             let written = link.flush();
             let mut complete = link.fill(HEADER_LEN);
             if complete == Ok(true) {
@@ -104,7 +104,7 @@ impl Spoke {
 
 fn connect(attr: &TcpAttr) -> Option<Link> {
     let stream = TcpStream::connect_timeout(&attr.rendezvous, CONNECT).ok()?;
-    // If no socket listens on a local port, the system may pick it for this connection, which then
+    // Without a listener on a local port, the system may pick it for this connection, which then
     // reaches itself and would take the port from rank 0.
     if stream.local_addr().ok()? == stream.peer_addr().ok()? {
         return None;

@@ -80,7 +80,6 @@ fn what_a_failed_run_left_is_not_mistaken_for_this_run() {
     let attr = folder.attr("job", 3);
     let first = each([0, 1], |rank| Directory::open(&attr, rank, &mut shortly()).err());
     assert_eq!(first, [Some(BootstrapError::Missing { rank: 2 }); 2]);
-    // Rank 2 was free, and the other introductions remain.
     assert_eq!(Directory::open(&attr, 2, &mut shortly()).err(), Some(BootstrapError::Missing { rank: 0 }));
 }
 

@@ -35,7 +35,7 @@ fn ranks_of_one_thread_play_inside_each_others_visitors() {
     let mut ranks = [0, 1, 2].map(|rank| InProcess::join(&board, rank).unwrap());
     let [first, second, third] = &mut ranks;
     for turn in 0..4 {
-        // Each rank begins its round within the visitor of the rank before, at the first gift.
+        // Each rank begins its round within the visitor of the rank before.
         let mut seen = Vec::new();
         let inner = &mut |_, _: &[u8]| ();
         let mut nested = |rank, bytes: &[u8]| {
@@ -73,7 +73,6 @@ fn a_rank_keeps_its_deadline_while_the_visitor_of_another_takes_its_time() {
         });
         let mut ranks = InProcess::join(board, 1).unwrap();
         is_visiting.recv().unwrap();
-        // The visitor of rank 0 now holds the gift of rank 0.
         let mut memory = [0; Slots::memory_len(2, LIMIT)];
         let mut all = Slots::new(&mut memory, 2);
         ranks.all_gather(&gift(1, 1), &mut all, &mut shortly()).unwrap();
@@ -146,7 +145,6 @@ fn boards_are_refused_without_memory_or_ranks() {
     assert_eq!(Board::open(1, usize::MAX).err(), Some(BootstrapError::OutOfMemory));
     for left in 0..8 {
         let few = Few { left: Cell::new(left), open: Cell::new(0) };
-        // A list of seats, and memory of two rounds for each.
         let board = Board::open_in(3, LIMIT, &few);
         assert_eq!(board.as_ref().err(), (left < 7).then_some(&BootstrapError::OutOfMemory), "{left} blocks");
         drop(board);

@@ -95,7 +95,6 @@ impl Story {
         let unknown = Err(BootstrapError::UnknownRank { rank: size, size });
         assert_eq!(ranks.broadcast(size, &mut [0; 4], until), unknown);
 
-        // The gift of the last rank is longer than a slot.
         let last = size - 1;
         let mut memory = vec![0; Slots::memory_len(size as usize, 4)];
         let mut short = Slots::new(&mut memory, size);

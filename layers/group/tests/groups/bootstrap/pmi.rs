@@ -55,7 +55,6 @@ struct Launcher {
 }
 
 impl Launcher {
-    /// Returns `false` if a rank has left.
     fn fence(&self, size: usize) -> bool {
         let mut state = self.state.lock().unwrap();
         let fence = state.fences;
@@ -223,7 +222,6 @@ fn altered_values_name_their_rank() {
             "{value}: {outcomes:?}"
         );
     }
-    // The launcher lacks this value.
     let outcomes = launched(
         2,
         |key, given| (key != "loom.1.0.0").then(|| given.into()),

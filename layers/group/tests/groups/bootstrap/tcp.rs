@@ -45,7 +45,7 @@ fn ranks_exchange_over_tcp() {
 
 #[test]
 fn ranks_that_come_before_rank_0_listens_wait_for_it() {
-    // The port of this address stays free, because no other test uses the address.
+    // No other test uses this address, so the port stays free.
     let free = TcpListener::bind(("127.0.0.2", 0)).unwrap();
     let attr = TcpAttr { rendezvous: free.local_addr().unwrap(), ..Meeting::new(3).attr };
     drop(free);
@@ -169,7 +169,7 @@ fn oldest_of_the_strangers_are_closed_when_there_are_too_many() {
 fn a_rank_that_comes_twice_is_refused() {
     let meeting = Meeting::new(3);
     let story = Story::new(3);
-    // Rank 2 keeps the meeting open until one of the two is refused.
+    // Rank 2 keeps the meeting open until then.
     let refused = Barrier::new(2);
     let outcomes = each([1, 1, 0, 2], |rank| {
         if rank == 2 {

@@ -43,7 +43,6 @@ fn simulator_notices_what_is_broken() {
     let dropped = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, dropped), Some(Broken::Deadlock { waiting: 1 }));
     assert!(matches!(broken(Sends::Synchronous, dropped), Some(Broken::Deadlock { .. })));
-    // The next message between these members belongs to another round.
     let early = |member, round, op| (!matches!((member, round, op), (2, 1, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, early), Some(Broken::Mismatch { member: 3, peer: 2, round: 1 }));
 

@@ -42,7 +42,6 @@ fn fold<E>(ranks: impl IntoIterator<Item = usize>, element: impl Fn(usize) -> E,
     ranks.into_iter().map(element).reduce(|a, b| op(&a, &b)).unwrap()
 }
 
-/// Combines neighbours, then neighbouring results.
 fn halves(mut operands: Vec<u64>) -> u64 {
     while operands.len() > 1 {
         operands = operands.chunks(2).map(|pair| if let [a, b] = pair { mix(a, b) } else { pair[0] }).collect();
@@ -166,7 +165,6 @@ fn all_reduce_in_a_ring_needs_a_commutative_operation() {
     for n in sizes() {
         counts(n).into_iter().for_each(|count| check(n, count));
     }
-    // The messages are as many as the members squared.
     check(300, 300);
 }
 

@@ -81,7 +81,6 @@ pub(crate) fn levels(members: u32) -> u64 {
     (0..).find(|level| 1u64 << level >= u64::from(members)).unwrap()
 }
 
-/// As documented in the module.
 pub(crate) fn edges(rank: u32, root: u32) -> u64 {
     if rank == root {
         return 0;

@@ -31,7 +31,6 @@ fn barrier_takes_ceil_log2_rounds() {
     assert_eq!(Barrier::new(Member::new(0, 1000).unwrap()).rounds(), 10);
 }
 
-/// After the last round, a message path leads from each member to each other.
 #[test]
 fn barrier_waits_for_all() {
     for n in sizes() {
@@ -165,7 +164,6 @@ fn all_gather_brings_each_block_to_all() {
     assert_eq!(gathers(&ring, &at, &all), (999_000, 999_000));
 }
 
-/// Member `r` sends `len(r, s)` elements to member `s`.
 fn exchanges<S: Schedule + std::fmt::Debug>(members: &[S], len: impl Fn(usize, usize) -> usize) -> (u64, u64) {
     let n = members.len();
     let block = |r: usize, s: usize| (0..len(r, s)).map(move |place| value(r * n + s, place));

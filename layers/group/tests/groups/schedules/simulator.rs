@@ -196,7 +196,6 @@ fn begin<S: Schedule, E: Clone>(member: u32, node: &mut Node<E>, schedule: &S) -
     if sent.len().max(node.receives.len()) > 1 && sent.len().min(node.receives.len()) > 0 {
         return Err(Broken::Rule(5));
     }
-    // Compares sorted receives with their neighbours.
     let mut into: Vec<_> = node.receives.iter().map(|(_, part)| *part).collect();
     into.sort_unstable_by_key(|part| (part.buffer as u8, part.start));
     let crossing = into.iter().any(|a| sent.iter().any(|(_, b)| overlap(*a, *b)));

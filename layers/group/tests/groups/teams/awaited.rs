@@ -26,7 +26,6 @@ impl Wake for Woken {
     }
 }
 
-/// Returns `true` if all have completed.
 fn run(drivers: &[Driver], tasks: &mut Vec<(Task<'_>, Arc<Woken>)>, turns: usize) -> bool {
     for _ in 0..turns {
         tasks.retain_mut(|(task, woken)| {

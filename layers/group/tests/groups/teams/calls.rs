@@ -87,7 +87,6 @@ impl Call {
     }
 
     pub(crate) fn bounds(&self, rank: u32) -> Bounds {
-        // Only `AllToAllBlocks` uses the bounds of pairs.
         let pairs = self.kind == Kind::AllToAllBlocks;
         let of = |lens: &dyn Fn(u32) -> usize| if pairs { ends(self.ranks().map(lens)) } else { vec![] };
         Bounds {
@@ -161,7 +160,6 @@ impl Call {
         }
     }
 
-    /// Messages of all members by a table, and their bytes.
     pub(crate) fn sends(&self, table: &Table) -> (u64, u64) {
         let sends = self.ranks().flat_map(|rank| {
             let bounds = self.bounds(rank);

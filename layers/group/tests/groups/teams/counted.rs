@@ -20,7 +20,6 @@ impl Counted {
         Counted(Vec::with_capacity(capacity))
     }
 
-    /// Identifies the packet, which keeps its memory.
     pub(crate) fn addr(&self) -> usize {
         self.0.as_ptr().addr()
     }
@@ -56,7 +55,6 @@ fn team_sends_the_messages_and_bytes_of_its_algorithms() {
         let ranks: Vec<u32> = (0..n).collect();
         for switch in [Switch::ALWAYS, Switch::NEVER] {
             let table = Table::of(switch);
-            // Each message fits into one packet and finds a free packet.
             let teams = teams(&groups, &ranks, TeamAttr::new(1).with_packets(4).with_table(table), 8192);
             for (number, kind) in (0..).zip(KINDS) {
                 // Fewer collectives than the team runs before its own barrier.

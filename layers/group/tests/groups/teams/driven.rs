@@ -92,7 +92,6 @@ fn collective_that_was_never_awaited_gives_its_room_back_under_a_driver() {
     }
 }
 
-/// The queue stops at its maximum of peer events until they are taken.
 #[test]
 fn events_of_peers_that_are_not_taken_leave_a_collective_under_way() {
     let groups = plain(16);

@@ -92,7 +92,6 @@ fn member_that_runs_ahead_waits_for_the_others() {
             (0..limit).take_while(|_| teams[0].broadcast(0, &mut [3_u64]).unwrap().wait(Spins(50)).is_ok()).count()
         };
         assert_eq!(alone(300), 63);
-        // Dropping the waiting collective ended the team.
         assert!(teams[0].is_over());
     });
 }
@@ -147,7 +146,6 @@ fn message_of_another_length_names_its_sender() {
     });
 }
 
-/// The group closes during an all-reduce.
 #[test]
 fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     let mut groups = groups(Size::new(3), |_| FINE);

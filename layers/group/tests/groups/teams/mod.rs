@@ -1,5 +1,5 @@
-//! Collectives of teams over the software transport, all members on one thread: results against a
-//! plain computation, and packets and teams after failures.
+//! Teams over the software transport, all members on one thread: results against a plain
+//! computation, and packets and teams after failures.
 
 mod agree;
 mod awaited;

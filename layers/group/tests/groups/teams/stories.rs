@@ -1,8 +1,8 @@
-//! Random stories: concurrent collectives of teams that share members, under every kind of fault, with
+//! Random stories: concurrent collectives of teams that share members, under every fault, with
 //! members that are removed, killed, or give up.
 //!
-//! Invariants: completed collectives have correct results, an error names a member and ends the team,
-//! and every packet returns. Without such faults every collective completes.
+//! Invariants: completed collectives have correct results, an error names a member and ends the
+//! team, and every packet returns. Without faults all complete.
 
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ impl Acts<'_> {
         if self.next < told.calls.len() && draw.below(3) == 0 {
             let is_far = self.running.iter().any(|(call, _)| number(self.next) - number(*call) >= 63);
             if team.under_way() == told.attr.at_once || is_far {
-                // A collective far behind may have completed, which only a turn detects.
+                // A collective far behind may have completed: a turn detects it.
                 let busy = if team.is_over() { CollectiveError::Over } else { CollectiveError::Busy };
                 assert!(team.under_way() < told.attr.at_once || team.barrier().map(drop) == Err(busy));
                 return;
@@ -148,7 +148,6 @@ impl Acts<'_> {
             match self.running[which].1.turn() {
                 Ok(false) => {}
                 Ok(true) => {
-                    // The value outlives its collective while others use its room.
                     let (call, mut running) = self.running.swap_remove(which);
                     assert_eq!(running.turn(), Ok(true));
                     self.over.push(call);
@@ -168,7 +167,7 @@ impl Acts<'_> {
             CollectiveError::Operation { member, .. } | CollectiveError::Post { member, .. } => {
                 assert!(member < size && member != rank, "{error:?} at {rank} of {size}");
             }
-            // The error of the queue affects all teams of the group, which may have reported it.
+            // The queue's error affects all teams of the group.
             CollectiveError::Queue(_) => {
                 self.running.clear();
             }
@@ -216,7 +215,6 @@ fn faults(story: &Story, rank: u32) -> Plan {
     }
 }
 
-/// Acts of each member and call.
 const PATIENCE: usize = 4_000;
 
 fn play(story: &Story) {
@@ -227,7 +225,6 @@ fn play(story: &Story) {
     let expected: Vec<Vec<_>> =
         story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
 
-    // By team, member and call.
     let mut buffers: Vec<Vec<Vec<_>>> = Vec::new();
     for (told, expected) in story.teams.iter().zip(&expected) {
         let ranks = 0..told.ranks.len();
@@ -286,7 +283,6 @@ fn play(story: &Story) {
     let is_fatal = !matches!(story.fault, Fault::None | Fault::Harmless);
     let mut over = Vec::new();
     let mut failed = false;
-    // Members remain unfinished only if another member failed.
     assert!(acts.iter().all(Acts::is_done) || acts.iter().any(|acts| acts.error.is_some()));
     for acts in acts {
         assert!(
@@ -338,7 +334,6 @@ fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) ->
     (0..).zip(&told.ranks).map(open).collect()
 }
 
-/// Polls until each packet in flight has returned once.
 fn all_come_back(story: &Story, groups: &[Group], mut packets: Vec<HashSet<usize>>) {
     for _ in 0..200 {
         for (group, packets) in groups.iter().zip(&mut packets) {

@@ -75,7 +75,6 @@ impl<E: Element, C: Combine<E>> Turn for Run<'_, '_, E, C> {
     }
 }
 
-/// Reverses the order in every round.
 pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
     let mut left: Vec<usize> = (0..running.len()).collect();
     for _ in 0..100_000 {

@@ -3,7 +3,6 @@
 //! The cases are in `compile_fail/`, with the messages of Rust 1.95. Under other compilers only the twins run. To renew the
 //! messages: `TRYBUILD=overwrite cargo test --features std --test checks refusals`, then read every one of them.
 
-/// Declares the twins, and counts them.
 macro_rules! twins {
     ($($(#[$doc:meta])* fn $name:ident() $body:block)*) => {
         pub(crate) const CASES: usize = [$(stringify!($name)),*].len();
@@ -20,7 +19,6 @@ mod queries;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The compiler whose messages are pinned.
 const PINNED: &str = "1.95.";
 
 #[test]
@@ -40,8 +38,8 @@ fn cases_are_refused() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*/*.rs");
 }
 
-/// Constants of type parameters are refused only on generating code. An accepted program among the cases would make the
-/// others be built, too, so twins have their own folder.
+/// Constants of type parameters are refused only on generating code. An accepted program among the
+/// cases would make the others be built, so twins have their own folder.
 #[test]
 fn cases_are_refused_when_code_is_generated() {
     let names = |folder: &str| {
