@@ -57,9 +57,11 @@ impl<L> Groups<L> {
         let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(known)?;
         let groups = self.0.borrow();
-        groups.iter().map(|(_, group)| *group).chain([group]).try_for_each(|group| {
-            socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known)
-        })
+        groups
+            .iter()
+            .map(|(_, group)| *group)
+            .chain([group])
+            .try_for_each(|group| socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known))
     }
 
     #[cfg(not(feature = "std"))]
