@@ -1,6 +1,7 @@
 /* What libfabric's providers fail at, without loom: each fault that the tests of loom pass over, in C. `faults NAME` exits
  * with 0 if the fault is there, 1 if it is not, 2 if this libfabric does not have the provider, 3 if something else went
- * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
+ * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. cli/faults.txt has the results by
+ * version, which `loom doctor` describes. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <glob.h>
