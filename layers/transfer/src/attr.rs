@@ -33,7 +33,9 @@ pub struct EngineAttr {
     /// `FI_MORE`. With 1, `FI_MORE` is not used.
     pub batch: usize,
     /// Length in bytes of the buffers for [control messages](crate::Engine#control-messages), the
-    /// same at all peers. 2,048 is right for up to 16 rails. 0 for an engine without them.
+    /// same at all peers. 0 for an engine without them. Each holds 40 bytes less of a notification.
+    /// Engines of one process over `shm` of libfabric 2.5 require 192 or less: longer messages both
+    /// ways crash it.
     pub message: usize,
     /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all peers.
     pub notifications: u16,

@@ -55,7 +55,6 @@
 //!   operations in flight.
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
-//!
 //! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers are
 //!   reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**

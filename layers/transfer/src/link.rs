@@ -79,9 +79,9 @@ pub(crate) struct Link {
     rails: (u32, Option<u32>),
     /// Base and key of each rail's memory for the first write.
     scratch: [(u64, u64); MAX_RAILS],
-    /// Time of the last message.
-    pub(crate) heard: u64,
-    pub(crate) pinged: bool,
+    /// Time of the last message, and of a request for a sign of life since.
+    pub(crate) heard: Option<u64>,
+    pub(crate) pinged: Option<u64>,
 }
 
 impl Link {
@@ -105,8 +105,8 @@ impl Link {
             owed_rails: 0,
             rails: (0, None),
             scratch: [(0, 0); MAX_RAILS],
-            heard: 0,
-            pinged: false,
+            heard: None,
+            pinged: None,
         }
     }
 

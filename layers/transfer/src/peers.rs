@@ -149,13 +149,6 @@ impl<A: Allocator> Peers<A> {
         None
     }
 
-    /// [`routes`](Self::routes), with the number of the peer's rails.
-    pub(crate) fn all(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], usize, &mut u32, &mut Link)> {
-        let rails = self.rails(key)?;
-        let (routes, in_flight, link) = self.routes(key)?;
-        Some((routes, rails, in_flight, link))
-    }
-
     pub(crate) fn owe(&mut self, key: PeerKey, debt: Debt) {
         if let Some(link) = self.link_mut(key) {
             link.owe(debt);
@@ -293,11 +286,17 @@ impl<A: Allocator> Peers<A> {
             }
         }
         let key = self.key(index);
-        if let Err(error) = self.place(key, vectors) {
-            if found.is_none() {
-                self.leave(index, vectors);
+        match self.place(key, vectors) {
+            Ok(()) => {}
+            // Placed with the next use, when others have completed operations.
+            Err(Error::Address(AddressError::Full))
+                if self.slots.iter().any(|slot| slot.placed && slot.in_flight > 0) => {}
+            Err(error) => {
+                if found.is_none() {
+                    self.leave(index, vectors);
+                }
+                return Err(error);
             }
-            return Err(error);
         }
         Ok((key, is_new))
     }

@@ -175,11 +175,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
 
     /// Returns the key of a new transfer, or the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    pub(crate) fn begin(
-        &mut self,
-        request: Request<P>,
-        (notice, message_len): (Option<Notice>, u32),
-    ) -> Result<TransferKey, Request<P>> {
+    pub(crate) fn begin(&mut self, request: Request<P>, notice: Option<Notice>) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
         let cursor = Cursor::new(&request.plan);
         let Some(index) = self.free.pop() else { return Err(request) };
@@ -202,7 +198,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
             notice,
             announced,
             number: None,
-            message_len,
+            message_len: 0,
             reads,
             data,
             sending: 0,

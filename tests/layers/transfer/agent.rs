@@ -314,6 +314,12 @@ fn a_cancelled_wait_ends() {
         wait.cancel();
         assert_eq!(end(wait), Err(Error::Provider(Errno::ECANCELED)));
     }
+    // Those of the engine are free again.
+    for _ in 0..2 * EngineAttr::default().waits {
+        let wait = stuck.agent.wait(Wait::new(1, 1)).unwrap();
+        wait.cancel();
+        assert_eq!(end(wait), Err(Error::Provider(Errno::ECANCELED)));
+    }
 }
 
 #[test]

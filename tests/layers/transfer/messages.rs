@@ -401,6 +401,93 @@ fn a_peer_that_is_silent_fails_and_returns() {
 }
 
 #[test]
+fn a_silent_peer_ends_every_transfer_whatever_is_in_flight() {
+    // Writes or messages complete late.
+    let (mut writing, mut sending) = (0, 0);
+    for seed in 0..60 {
+        let faults = Faults { reorder: 8 + (seed % 40) as u32, delay: 1000, ..Faults::new(seed) };
+        let mut sides = faulty(1, faults, EngineAttr { silence: 1000, ..talking() });
+        let mut seen = Seen::default();
+        seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+        let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 10));
+        sides.initiator.submit_and_notify(request, &[7; 3000]).unwrap();
+        let until = Instant::now() + LIMIT;
+        let outcome = (0..).step_by(50).find_map(|now| {
+            assert!(Instant::now() < until, "within {LIMIT:?}, seed {seed}");
+            match sides.initiator.poll(now).unwrap() {
+                Some(Event::Ended(outcome)) => Some(outcome),
+                _ => None,
+            }
+        });
+        match outcome.unwrap() {
+            Outcome { ending: Ending::Done, .. } => {}
+            Outcome { ending: Ending::Failed(Error::Queue(CqError::TimedOut)), in_flight, operations, .. } => {
+                writing += u32::from(in_flight > 0);
+                sending += u32::from(operations == 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(writing > 0 && sending > 0, "{writing} {sending}");
+}
+
+#[test]
+fn a_failed_transfer_to_a_peer_without_messages_ends() {
+    let info = network().info();
+    let mut target = Side::open_in(&rails(&info, 1), small(), Global).unwrap();
+    let exposed = target.register(vec![0; 5000], Access::REMOTE_WRITE).unwrap();
+    let remote = target.remote(exposed).unwrap();
+    let mut initiator = Side::open_in(&rails(&info, 1), talking(), Global).unwrap();
+    let local = initiator.register(pattern(5000, 1), Access::empty()).unwrap();
+    let peer = initiator.insert_peer(&address(&target)).unwrap();
+    target.deregister(exposed).unwrap();
+    initiator.submit(Request::write(peer, local, &remote, block(0, 0, 5000)).data(1)).unwrap();
+    let until = Instant::now() + LIMIT;
+    let outcome = loop {
+        assert!(target.poll(0).unwrap().is_none());
+        if let Some(Event::Ended(outcome)) = initiator.poll(0).unwrap() {
+            break outcome;
+        }
+        assert!(Instant::now() < until, "ended within {LIMIT:?}");
+    };
+    assert!(matches!(outcome.ending, Ending::Failed(Error::Operation(_))));
+}
+
+#[test]
+fn a_transfer_that_is_cancelled_before_its_peer_answers_ends_at_once() {
+    let mut sides = soft(1, talking());
+    let request = || Request::write(sides.peer, sides.local, &sides.remote, pages());
+    let (noticed, counted) = (request(), request().data(1));
+    let noticed = sides.initiator.submit_and_notify(noticed, b"never").unwrap();
+    let counted = sides.initiator.submit(counted).unwrap();
+    assert!(sides.initiator.poll(0).unwrap().is_none());
+    assert!(sides.initiator.cancel(noticed) && sides.initiator.cancel(counted));
+    // The target is not polled.
+    let ended: Vec<_> = (0..10).filter_map(|_| sides.initiator.poll(0).unwrap()).collect();
+    assert_eq!(ended.len(), 2);
+    for event in ended {
+        let Event::Ended(outcome) = event else { panic!("{event:?}") };
+        assert_eq!((outcome.ending, outcome.operations), (Ending::Cancelled, 0));
+    }
+}
+
+#[test]
+fn a_peer_does_not_fail_by_a_clock_that_begins_late_or_a_pause_of_polls() {
+    let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
+    let mut seen = Seen { now: 1 << 40, ..Seen::default() };
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    for pause in 1..20 {
+        // Longer than the peers may be silent.
+        seen.now += 5000 + pause;
+        let notified = seen.notified.len();
+        submit(&mut sides, &pages(), b"after a pause");
+        seen.until(&mut sides, |seen, _| seen.notified.len() > notified && seen.outcomes.len() > notified);
+    }
+    assert!(seen.outcomes.iter().all(|outcome| outcome.ending == Ending::Done));
+    assert!(seen.peers.iter().flatten().all(|report| report.1.is_ok()), "{:?}", seen.peers);
+}
+
+#[test]
 fn a_silent_peer_ends_a_transfer_with_operations_in_flight() {
     let faults = Faults { reorder: 10_000, ..Faults::new(3) };
     let mut sides = faulty(1, faults, EngineAttr { silence: 1000, ..talking() });
@@ -520,8 +607,8 @@ fn sizes_of_messages_are_checked_when_the_engine_is_opened() {
 }
 
 /// A hub with few addresses exchanges transfers and messages with many peers.
-fn take_turns<T: Transport + 'static>(info: &Info<T>, count: usize, talking: EngineAttr) {
-    let attr = EngineAttr { peers: count, addresses: 3, transfers: 4, ..talking };
+fn take_turns<T: Transport + 'static>(info: &Info<T>, (count, addresses): (usize, usize), talking: EngineAttr) {
+    let attr = EngineAttr { peers: count, addresses, transfers: 4, ..talking };
     let mut hub = Side::open_in(&rails(info, 2), attr, Global).unwrap();
     let local = hub.register(pattern(5000, 1), Access::empty()).unwrap();
     let mut others: Vec<_> = (0..count)
@@ -574,7 +661,33 @@ fn take_turns<T: Transport + 'static>(info: &Info<T>, count: usize, talking: Eng
 
 #[test]
 fn peers_far_beyond_the_address_vectors_take_turns_in_them() {
-    take_turns(&network_of(800).info(), 260, talking());
+    take_turns(&network_of(800).info(), (260, 3), talking());
+}
+
+#[test]
+fn engines_that_greet_at_one_time_take_turns_in_the_address_vectors() {
+    let info = network_of(32).info();
+    let mut hub = Side::open_in(&rails(&info, 1), EngineAttr { peers: 8, addresses: 1, ..talking() }, Global).unwrap();
+    let mut others: Vec<_> = (0..8).map(|_| Side::open_in(&rails(&info, 1), talking(), Global).unwrap()).collect();
+    for side in &mut others {
+        side.insert_peer(&address(&hub)).unwrap();
+        // All hellos are under way.
+        assert!(side.poll(0).unwrap().is_none());
+    }
+    let (mut reports, until) = (0, Instant::now() + LIMIT);
+    while reports < 16 {
+        for side in others.iter_mut().chain([&mut hub]) {
+            match side.poll(0).unwrap() {
+                Some(Event::Peer { result, .. }) => {
+                    assert_eq!(result, Ok(()));
+                    reports += 1;
+                }
+                Some(event) => panic!("{event:?}"),
+                None => {}
+            }
+        }
+        assert!(Instant::now() < until, "within {LIMIT:?}: {reports}");
+    }
 }
 
 #[cfg(feature = "libfabric")]
@@ -586,8 +699,7 @@ fn peers_take_turns_in_the_address_vectors_of_libfabric() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let info = crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA);
         // Places in vectors of providers that no test has shown to be safe are used once.
-        if info.raw().is_tested() {
-            take_turns(&info, 8, talking_over(provider));
-        }
+        let addresses = if info.raw().is_tested() { 3 } else { 8 };
+        take_turns(&info, (8, addresses), talking_over(provider));
     }
 }

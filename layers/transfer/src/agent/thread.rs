@@ -75,7 +75,6 @@ pub(super) struct Worker<'m, T: Transport, M: Buffer + Send, P, A: Allocator + S
     notices: VecDeque<u32>,
     messages: Stream<Unread>,
     peers: Stream<(PeerKey, Result<(), Error>)>,
-    failed_queues: usize,
     fatal: Option<Error>,
 }
 
@@ -111,7 +110,6 @@ where
             notices: VecDeque::with_capacity(slots),
             messages: Stream { unread: VecDeque::with_capacity(slots), waiting: VecDeque::with_capacity(slots) },
             peers: Stream { unread: VecDeque::with_capacity(slots), waiting: VecDeque::with_capacity(slots) },
-            failed_queues: 0,
             fatal: None,
         }
     }
@@ -199,8 +197,7 @@ where
                 }
                 Ok(Some(event)) => self.handle(event),
                 Err(error) => {
-                    self.failed_queues += 1;
-                    self.fatal = (self.failed_queues >= self.engine.rails()).then_some(error);
+                    self.fatal = self.engine.is_failed().then_some(error);
                 }
             }
             busy = true;
@@ -273,7 +270,9 @@ where
                 self.end(slot, Err(CANCELLED));
             }
             Place::Wait => {
-                self.waits.retain(|(_, other)| *other != slot);
+                if let Some(at) = self.waits.iter().position(|wait| wait.1 == slot) {
+                    self.engine.end_wait(self.waits.swap_remove(at).0);
+                }
                 self.end(slot, Err(CANCELLED));
             }
             Place::Receiving | Place::Watching => {

@@ -179,13 +179,23 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         epoch
     }
 
+    /// Number of fragments of a notification.
+    pub(crate) fn fragments(&self, len: usize) -> u32 {
+        u32::try_from(fragments(len, self.room())).unwrap_or(u32::MAX)
+    }
+
+    /// Returns `true` if enough slips are free for a notification.
+    pub(crate) fn can_stage(&self, bytes: &[u8]) -> bool {
+        fragments(bytes.len(), self.room()) + RESERVE <= self.slips.free()
+    }
+
     /// Copies a notification into slips. Returns `None` if too few are free.
     pub(crate) fn stage(&mut self, bytes: &[u8]) -> Option<List> {
-        let room = self.room();
-        let count = fragments(bytes.len(), room);
-        if count + RESERVE > self.slips.free() {
+        if !self.can_stage(bytes) {
             return None;
         }
+        let room = self.room();
+        let count = fragments(bytes.len(), room);
         let mut list = List::EMPTY;
         for number in 0..count {
             let index = self.slips.take()?;

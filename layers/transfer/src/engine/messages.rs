@@ -1,53 +1,22 @@
 //! Control messages of an engine.
 
 use allocator_api2::alloc::Allocator;
-use loom_core::engine::arrivals::ArrivalKey;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
 
-use super::waits::Wait;
 use super::{Engine, GENERATION_BITS};
 use crate::control::{
-    Control, Header, Hello, Incoming, Kind, List, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
-    ending, last_header,
+    Control, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION, ending,
+    last_header,
 };
 use crate::event::Ending;
 use crate::link::{Debt, LinkState, Number};
 use crate::peers::{PeerKey, Vectors};
 use crate::plan::Plan;
 use crate::remote::MAX_RAILS;
-use crate::request::Request;
 use crate::transfers::Stage;
 
 impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m, T, M, P, A> {
-    /// Waits for writes with one value of immediate data: by their total, until a deadline, or a
-    /// failure. [`poll`](Self::poll) reports the end.
-    ///
-    /// # Errors
-    /// [`Error::Queue`] for a value of [`EngineAttr::values`](crate::EngineAttr::values) or above, or
-    /// beyond [`EngineAttr::waits`](crate::EngineAttr::waits), [`PostError::UnknownPeer`].
-    pub fn wait(&mut self, wait: Wait) -> Result<ArrivalKey, Error> {
-        if wait.peer.is_some_and(|peer| self.peers.rails(peer).is_none()) {
-            return Err(PostError::UnknownPeer.into());
-        }
-        let key = self.arrivals.wait_for(wait.value, wait.total)?;
-        self.waits.begin(key, wait);
-        Ok(key)
-    }
-
-    /// Ends a wait. Later arrivals are still counted. Returns `false` for an unknown key.
-    pub fn end_wait(&mut self, key: ArrivalKey) -> bool {
-        self.waits.end(key);
-        self.arrivals.give_up(key).is_ok()
-    }
-
-    /// Number of writes with a value of immediate data since the engine was opened. 0 for a value that
-    /// is not counted.
-    #[must_use]
-    pub fn arrived(&self, value: u64) -> u64 {
-        self.arrivals.total(value).unwrap_or(0)
-    }
-
     /// Sends a message without a transfer. Its failure fails the peer ([`Event::Peer`]).
     ///
     /// [`Event::Peer`]: crate::Event::Peer
@@ -58,33 +27,27 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     /// - [`PostError::TooLong`], [`PostError::UnknownPeer`], [`Error::Invalid`] as for
     ///   [`submit_and_notify`](Self::submit_and_notify), or the failure of the peer
     pub fn notify(&mut self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
-        let staged = self.stage_for(peer, message)?;
-        let placed = self.place(peer);
+        self.check_message(peer, message)?;
+        self.place(peer)?;
         let Engine { control: Some(control), peers, attr, .. } = self else { return Ok(()) };
-        let sent = (|| {
-            placed?;
-            let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer)?;
-            match link.state {
-                LinkState::Failed(error) => return Err(error),
-                LinkState::Ready => {}
-                _ => return Err(PostError::Again.into()),
-            }
-            if link.credits < staged.len() {
-                return Err(Error::Full("EngineAttr::fragments"));
-            }
-            let number = link.acquire(attr.notifications.into()).ok_or(Error::Full("EngineAttr::notifications"))?;
-            link.spend(number, staged.len());
-            let route = link.route.ok_or(PostError::UnknownPeer)?;
-            let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
-            let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
-            control.send_staged(staged, (peer, route), None, &head);
-            peers.posted(peer, staged.len());
-            Ok(())
-        })();
-        if sent.is_err() {
-            control.discard(staged);
+        let link = peers.link_mut(peer).ok_or(PostError::UnknownPeer)?;
+        match link.state {
+            LinkState::Failed(error) => return Err(error),
+            LinkState::Ready => {}
+            LinkState::Absent | LinkState::Greeting => return Err(PostError::Again.into()),
         }
-        sent
+        let route = link.route.ok_or(PostError::UnknownPeer)?;
+        if link.credits < control.fragments(message.len()) {
+            return Err(Error::Full("EngineAttr::fragments"));
+        }
+        let number = link.acquire(attr.notifications.into()).ok_or(Error::Full("EngineAttr::notifications"))?;
+        let staged = control.stage(message).ok_or(Error::Full("EngineAttr::messages"))?;
+        link.spend(number, staged.len());
+        let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
+        control.send_staged(staged, (peer, route), None, &head);
+        peers.posted(peer, staged.len());
+        Ok(())
     }
 
     /// Notification of a peer. `None` if it was released, or its peer removed.
@@ -92,16 +55,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Notification::new(self.control.as_mut()?, key)
     }
 
-    pub(super) fn stage(&mut self, request: &Request<P>, message: &[u8]) -> Result<List, Error> {
-        if request.data.is_some() {
-            return Err(Error::Invalid("the immediate data of a transfer with a notification is the engine's"));
-        }
-        self.stage_for(request.peer, message)
-    }
-
-    fn stage_for(&mut self, peer: PeerKey, message: &[u8]) -> Result<List, Error> {
+    /// Checks that a message can be staged for a peer.
+    pub(super) fn check_message(&self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
         const NO_MESSAGES: Error = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
-        let control = self.control.as_mut().ok_or(NO_MESSAGES)?;
+        let control = self.control.as_ref().ok_or(NO_MESSAGES)?;
         let link = self.peers.link(peer).ok_or(PostError::UnknownPeer)?;
         if link.state == LinkState::Absent {
             return Err(NO_MESSAGES);
@@ -110,7 +67,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         if message.len() > limit {
             return Err(PostError::TooLong { limit }.into());
         }
-        control.stage(message).ok_or(Error::Full("EngineAttr::messages"))
+        control.can_stage(message).then_some(()).ok_or(Error::Full("EngineAttr::messages"))
     }
 
     /// Checks that messages with addresses fit.
@@ -130,7 +87,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Engine { control: Some(control), peers, now, .. } = self else { return };
         let epoch = control.reset(peer, *now);
         let Some(link) = peers.link_mut(peer).filter(|link| link.state == LinkState::Greeting) else { return };
-        (link.granted, link.heard) = (epoch, *now);
+        link.granted = epoch;
         peers.owe(peer, Debt::Hello);
     }
 
@@ -139,7 +96,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.change(peer, LinkState::Failed(error));
         self.lose_peer(peer, error);
         for index in self.transfers.indices() {
-            let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer) && slot.in_flight > 0);
+            let slot = self.transfers.get_mut(index).filter(|slot| slot.peer == Some(peer));
+            // Operations and messages in flight may not complete.
             if let Some(slot) = slot.filter(|slot| slot.stage == Stage::Draining) {
                 slot.fail(error);
                 self.transfers.end(index);
@@ -197,26 +155,36 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 }
             }
         }
-        let silence = self.attr.silence;
-        if silence > 0 && self.now >= self.next_beat {
-            self.next_beat = self.now.saturating_add(silence / 4);
-            let mut from = 0;
-            while let Some(peer) = self.peers.next(&mut from) {
-                let Some(link) = self.peers.link_mut(peer) else { continue };
-                let since = self.now.saturating_sub(link.heard);
-                match link.state {
-                    LinkState::Greeting | LinkState::Ready if since >= silence => {
-                        self.fail_peer(peer, CqError::TimedOut.into());
-                    }
-                    LinkState::Ready if since >= silence / 2 && !link.pinged => {
-                        link.pinged = true;
-                        self.peers.owe(peer, Debt::Ping);
-                    }
-                    _ => {}
+        self.listen();
+        Ok(())
+    }
+
+    /// Requests a sign of life from peers that have not sent for half of the permitted time, and fails
+    /// those that have not answered for the other half.
+    fn listen(&mut self) {
+        let (silence, now) = (self.attr.silence, self.now);
+        if silence == 0 || now < self.next_beat {
+            return;
+        }
+        self.next_beat = now.saturating_add(silence / 4);
+        let mut from = 0;
+        while let Some(peer) = self.peers.next(&mut from) {
+            let Some(link) = self.peers.link_mut(peer) else { continue };
+            let since = |time: u64| now.saturating_sub(time);
+            // The clock of the insertion may be an old one.
+            let heard = *link.heard.get_or_insert(now);
+            match (link.state, link.pinged) {
+                (LinkState::Greeting, _) if since(heard) >= silence => self.fail_peer(peer, CqError::TimedOut.into()),
+                (LinkState::Ready, Some(pinged)) if since(pinged) >= silence / 2 => {
+                    self.fail_peer(peer, CqError::TimedOut.into());
                 }
+                (LinkState::Ready, None) if since(heard) >= silence / 2 => {
+                    link.pinged = Some(now);
+                    self.peers.owe(peer, Debt::Ping);
+                }
+                _ => {}
             }
         }
-        Ok(())
     }
 
     fn sent(&mut self, Sent { to, transfer, error, refused }: Sent) {
@@ -259,7 +227,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             self.strays += 1;
             return control.recycle(index);
         };
-        (link.heard, link.pinged) = (self.now, false);
+        (link.heard, link.pinged) = (Some(self.now), None);
         if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold == 0 {
             self.peers.change(from, LinkState::Ready);
         }
@@ -332,7 +300,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let had_epoch = link.epoch.is_some();
         let greeted = link.greet(&hello, mask(bits), self.rails.len());
         link.counted_mask = mask(self.data_bits);
-        (link.heard, link.pinged) = (self.now, false);
+        (link.heard, link.pinged) = (Some(self.now), None);
         if is_new || (greeted && had_epoch && !hello.answers) {
             // Writes of a former engine at this address are not counted any more.
             link.granted = control.reset(peer, self.now);
@@ -355,6 +323,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let (rail, key) = (header.number as usize, u64::from_le_bytes(*key));
         let address = EndpointAddr::decode(address).ok()?.0;
         if rail >= self.peers.rails(header.to)? {
+            return None;
+        }
+        // Not of a former engine at this address. The hello may arrive later.
+        if self.peers.link(header.to)?.epoch.is_some_and(|epoch| epoch != header.generation) {
             return None;
         }
         match self.peers.describe(header.to, rail, &address) {
@@ -423,7 +395,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Engine { control: Some(control), peers, rails, scratch: Some(scratch), attr, .. } = self else {
             return Ok(());
         };
-        let Some((routes, theirs, in_flight, link)) = peers.all(peer) else { return Ok(()) };
+        let Some(theirs) = peers.rails(peer) else { return Ok(()) };
+        let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
         let Some(control_route) = link.route else { return Ok(()) };
         let to = (Some(peer), control_route);
         for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
@@ -516,21 +489,23 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
         let link = placed.and_then(|()| peers.link_mut(peer).ok_or(PostError::UnknownPeer.into()));
         let link = match link.map(|link| (link.state, link)) {
-            Ok((LinkState::Failed(error), _)) | Err(error) => {
+            Ok((LinkState::Ready, link)) => link,
+            // Without a link, the peer has learned of no number.
+            other => {
                 if let Notice::Message(staged) = notice {
                     control.discard(staged);
-                    slot.fail(error);
+                    slot.fail(match other {
+                        Ok((LinkState::Failed(error), _)) | Err(error) => error,
+                        Ok(_) => Error::Provider(Errno::ENOTCONN),
+                    });
                 }
                 slot.notice = None;
                 return transfers.settle(index);
             }
-            Ok((_, link)) => link,
         };
         let key = slot.key(index);
         let late = slot.failed + u64::from(slot.in_flight);
-        let ready = link.state == LinkState::Ready;
         let sent = match notice {
-            _ if !ready => false,
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
                 let head = last_header(link.name, None, &slot.ending, (value, late));

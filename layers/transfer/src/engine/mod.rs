@@ -3,6 +3,7 @@
 mod loopback;
 mod messages;
 mod posting;
+mod submit;
 mod waits;
 
 use core::fmt;
@@ -14,20 +15,19 @@ use loom_core::exposed::Window;
 use loom_core::mr::EndpointMr;
 use loom_core::storage::Array;
 use loom_core::vocabulary::RangeError;
-use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, Rejected, Transport};
+use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, Transport};
 
 pub use self::waits::Wait;
 use self::waits::Waits;
 use crate::attr::EngineAttr;
-use crate::control::{Bytes, Control, Notice};
-use crate::event::{Ending, Event, Outcome, TransferKey};
-use crate::link::{LinkState, MAX_NUMBERS, SCRATCH};
+use crate::control::{Bytes, Control};
+use crate::event::{Ending, Event, Outcome};
+use crate::link::{MAX_NUMBERS, SCRATCH};
 use crate::memory::{Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
-use crate::plan::{Block, Plan};
+use crate::plan::Plan;
 use crate::rail::Rail;
 use crate::remote::{MAX_RAILS, RemoteMemory};
-use crate::request::Request;
 use crate::transfers::{Slot, Stage, Transfers};
 
 /// Transfers between registered memory and peers' memory, over one to 16 rails.
@@ -124,10 +124,12 @@ where
     ///
     /// # Errors
     /// - [`OpenError::Size`] without a domain, with more than [`MAX_RAILS`], or for a piece, depth,
-    ///   batch or budget of 0
-    /// - [`OpenError::NotGranted`] if a domain does not grant [`RMA`](loom_core::Caps::RMA)
+    ///   batch or budget of 0. With control messages, also for other sizes than those of [`EngineAttr`]
+    /// - [`OpenError::NotGranted`] if a domain does not grant [`RMA`](loom_core::Caps::RMA), or
+    ///   [`MSG`](loom_core::Caps::MSG) for control messages
     /// - [`RangeError::TooWide`] if a provider carries too few bytes of immediate data for
-    ///   [`values`](EngineAttr::values)
+    ///   [`values`](EngineAttr::values), and the generations of [`notifications`](EngineAttr::notifications)
+    /// - [`Error::Invalid`] if [`message`](EngineAttr::message) is too short for an address
     /// - those of [`Cq::open_in`](loom_core::Cq::open_in) and of endpoints
     pub fn open_in(domains: &[Domain<'m, T>], attr: EngineAttr, alloc: A) -> Result<Self, Error> {
         let sizes = [attr.depth, attr.peer_depth, attr.batch, attr.budget];
@@ -312,164 +314,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.strays
     }
 
-    /// Submits a transfer, which [`poll`](Self::poll) posts. Validates all blocks of the plan.
-    ///
-    /// # Errors
-    /// The request, with
-    /// - [`Error::Full`] beyond [`EngineAttr::transfers`]
-    /// - the failure of the peer ([`Event::Peer`]), [`PostError::UnknownPeer`], [`PostError::OutOfBounds`], [`PostError::RemoteAccess`],
-    ///   [`PostError::Access`] for local memory, [`PostError::DataWidth`]
-    /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece of
-    ///   the peer's memory
-    /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
-    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered,
-    ///   a read with data, or memory of another number of rails than the peer's
-    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
-        let notice = request.data.and(self.control.as_ref()).map(|_| Notice::Failure);
-        self.begin(request, (notice, 0))
-    }
-
-    /// Submits a transfer, and sends the peer a message after it, also if it fails. The peer reports
-    /// it as [`Event::Notified`] once all writes of the transfer have arrived.
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit), and
-    /// - [`Error::Full`] if too few buffers are free ([`EngineAttr::messages`])
-    /// - [`PostError::TooLong`] beyond [`EngineAttr::fragments`]
-    /// - [`Error::Invalid`] for a request with data, or if this engine or the peer has no control
-    ///   messages
-    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    pub fn submit_and_notify(
-        &mut self,
-        request: Request<P>,
-        message: &[u8],
-    ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
-        match self.stage(&request, message) {
-            Ok(staged) => {
-                let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
-                let begun = self.begin(request, (Some(Notice::Message(staged)), len));
-                if let (Err(_), Some(control)) = (&begun, &mut self.control) {
-                    control.discard(staged);
-                }
-                begun
-            }
-            Err(error) => Err(Rejected { value: request, error }),
-        }
-    }
-
-    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    fn begin(
-        &mut self,
-        request: Request<P>,
-        notice: (Option<Notice>, u32),
-    ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
-        let request = self.prepare(request)?;
-        let (local, deadline) = (request.local, request.deadline);
-        let target = if self.own == Some(request.peer) { self.own(&request.remote) } else { None };
-        let key = match self.transfers.begin(request, notice) {
-            Ok(key) => key,
-            Err(value) => return Err(Rejected { value, error: Error::Full("EngineAttr::transfers") }),
-        };
-        self.memories.used(local, 1);
-        if let (Some(slot), Some(target)) = (self.transfers.named(key), target) {
-            slot.target = Some(target);
-        }
-        self.next_deadline = self.next_deadline.min(deadline);
-        Ok(key)
-    }
-
-    /// Validates a transfer for [`submit`](Self::submit), which does not walk the blocks of its plan
-    /// then, also when it is submitted again from its [`Outcome`].
-    ///
-    /// # Errors
-    /// Those of [`submit`](Self::submit).
-    #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
-    pub fn prepare(&self, mut request: Request<P>) -> Result<Request<P>, Rejected<Request<P>, Error>> {
-        match self.check(&request) {
-            Ok(()) => {
-                request.checked = Some(self.number);
-                Ok(request)
-            }
-            Err(error) => Err(Rejected { value: request, error }),
-        }
-    }
-
-    fn check(&self, request: &Request<P>) -> Result<(), Error> {
-        let Request { remote, plan, reads, .. } = request;
-        if self.failed == Self::all_rails(self.rails.len()) {
-            return Err(Error::Invalid("the queues of all rails have failed: open another engine"));
-        }
-        let rails = self.peers.rails(request.peer).ok_or(PostError::UnknownPeer)?;
-        if let Some(LinkState::Failed(error)) = self.peers.link(request.peer).map(|link| link.state) {
-            return Err(error);
-        }
-        if rails != remote.rails() {
-            return Err(Error::Invalid("the remote memory has another number of rails than the peer"));
-        }
-        let local = self.memories.get(request.local).ok_or(Error::Invalid("the memory is not registered"))?;
-        if !local.allows(*reads) {
-            return Err(PostError::Access.into());
-        }
-        let needed = if *reads { Access::REMOTE_READ } else { Access::REMOTE_WRITE };
-        if !remote.access().contains(needed) {
-            return Err(PostError::RemoteAccess(needed).into());
-        }
-        if let Some(value) = request.data {
-            if *reads {
-                return Err(Error::Invalid("a read carries no immediate data"));
-            }
-            for rail in self.rails.iter() {
-                let limit = rail.domain.info().attributes().domain.cq_data_size;
-                if limit < 8 && value >> (8 * limit) != 0 {
-                    return Err(PostError::DataWidth { limit }.into());
-                }
-            }
-        }
-        let limit = self.rails.iter().map(Rail::max_msg_size).min().unwrap_or(0);
-        if request.data.is_some() && remote.piece() > limit {
-            return Err(PostError::TooLong { limit: usize::try_from(limit).unwrap_or(usize::MAX) }.into());
-        }
-        if request.checked == Some(self.number) {
-            return Ok(());
-        }
-        let within = |offset: u64, len, whole| offset.checked_add(len).is_some_and(|end| end <= whole);
-        for index in 0..plan.blocks() {
-            let Block { local: from, remote: to, len } = plan.block(index);
-            if !within(from, len, local.len()) {
-                return Err(RangeError::OutOfWindow.into());
-            }
-            if !within(to, len, remote.len()) {
-                return Err(PostError::OutOfBounds.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Stops a transfer that has operations to post. Its outcome is [`Ending::Cancelled`] once its
-    /// operations in flight have completed, unless one has failed. Returns `false` if all operations
-    /// have been posted.
-    pub fn cancel(&mut self, transfer: TransferKey) -> bool {
-        let stops = self.transfers.named(transfer).is_some_and(|slot| slot.stop_posting(Ending::Cancelled));
-        if stops {
-            self.transfers.settle(transfer.index);
-        }
-        stops
-    }
-
-    /// Number of operations in flight of a transfer, also after an outcome that has some. `None` once
-    /// it has ended without any.
-    #[must_use]
-    pub fn operations_in_flight(&self, transfer: TransferKey) -> Option<u32> {
-        self.transfers.in_flight(transfer)
-    }
-
     /// Polls all rails, posts operations, and returns the next event. `now` is the time in
-    /// nanoseconds of any clock, for [deadlines](Request::deadline).
+    /// nanoseconds of any clock, for [deadlines](crate::Request::deadline).
     ///
     /// # Errors
-    /// [`Error::Queue`], once, if the queue of a rail failed. Transfers with operations in flight fail
-    /// then, because these may not complete. The rail is not used any more, and others are.
+    /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in
+    /// flight fail, because these may not complete. The rail is not used any more, and others are.
+    /// If it is that of the control messages, all peers with these fail.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
         self.now = now;
         self.poll_rails()?;
@@ -480,6 +331,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.post();
         self.send_messages();
         Ok(self.next_event())
+    }
+
+    /// Returns `true` if the queues of all rails have failed.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failed == Self::all_rails(self.rails.len())
     }
 
     /// Counts a write of a peer.
@@ -540,7 +396,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// Ends transfers with operations in flight, which may not complete, and all if no rail is left.
     fn end_in_flight(&mut self, error: Error) {
-        let all = self.failed == Self::all_rails(self.rails.len());
+        let all = self.is_failed();
         for index in self.transfers.indices() {
             let Some(slot) = self.transfers.get_mut(index) else { return };
             if (slot.in_flight > 0 || all) && matches!(slot.stage, Stage::Posting | Stage::Draining) {

@@ -2,11 +2,13 @@
 
 use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::{ArrivalKey, Arrivals};
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, PostError};
 use loom_core::storage::Array;
-use loom_core::{CqError, Error};
+use loom_core::{Buffer, CqError, Error, Transport};
 
+use super::Engine;
 use crate::peers::PeerKey;
+use crate::plan::Plan;
 
 /// Wait for writes with one value of immediate data.
 ///
@@ -40,6 +42,36 @@ impl Wait {
     #[must_use]
     pub const fn new(value: u64, total: u64) -> Self {
         Wait { value, total, peer: None, deadline: u64::MAX }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
+    /// Waits for writes with one value of immediate data: by their total, until a deadline, or a
+    /// failure. [`poll`](Self::poll) reports the end.
+    ///
+    /// # Errors
+    /// [`Error::Queue`] for a value of [`EngineAttr::values`](crate::EngineAttr::values) or above, or
+    /// beyond [`EngineAttr::waits`](crate::EngineAttr::waits), [`PostError::UnknownPeer`].
+    pub fn wait(&mut self, wait: Wait) -> Result<ArrivalKey, Error> {
+        if wait.peer.is_some_and(|peer| self.peers.rails(peer).is_none()) {
+            return Err(PostError::UnknownPeer.into());
+        }
+        let key = self.arrivals.wait_for(wait.value, wait.total)?;
+        self.waits.begin(key, wait);
+        Ok(key)
+    }
+
+    /// Ends a wait. Later arrivals are still counted. Returns `false` for an unknown key.
+    pub fn end_wait(&mut self, key: ArrivalKey) -> bool {
+        self.waits.end(key);
+        self.arrivals.give_up(key).is_ok()
+    }
+
+    /// Number of writes with a value of immediate data since the engine was opened. 0 for a value that
+    /// is not counted.
+    #[must_use]
+    pub fn arrived(&self, value: u64) -> u64 {
+        self.arrivals.total(value).unwrap_or(0)
     }
 }
 
