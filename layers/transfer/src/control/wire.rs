@@ -56,7 +56,9 @@ pub(crate) struct Header {
     pub(crate) fragment: u16,
     /// Sender's name at the receiver.
     pub(crate) to: PeerKey,
+    /// Number of a notification or of a rail, or a [`Refusal`].
     pub(crate) number: u32,
+    /// That of the number, or the epoch of a rail.
     pub(crate) generation: u32,
     /// Length of the notification in bytes.
     pub(crate) len: u32,
@@ -64,7 +66,7 @@ pub(crate) struct Header {
     pub(crate) ending: u32,
     /// Writes that may still arrive uncounted: failed, or in flight.
     pub(crate) late: u32,
-    /// Number of successful writes.
+    /// Number of successful writes, a value of immediate data, or the base of a rail's memory.
     pub(crate) operations: u64,
 }
 

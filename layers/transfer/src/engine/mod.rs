@@ -77,7 +77,8 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// First field: queues are closed before the memory of their operations.
     rails: Array<Rail<'m, T>, A>,
     control: Option<Control<'m, T, A>>,
-    /// Memory for peers' writes of no bytes, by which they connect.
+    /// Memory for peers' writes of no bytes, by which they connect. Behind the rails: some providers
+    /// crash when a region is closed that a peer writes to.
     scratch: Option<Scratch<'m, T, A>>,
     memories: Memories<'m, T, M, A>,
     peers: Peers<A>,
@@ -459,7 +460,9 @@ impl<T: Transport, M: Buffer + Send, P, A: Allocator + Send> Drop for Engine<'_,
     fn drop(&mut self) {
         // Before the rails, which they keep open.
         self.memories.close_bound();
-        self.scratch = None;
+        if self.rails.iter().any(Rail::binds_regions) {
+            self.scratch = None;
+        }
     }
 }
 
