@@ -105,7 +105,16 @@ fn record(side: &Side) -> Vec<u8> {
 
 impl World {
     fn open(setting: &Setting) -> Self {
-        let attr = NetworkAttr { endpoints: 12, regions: 16, tx_depth: 64, rx_depth: 64, ..NetworkAttr::DEFAULT };
+        let attr = NetworkAttr {
+            endpoints: 10,
+            tx_depth: 16,
+            rx_depth: 32,
+            eager_size: 128,
+            regions: 16,
+            groups: 0,
+            lanes: 1,
+            ..NetworkAttr::DEFAULT
+        };
         let network = Network::new(attr).expect("memory");
         let faults = Faults {
             refuse: Every::About(if setting.refuse == 0 { 0 } else { 2 + u32::from(setting.refuse) }),
