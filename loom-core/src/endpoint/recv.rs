@@ -13,7 +13,6 @@ use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
-    /// Source of tagged messages, if the provider matches masked tags correctly.
     /// Receives a message.
     ///
     /// A message longer than the buffer completes with `ETRUNC`: the buffer holds the part that

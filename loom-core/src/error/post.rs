@@ -33,7 +33,7 @@ pub enum PostError {
     /// pieces out: take completions, then post again. [`Cq::post`](crate::cq::Cq::post) returns
     /// this error at once.
     Kept,
-    /// The transport is temporarily full: poll the queue and post again.
+    /// The transport is full, or the peer is not reached: poll, and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
     /// The peer is not in the endpoint's address vector. (A peer of another vector may by chance
@@ -187,7 +187,7 @@ impl fmt::Display for PostError {
             PostError::Kept => f.write_str(
                 "completions that the queue keeps, claims or pieces hold its slots: take them with poll, and post again",
             ),
-            PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
+            PostError::Again => f.write_str("the transport is full, or the peer is not reached: poll, and post again"),
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
             PostError::BeyondContexts { limit } => {
                 write!(f, "the address vector can tell {limit} receive contexts of a peer apart")
