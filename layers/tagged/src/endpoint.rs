@@ -153,7 +153,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     ///
     /// # Errors
     /// [`LinkError::TooMany`], [`LinkError::OtherQueue`], [`LinkError::TooFewPackets`],
-    /// [`LinkError::Packet`]. The carrier, its connection and the packets are dropped.
+    /// [`LinkError::Packet`], or [`LinkError::Post`] if the carrier refuses a packet. Carrier,
+    /// connection and packets are dropped.
     pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, LinkError> {
         /// Next link: a queue also returns packets of ended links and of other endpoints.
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
@@ -182,11 +183,18 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             link.clear();
             return Err(stored);
         }
-        link.carrier = Some(carrier);
-        link.identity = identity;
+        (link.carrier, link.identity) = (Some(carrier), identity);
+        let flushed = self.flush_link(id);
+        match (flushed, self.links.get_mut(id.index())) {
+            (Err(error), Some(link)) => {
+                link.clear();
+                link.identity = 0;
+                return Err(error);
+            }
+            (Ok(true), _) => self.look_after(id),
+            _ => {}
+        }
         self.added += 1;
-        self.look_after(id);
-        self.flush();
         Ok(id)
     }
 

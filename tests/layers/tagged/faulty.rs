@@ -55,7 +55,7 @@ fn with_two<R>(
     attr: TaggedAttr,
     refuses: &[Cell<Option<PostError>>; 2],
     test: impl FnOnce([Layer<'_>; 2], LinkId) -> R,
-) -> R {
+) -> Result<R, LinkError> {
     let sizes = NetworkAttr { tx_depth: 64, rx_depth: 64, eager_size: 128, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(NetworkAttr { endpoints: 2, ..sizes }).unwrap();
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
@@ -63,14 +63,15 @@ fn with_two<R>(
     let queues = [(); 2].map(|()| Queue::open(&domain, CqAttr::new(128)).unwrap());
     let ends = [0, 1].map(|at: usize| queues[at].endpoint(&av).unwrap());
     let peers = [1, 0].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
-    let mut link = None;
+    let mut links = Vec::new();
     let layers = [0, 1].map(|at: usize| {
         let mut layer = Layer::open(queues[at].clone(), attr).unwrap();
         let carrier = Refusing { inner: WithPeer::new(&ends[at], peers[at]), refuses: &refuses[at] };
-        link = Some(layer.add_link(carrier, packets(&attr)).unwrap());
+        links.push(layer.add_link(carrier, packets(&attr)));
         layer
     });
-    test(layers, link.unwrap())
+    let links = links.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(test(layers, links[0]))
 }
 
 #[test]
@@ -92,7 +93,8 @@ fn nothing_is_sent_before_the_greeting() {
         a.tagged_send(link, Tag(1), pattern(9, 1)).unwrap();
         b.progress().unwrap();
         assert!(b.is_up(link) && b.tagged_peek(link, Tag(1)).is_some(), "{:?}", b.link_error(link));
-    });
+    })
+    .unwrap();
 }
 
 #[test]
@@ -118,7 +120,8 @@ fn a_carrier_that_refuses_a_message_for_good_ends_its_link() {
             let Some(TaggedEvent::Op(done)) = a.poll().unwrap() else { panic!("the end of what has waited") };
             assert_eq!((done.key(), done.result().unwrap_err().errno), (waits, Errno::ESHUTDOWN));
             assert!(a.poll().unwrap().is_none() && a.in_flight() == 0);
-        });
+        })
+        .unwrap();
     }
 }
 
@@ -208,6 +211,7 @@ fn story(plan: Plan, attr: TaggedAttr, seed: u64) -> (usize, bool) {
         }
         (received, failed != [false; 2])
     })
+    .unwrap_or((0, true))
 }
 
 fn sizes() -> impl Iterator<Item = TaggedAttr> {
