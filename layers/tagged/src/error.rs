@@ -11,7 +11,7 @@ use loom_core::vocabulary::Errno;
 /// use loom_core::Errno;
 /// use loom_tagged::{LinkError, Violation};
 ///
-/// /// Returns `true` if a new link to the same peer may work, for example after a restart of the peer.
+/// /// Returns `true` if a new link to the same peer may work, as after its restart.
 /// fn is_worth_a_retry(error: LinkError) -> bool {
 ///     matches!(error, LinkError::Carrier(_) | LinkError::Post(_))
 /// }
