@@ -261,7 +261,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::UnknownKey`] if the completion was already taken.
     pub fn has_succeeded(&self, key: OpKey) -> Result<Option<bool>, CqError> {
         let ops = &self.body.ops;
-        if ops.knows(key) { Ok(ops.parked_success(key)) } else { Err(CqError::UnknownKey) }
+        if ops.contains(key) { Ok(ops.parked_success(key)) } else { Err(CqError::UnknownKey) }
     }
 
     /// Drives progress and keeps completions, for loops around a post that fails with
