@@ -1,6 +1,6 @@
 //! A deployment in one block of memory: a software network or a domain of libfabric, an address
-//! vector, a queue with its endpoints, and a slab of registered buffers. Prints the use of each byte.
-//! A block that is too small is refused before the first object is opened.
+//! vector, a queue with its endpoints, and a slab of registered buffers. Prints the use of each
+//! byte.
 //!
 //! ```text
 //! cargo run --release --example arena -- --mib 32

@@ -6,7 +6,6 @@
 //! cargo run --release --example async_pingpong --features libfabric -- --provider 'tcp;ofi_rxm' --executor tokio-busy
 //! ```
 //!
-//! Two sides on one thread, each with a queue: one sends and waits for the answer, the other answers.
 //! Only [`play`](Pingpong::play) depends on the executor.
 
 #![forbid(unsafe_code)]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Clients send requests on a schedule, and servers answer. The program prints the distribution of
-//! the times from when a request was due to its answer, so a late request counts its delay.
+//! the times from when a request was due to its answer.
 
 #![deny(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! KV cache of a language model: pages of requests move from a prefill process to a decoder.
 //!
-//! A notification follows the pages of each request, and the decoder verifies them. With `--kill` the
-//! decoder is killed in the middle, and another one takes over. `--provider shm` runs the decoder in
-//! another process, and `--decoder COMMAND` on another host. Without either, both sides share a thread.
+//! A notification follows the pages of each request, and the decoder verifies them. With `--kill`
+//! the decoder is killed in the middle, and another one takes over. `--provider shm` runs the
+//! decoder in another process, and `--decoder COMMAND` on another host.
 
 #[path = "common/child.rs"]
 mod child;

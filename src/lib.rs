@@ -1,12 +1,10 @@
-//! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric that needs
-//! only memory.
+//! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric.
 //!
 //! One safe API for messages, tagged messages and remote memory access, in [`loom_core`], generic
 //! over the transport. This package adds the libfabric transport: module `ofi`, feature
 //! `libfabric`.
 //!
-//! Two endpoints in one thread. Buffers move into posts and come back out of completions. A fabric
-//! may refuse a first message until it has a connection, so `post` retries:
+//! Two endpoints in one thread:
 //!
 //! ```
 //! use loom_fabric::{Av, Cq, Domain, Error, Forever, Info, Network, NetworkAttr, Source, Tag, Transport};

@@ -27,14 +27,14 @@ step_format() { # rustfmt, planted bugs that apply, and every step in the hosted
     for patch in fuzz/plants/*.patch; do git apply --check "$patch" || die "$patch does not apply"; done
 }
 
-step_layers() { # which modules of the core use which: no circles, with controls
+step_module_order() { # which modules of the core use which: no circles, with controls
     command -v python3 >/dev/null || packages python3
-    .ci/layers
-    fails_with "a circle: buffer -> soft ->" .ci/layers --plant
-    fails_with "buffer/mod.rs uses soft, which stands below it" .ci/layers --plant
-    fails_with "soft/network/mod.rs uses transfer, which stands below it" .ci/layers --plant
-    fails_with "soft/transfer/send.rs uses receive, which stands below it" .ci/layers --plant
-    fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/layers --plant
+    .ci/module_order
+    fails_with "a circle: buffer -> soft ->" .ci/module_order --plant
+    fails_with "buffer/mod.rs uses soft, which stands below it" .ci/module_order --plant
+    fails_with "soft/network/mod.rs uses transfer, which stands below it" .ci/module_order --plant
+    fails_with "soft/transfer/send.rs uses receive, which stands below it" .ci/module_order --plant
+    fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/module_order --plant
 }
 
 step_clippy() { # clippy, warnings denied

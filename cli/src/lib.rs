@@ -1,4 +1,4 @@
-//! `loom`, the command: shows, checks and measures the providers of a machine.
+//! `loom`, the command.
 //!
 //! | folder or file | content |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! SVG drawings: curves over logarithmic axes, one panel below the other. The background is drawn, too, so that they are
-//! readable on any page. The package in `benches/` includes this file.
+//! SVG drawings: curves over logarithmic axes, one panel below the other. The package in `benches/`
+//! includes this file.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 //! Introduction of clients to a server through lines over TCP: the server's greeting, the client's
-//! address, and an empty line. The server keeps the address until the client closes the connection.
+//! address, and an empty line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

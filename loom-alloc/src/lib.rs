@@ -1,8 +1,5 @@
 //! Allocators for loom: memory for its objects, without `std` or `alloc`.
 //!
-//! Objects of `loom_core` allocate once, when opened, from an
-//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller.
-//!
 //! Sources of memory:
 //! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
 //!   allocator. [`Locked`] adds a lock for several threads.

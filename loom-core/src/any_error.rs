@@ -14,8 +14,8 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 /// The errors of the calls are small and `Copy`. The conversion drops values that some errors
 /// return, such as buffers.
 ///
-/// The text contains that of the wrapped error and a remedy. `{error:#}` adds the
-/// [`source`](core::error::Error::source), which is that of the wrapped error: often an [`Errno`].
+/// The text is the wrapped error's, with a remedy. `{error:#}` adds the wrapped error's
+/// [`source`](core::error::Error::source), often an [`Errno`].
 ///
 /// ```
 /// use loom_core::{Error, Forever, PostError, Source};
@@ -35,7 +35,7 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An object was not opened or connected, a buffer not registered, or an info not offered.
+    /// Opening, connecting or registering failed, or an info is not offered.
     Open(OpenError),
     /// An operation was not posted.
     Post(PostError),
@@ -43,17 +43,17 @@ pub enum Error {
     Operation(OpError),
     /// A queue or counter failed, or a call on it.
     Queue(CqError),
-    /// Bytes or text are not an address, or an address was not inserted.
+    /// Bytes or text are no address, or an insertion failed.
     Address(AddressError),
     /// A range is not within exposed memory, or immediate data does not fit its layout.
     Range(RangeError),
-    /// A region was not closed, because peers may still reach its memory.
+    /// A region was not closed: peers may still reach it.
     StillReached,
     /// The transport refused another request.
     Provider(Errno),
-    /// A capacity named by the text is exhausted.
+    /// This capacity is exhausted.
     Full(&'static str),
-    /// A request is invalid for the reason in the text.
+    /// Reason for which a request is invalid.
     Invalid(&'static str),
     /// A name in the hints is unknown.
     Unknown {
@@ -81,13 +81,13 @@ impl Error {
                 "insert its address into the vector that the endpoint was opened with"
             }
             Error::Post(PostError::NotGranted(_)) | Error::Open(OpenError::NotGranted(_)) => {
-                "ask for it in the hints, or use another provider"
+                "request it in the hints, or use another provider"
             }
             Error::Post(PostError::NotRegistered) => "wrap the buffer in `Registered`",
-            Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
+            Error::Open(OpenError::OutOfMemory) => "`layout` returns the size of each object",
             Error::Queue(CqError::UnknownKey) => "take a completion from `Cq::poll` or by `Cq::finish`, not by both",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
-            Error::Range(RangeError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
+            Error::Range(RangeError::TooWide { .. }) => "`Info::carries` reports this before anything is opened",
             Error::Unknown { .. } => "`loom info` lists the providers and the addresses of this host",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
             _ => return None,

@@ -76,7 +76,7 @@ impl Collective {
         Collective { op, datatype, reduction: AtomicOp::NOOP }
     }
 
-    /// Broadcast of the root's elements, overwriting the others' buffers.
+    /// Broadcast of the root's elements.
     #[doc(alias = "fi_broadcast")]
     #[must_use]
     pub const fn broadcast<E: Element>() -> Self {
@@ -115,8 +115,8 @@ impl Collective {
         Collective { op, datatype: E::DATATYPE, reduction: reduction.op }
     }
 
-    /// Reduction of all members' elements, one by one, with the result at every member. The software
-    /// transport combines in rank order, so results have the same bits everywhere.
+    /// Reduction of all members' elements, with the result at every member. The software transport
+    /// combines in rank order.
     #[doc(alias = "fi_allreduce")]
     #[must_use]
     pub const fn all_reduce<E: Element>(op: ReduceOp<E>) -> Self {
@@ -137,8 +137,8 @@ impl Collective {
         Self::reduction(CollectiveOp::REDUCE_SCATTER, op)
     }
 
-    /// Numbers of parts of operands and of results in a member's buffer, for a group of `members`,
-    /// as in the table of [`CollectiveGroup`](crate::endpoint::CollectiveGroup).
+    /// Numbers of parts of operands and of results in a member's buffer
+    /// ([`CollectiveGroup`](crate::endpoint::CollectiveGroup)).
     #[must_use]
     pub const fn parts(self, members: usize, is_root: bool) -> (usize, usize) {
         match (self.op, is_root) {
@@ -173,8 +173,7 @@ impl Collective {
 }
 
 operations! {
-    /// Function of two elements that a reduction computes. The constants are those of [`AtomicOp`] that
-    /// reductions support.
+    /// Function of two elements that a reduction computes.
     ///
     /// The element type determines the available constants:
     ///

@@ -35,13 +35,12 @@ const MOST: usize = 6;
 ///
 /// Counts for endpoints that are opened with it
 /// ([`Binding::counter`](super::endpoint::Binding::counter)). A counted handle, which stays on its
-/// thread. Over the software transport it changes when the endpoints' queue is polled. libfabric's
-/// providers also drive progress in [`read`](Self::read).
+/// thread. Over the software transport it changes when the endpoints' queue is polled.
 ///
 /// If the info grants [`Caps::RMA_EVENT`], peers' successful operations on this side's memory count
 /// once ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]), a fetching atomic operation as a
 /// read, others as writes. Over the software transport, a thread that reads the number finds the
-/// bytes in the memory, without polling. Collective operations are not counted.
+/// bytes without polling. Collectives are not counted.
 ///
 /// ```
 /// use loom_core::{Binding, Counted, Counter, CounterAttr, Forever, Source};
@@ -63,8 +62,7 @@ const MOST: usize = 6;
 #[doc(alias = "fid_cntr")]
 pub struct Counter<'m, T: Transport> {
     body: Handle<'m, CounterInner<T>>,
-    /// Makes the type invariant in `'m`: a counter, which stays on one thread, cannot be bound to
-    /// queues of a scope that may end on another.
+    /// Invariant in `'m`: not bound to queues of a scope that may end on another thread.
     lives: Brand<'m>,
 }
 
@@ -72,7 +70,7 @@ struct CounterInner<T: Transport> {
     raw: T::Counter,
     domain: Handle<'static, DomainInner<T>>,
     wait: WaitObj,
-    /// Last successes and failures, once an endpoint is left open, because a read would drive it.
+    /// Last values, once an endpoint is left open, because a read would drive it.
     last: [Cell<u64>; 2],
 }
 
@@ -142,7 +140,7 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         self.latest(last, || unsafe { T::counter_read(&self.body.raw) })
     }
 
@@ -164,7 +162,7 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         self.latest(last, || unsafe { T::counter_read_error(&self.body.raw) })
     }
 
@@ -188,7 +186,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::counter_add(&self.body.raw, value) }
     }
 
@@ -199,7 +197,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
@@ -224,7 +222,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::counter_set(&self.body.raw, value) }
     }
 
@@ -249,7 +247,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 

@@ -4,10 +4,8 @@ use core::time::Duration;
 
 /// Limit of a wait.
 ///
-/// Checked between calls of the transport, so it does not bound a call in which the provider hangs.
-/// `std::time::Instant` implements it with the feature `std`.
-///
-/// The processor does not pause between checks. `Yielding` (feature `std`) lets other threads run.
+/// Checked between calls of the transport. `std::time::Instant` implements it with the feature
+/// `std`.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +59,7 @@ impl Deadline for Spins {
     }
 }
 
-/// Deadline that never passes, for waits that are bounded otherwise. It spins without a pause.
+/// Deadline that never passes. Spins without a pause.
 ///
 /// ```
 /// use loom_core::{Forever, Source, Spins};
@@ -102,8 +100,7 @@ impl Deadline for std::time::Instant {
 
 /// Deadline that yields the processor to other threads at checks.
 ///
-/// For programs with more waiting threads than processors: a spinning thread keeps its peer from
-/// running for milliseconds.
+/// For programs with more waiting threads than processors.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Forever, Source, Yielding};
@@ -123,7 +120,7 @@ impl Deadline for std::time::Instant {
 pub struct Yielding<D> {
     /// Deadline of the wait.
     pub until: D,
-    /// Number of checks that spin before the first one that yields.
+    /// Number of checks before the first that yields.
     pub spins: u32,
 }
 

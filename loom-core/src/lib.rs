@@ -1,7 +1,7 @@
 //! The core of loom: fabrics in Rust, without `std`, without an allocator of its own, without FFI.
 //!
-//! Provides one safe API for messages, tagged messages and remote memory access over several
-//! transports: libfabric (package `loom-fabric`) and the [software transport](soft).
+//! One safe API for messages, tagged messages and remote memory access over libfabric (package
+//! `loom-fabric`) and the [software transport](soft).
 //!
 //! # Example
 //! A message from one endpoint to another, over the software transport:
@@ -24,7 +24,7 @@
 //!
 //! # Layers
 //! A module uses modules of its own layer and of the layers above it in this list (`.ci/run
-//! layers`).
+//! module_order`).
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
 //!   own names and values. [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
@@ -38,8 +38,6 @@
 //!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`Eq`](struct@Eq) and
 //!   [`MsgEndpoint`] for connections, and [`ScalableEndpoint`](endpoint::ScalableEndpoint).
 //! - [`soft`]: the software transport.
-//!
-//! [`completion`] collects the types that a queue returns.
 //!
 //! # What it promises
 //! - **No buffer is lost or used twice.** A post takes its buffer by value, and its completion
@@ -57,18 +55,13 @@
 //! Objects are counted handles. A handle keeps its object's parents open. Dropping the last handle
 //! closes the object.
 //!
-//! Each object takes one block of memory from its allocator when it is opened.
-//!
 //! The lifetime `'m` of a handle is that of memory that the object may use: blocks of allocators,
 //! posted buffers, exposed memory.
 //! - [`Domain::open_in`] opens a domain with `'m` = `'static`, because a forgotten handle keeps its
 //!   object open for good.
 //! - [`scope()`] calls a closure. Objects that are opened through its [`Scope`] cannot leave the
-//!   closure, and may use memory that was declared before the call. Queues and regions that are
-//!   still open when the closure ends are then closed. [`Scope::domain`] lends an outer domain.
-//!
-//! `Domain<'m, _>` and `Cq<'m, _, _>` are invariant in `'m`, which keeps queues of a scope apart
-//! from others.
+//!   closure, and may use memory that was declared before the call. Queues and regions still open
+//!   at its end are then closed.
 //!
 //! The memory of a [software network](soft::Network) has its own lifetime, `'n` in the transport
 //! `Soft<'n>`, which is at least `'m`.
@@ -90,30 +83,27 @@
 //!   of each.
 //! - Closing an endpoint can be postponed ([`Closing::Retired`](transport::Closing)), because some
 //!   providers crash otherwise.
-//! - The block of a region owns the registered memory, and can outlive the region ([`Mr`]).
-//! - Connections have a separate trait ([`Connected`](transport::Connected)). An event queue closes
-//!   its passive endpoints together with itself, because `tcp` uses one after its close.
-//! - Scalable endpoints have a separate trait ([`Scalable`](transport::Scalable)). Their contexts
-//!   are endpoints of the transport, in slots of the queue that they complete into.
-//! - Collective operations have a separate trait ([`Collectives`](transport::Collectives)). Joining
-//!   has no event: operations fail with a transient error until every member has joined.
+//! - An event queue closes its passive endpoints together with itself, because `tcp` uses one after
+//!   its close.
+//! - Joining a collective group has no event: operations fail with a transient error until every
+//!   member has joined.
 //! - Only 64-bit targets are supported: the context of an operation is one word with a generation
 //!   and an index.
 //!
 //! # Features
 //! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator,
-//!   `Box<[u8]>` and `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by
-//!   default.
-//! - `log`: lines for the logger of the crate `log`. Off by default. The targets `loom::open` and
-//!   `loom::close` (debug) have objects with granted names and sizes. `loom::quirk` has effects of
-//!   the provider's quirks ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain,
-//!   at debug for one object. `loom::left` (warn) has objects that stay open or are leaked on
-//!   purpose. Operations have no lines, and lines contain no keys or message bytes. A logger that
-//!   panics ends the process.
+//!   `Box<[u8]>` and `Vec<u8>` as buffers, and queues of the software transport to sleep on.
+//! - `log`: lines for the logger of the crate `log`. The targets `loom::open` and `loom::close`
+//!   (debug) have objects with granted names and sizes. `loom::quirk` has effects of the provider's
+//!   quirks ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one
+//!   object. `loom::left` (warn) has objects that stay open or are leaked on purpose. Operations
+//!   have no lines, and lines contain no keys or message bytes. A logger that panics ends the
+//!   process.
 //! - `serde`: reads and writes values with `serde` ([their
-//!   form](vocabulary#the-form-of-values-with-serde)), without an allocator. Off by default.
+//!   form](vocabulary#the-form-of-values-with-serde)), without an allocator. No feature is on by
+//!   default.
 //!
-//! A program reads its configuration with `serde`, and converts it to [`Hints`]:
+//! A configuration, converted to [`Hints`]:
 //!
 //! ```
 //! # #[cfg(feature = "serde")] {
@@ -169,7 +159,7 @@ pub use vocabulary::{
     MsgOrder, RangeError, Tag, TagMatch, WaitObj, immediate,
 };
 
-// A module uses modules of its group and of the groups above it, without cycles: `.ci/run layers`.
+// A module uses modules of its group and of the groups above it, without cycles: `.ci/run module_order`.
 
 // Tools, and plain data.
 mod util;

@@ -1,5 +1,4 @@
-//! [`Registered`]: a buffer with memory that is registered for local use, as some providers require
-//! (`FI_MR_LOCAL`).
+//! [`Registered`]: a buffer registered for local use (`FI_MR_LOCAL`).
 
 #![allow(unsafe_code, reason = "registers the memory of a buffer, and shows it")]
 
@@ -16,12 +15,9 @@ use crate::util::debug::debug_struct;
 ///
 /// Providers that require [`MrMode::LOCAL`](crate::vocabulary::MrMode::LOCAL) refuse other buffers
 /// with [`PostError::NotRegistered`](crate::error::PostError::NotRegistered), except injected bytes
-/// and empty messages. They are offered only if
-/// [`Hints::domain_attr`](crate::info::Hints::domain_attr) supports that mode. Registering costs at
-/// least one system call, so reuse the buffer.
+/// and empty messages. Registering costs at least one system call, so reuse the buffer.
 ///
-/// Peers cannot access the memory, unlike that of an [`Mr`](super::mr::Mr), so it is not bound to
-/// an endpoint even with `FI_MR_ENDPOINT`.
+/// Peers cannot access the memory, unlike that of an [`Mr`](super::mr::Mr).
 ///
 /// Dropping the buffer ends the registration. Forgetting it leaks the registration and the domain.
 ///

@@ -328,7 +328,7 @@ impl Padded {
     }
 }
 
-/// Zeros follow: a provider that reads in place finds a name of no endpoint.
+/// Zeros follow, for a provider that reads in place.
 #[repr(C)]
 struct Pointed {
     /// Fills the gap before the zeros, which are aligned to 16 bytes.
@@ -404,8 +404,8 @@ pub(crate) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     found(inserted, peer)
 }
 
-/// The family must belong to both formats: vectors sort addresses. After one of an unknown family,
-/// `ofi_rxm` finds no other address, and `ofi_rxd` takes every other for its first.
+/// The family must belong to both formats. After one of an unknown family, `ofi_rxm` finds no other
+/// address, and `ofi_rxd` takes every other for its first.
 pub(crate) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];

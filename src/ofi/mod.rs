@@ -1,7 +1,6 @@
 //! The libfabric transport: [`Ofi`].
 //!
-//! [`Ofi<Local>`] and [`Ofi<Shared>`] implement [`Transport`](loom_core::transport::Transport) over
-//! every provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
+//! Start with [`Ofi::query`], then use the safe objects of `loom_core`.
 //!
 //! # Connections
 //! A server and a client over `tcp`, with hints for [`MSG`](loom_core::EndpointType::MSG)
@@ -277,9 +276,9 @@
 //! - Wait sets with counters and event queues: libfabric 2 deprecates sets.
 //!
 //! # How it calls libfabric
-//! Most of libfabric's API is static inline C, which calls through an object's operation tables
-//! (`ep->msg->send(...)`). So does this module: a post is one indirect call. A missing table or
-//! entry is `ENOSYS`. [`Library`] has the exported functions.
+//! Like libfabric's inline C functions, this module calls through an object's operation tables
+//! (`ep->msg->send(...)`): a post is one indirect call. A missing table or entry is `ENOSYS`.
+//! [`Library`] has the exported functions.
 //!
 //! # Files
 //! - `library`, `ffi`, `sys`: libfabric, calls and pointers, generated bindings

@@ -1,10 +1,9 @@
 //! The process that opened an object, and copies of objects in forked children.
 //!
-//! A forked child shares the sockets and memory behind its copies of objects. Closing a copy shuts
-//! down the parent's sockets (`tcp-close-in-a-forked-child-ends-the-parents-connection` and
-//! others), and `sockets` waits for threads that the child lacks. So each [`Raw`] pointer records
-//! its process, and [`entry!`](super::ffi::call::entry) returns no function in another process:
-//! objects leak there.
+//! Closing a copy shuts down the parent's sockets
+//! (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for
+//! threads that the child lacks. So each [`Raw`] pointer records its process, and
+//! [`entry!`](super::ffi::call::entry) returns no function in another process: objects leak there.
 //!
 //! A handler of `pthread_atfork` numbers processes, and releases the locks of this module's
 //! statics. Only opening a fabric and ending an object compare the process id, which detects a

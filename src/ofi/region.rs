@@ -267,13 +267,13 @@ mod tests {
     #[repr(C)]
     struct Fake {
         region: sys::fid_mr,
-        asked: std::vec::Vec<u32>,
+        commands: std::vec::Vec<u32>,
     }
 
     unsafe extern "C" fn control_it(fid: *mut sys::fid, command: c_int, argument: *mut c_void) -> c_int {
         // SAFETY: the test's region, which is not borrowed.
         let fake = unsafe { &mut *fid.cast::<Fake>() };
-        fake.asked.push(command.cast_unsigned());
+        fake.commands.push(command.cast_unsigned());
         match command.cast_unsigned() {
             sys::FI_ENABLE => {
                 assert!(argument.is_null());
@@ -299,7 +299,7 @@ mod tests {
         let mut ops = sys::fi_ops { control: Some(control_it), ..Default::default() };
         let fid = sys::fid { ops: &raw mut ops, ..Default::default() };
         let region = sys::fid_mr { fid, key: u64::MAX, ..Default::default() };
-        let mut fake = Fake { region, asked: std::vec::Vec::new() };
+        let mut fake = Fake { region, commands: std::vec::Vec::new() };
         let raw = Raw::opened(NonNull::from_mut(&mut fake).cast());
         // SAFETY: the simulated region is valid.
         let mut mr = unsafe { Mr::<Local>::of(raw) };
@@ -310,7 +310,7 @@ mod tests {
         let first = NonNull::new(ptr::without_provenance_mut(0x1000)).unwrap();
         // SAFETY: the simulated region is valid.
         unsafe { mr_refresh(&mr, first, 24) }.unwrap();
-        assert_eq!(fake.asked, [sys::FI_ENABLE, sys::FI_REFRESH]);
+        assert_eq!(fake.commands, [sys::FI_ENABLE, sys::FI_REFRESH]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! `libfabric-linked` from the installed ones. Exported functions are those of
 //! [`Library`](super::Library).
 //!
-//! These items are unchecked, and this crate's versioning does not cover them.
+//! This crate's versioning does not cover these items.
 
 #![allow(
     unsafe_code,

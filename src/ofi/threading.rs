@@ -18,8 +18,7 @@ mod sealed {
 
 /// Serialisation of calls: [`Local`] or [`Shared`].
 ///
-/// On both levels a completion queue and its endpoints live on the thread that opened them. The
-/// level decides whether threads may share domains, address vectors and memory regions.
+/// The level decides whether threads may share domains, address vectors and memory regions.
 ///
 /// # References
 /// - `man fi_domain`, section *Threading*
@@ -100,10 +99,9 @@ impl<L: Level> SharedAt<L> for sys::fid_fabric {}
 impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
-// `fi_cq_signal` wakes up a thread that uses the queue (`man fi_cq`). The common `ofi_cq_signal`
-// sets an atomic number and writes to a socket. `sockets` also takes a lock, which no model omits.
+// `fi_cq_signal` wakes up a thread that uses the queue (`man fi_cq`).
 impl SharedAt<Shared> for Signalled {}
-// Calls on a scalable endpoint hold a lock. Posts go to its contexts, which do not cross threads.
+// Calls on a scalable endpoint hold a lock.
 impl SharedAt<Shared> for FidSep {}
 
 /// Every raw object consists of handles, so this type alone decides which objects cross threads.
@@ -171,13 +169,13 @@ mod tests {
             trait Otherwise {
                 const HAS: bool = false;
             }
-            impl<T> Otherwise for Ask<T> {}
-            struct Ask<T>(PhantomData<T>);
+            impl<T> Otherwise for Inherent<T> {}
+            struct Inherent<T>(PhantomData<T>);
             #[allow(dead_code, reason = "absent where the type has not the trait")]
-            impl<T: $Auto> Ask<T> {
+            impl<T: $Auto> Inherent<T> {
                 const HAS: bool = true;
             }
-            Ask::<$T>::HAS
+            Inherent::<$T>::HAS
         }};
     }
 

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Opened before the measurement, so that a wrong path is reported at once. A new file is removed
-/// again unless a drawing was written.
+/// Opened before the measurement, so that a wrong path is reported at once.
 pub(crate) struct Drawing {
     path: PathBuf,
     file: File,

@@ -1,4 +1,4 @@
-//! Machine and time of a measurement, so that results can be compared.
+//! Machine and time of a measurement.
 
 use std::fs;
 use std::thread;

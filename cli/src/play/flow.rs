@@ -1,7 +1,7 @@
 //! Message streams: rate and bandwidth.
 //!
 //! The initiator sends batches of tagged messages with a [window](window) of them in flight. The
-//! responder answers a batch with one message. At most a window of receives is posted.
+//! responder answers a batch with one message.
 
 use std::collections::VecDeque;
 use std::time::Instant;

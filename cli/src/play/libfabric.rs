@@ -1,7 +1,6 @@
 //! libfabric: choice of a provider, and a domain for every thread.
 //!
-//! Each thread opens its own domain at level [`Local`], so that two threads behave like two
-//! processes.
+//! Each thread opens its own domain, so that two threads behave like two processes.
 
 use std::env;
 use std::io::{self, Write};

@@ -138,8 +138,7 @@ impl Session {
         Ok(())
     }
 
-    /// Meanwhile `poll` drives the fabric, because the other side may still need this side's
-    /// progress. It returns `true` if anything happened.
+    /// Meanwhile `poll` drives the fabric. It returns `true` if anything happened.
     pub(crate) fn swap(
         &mut self,
         mine: &[u8],

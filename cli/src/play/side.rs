@@ -1,7 +1,6 @@
 //! One side of the game: its posts, and the handling of completions.
 //!
-//! A side never waits: [`Step::step`] takes one completion and posts due operations, so one thread
-//! can run one side or both. A step allocates no memory.
+//! A side never waits: [`Step::step`] takes one completion and posts due operations.
 
 use std::time::Instant;
 

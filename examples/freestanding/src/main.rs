@@ -1,9 +1,8 @@
 //! loom's software transport without `std`, `alloc`, libc and an allocator of the system, as a
 //! process of Linux or without an operating system.
 //!
-//! A network, its domain, address vector and queue are in an array in a `static`. Each operation moves
-//! bytes in both directions, and every byte is verified. The program prints the cycles of each
-//! operation. Two tasks of an executor also exchange messages.
+//! A network, its domain, address vector and queue are in an array in a `static`. Every byte is
+//! verified. The program prints the cycles of each operation.
 //!
 //! The entry points are `linux`, with two system calls, and `pvh` for loaders of PVH images, for example
 //! QEMU's.

@@ -25,8 +25,8 @@ extern "C" fn main() -> ! {
     World::Machine.begin()
 }
 
-/// Ends a virtual machine that has the device `isa-debug-exit` at port 0xf4: QEMU then exits with `(16 + code) * 2 + 1`, 33
-/// for success, which it never does by itself. Any other machine halts.
+/// Ends a virtual machine that has the device `isa-debug-exit` at port 0xf4: QEMU then exits with
+/// `(16 + code) * 2 + 1`. Any other machine halts.
 pub fn exit(code: u8) -> ! {
     // SAFETY: the instructions access no memory. Writes to a port without a device are ignored. Interrupts are off
     // (rule 3), so the processor stays halted.

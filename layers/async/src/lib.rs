@@ -1,13 +1,11 @@
 //! Async programs over loom, without `std` or a global allocator.
 //!
 //! Any executor with tasks that stay on one thread runs the futures of [`loom_core::driver`]. This
-//! crate has an executor that requires only memory, and tools:
+//! crate has:
 //! - [`LocalExecutor`]: a fixed number of tasks, woken from any thread. [`block_on`] runs one future.
 //! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
 //! - [`stream`]: events of peers, and given-up operations, as streams.
 //! - [`window`]: transfers in many parts, with a fixed number in flight.
-//!
-//! The caller drives: a round polls woken tasks, then takes a turn of timers and queues.
 //!
 //! # Example
 //! Bob's task returns a message. Alice waits for it at most 10 s:

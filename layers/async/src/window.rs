@@ -8,7 +8,7 @@
 //! - Dropping a transfer gives up operations in flight. The driver's
 //!   [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
 //!
-//! The window is an array in the future. Each wake-up polls all operations in flight.
+//! Each wake-up polls all operations in flight.
 //!
 //! ```
 //! use loom_async::block_on;
@@ -114,7 +114,7 @@ pub struct Window<const N: usize>;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "it says whether the transfer succeeded"]
+#[must_use = "it reports whether the transfer succeeded"]
 pub struct Outcome {
     /// Parts transferred.
     pub parts: usize,
@@ -218,7 +218,7 @@ where
 /// Like [`transfer`], and passes each part's number and [`Done`], with the buffer, to `each`.
 ///
 /// A buffer is taken from the iterator when the window has a free slot, and dropped if it cannot be
-/// posted, or if another part fails while it waits. Later parts stay in the iterator.
+/// posted.
 ///
 /// ```
 /// use loom_async::block_on;

@@ -21,8 +21,7 @@ use crate::work_table::{Interest, Phase, Place, WorkKey, WorkTable};
 
 /// Work that waits for counters, for endpoints of one queue. See the [crate documentation](crate).
 ///
-/// Keeps handles of its queue and of the work's endpoints and counters. Dropping it drops waiting
-/// work, and leaves started work to the queue.
+/// Dropping it drops waiting work, and leaves started work to the queue.
 ///
 /// ```
 /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -450,8 +449,7 @@ where
     /// Starts due work, drives progress, and returns the next event: work that was not started, or the next
     /// completion of the [queue](Cq::poll).
     ///
-    /// Poll here instead of the queue. Otherwise no work starts, and a completion taken from the queue
-    /// itself ends its work, as a success, only some polls later.
+    /// Poll here instead of the queue: otherwise no work starts.
     ///
     /// # Errors
     /// See [`Cq::poll`]: with a driver, [`CqError::Driven`] unless work is returned.

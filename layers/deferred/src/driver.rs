@@ -25,8 +25,7 @@ const EXAMINED: usize = 16;
 /// Starts deferred work, for which its futures wait.
 ///
 /// The operations complete where their queue is driven: drive `(queue, deferred)` as one. The
-/// executor cannot sleep while work waits, because no descriptor signals counters. Several drivers of
-/// one [`Deferred`] are alike, without state.
+/// executor cannot sleep while work waits, because no descriptor signals counters.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};

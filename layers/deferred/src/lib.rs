@@ -1,7 +1,6 @@
 //! Deferred work: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
 //!
-//! A [`Deferred`] holds work with its buffer until a counter reaches a threshold.
-//! [`poll`](Deferred::poll) then posts it, over every transport.
+//! [`Deferred::poll`] posts work when its counter has reached a threshold, over every transport.
 //!
 //! A receive is answered automatically:
 //!
@@ -52,7 +51,7 @@
 //!   normal operation of the queue ([`engine::op_table`](loom_core::engine::op_table)).
 //! - **Chains.** Counters of endpoints ([`Binding::counter`](loom_core::endpoint::Binding::counter))
 //!   count deferred work too. [`Deferred::post_then`] adds another counter.
-//! - **Bounded.** A poll starts at most the work that exists when it begins, and does not allocate.
+//! - **Bounded.** A poll starts at most the work that exists when it begins.
 //!
 //! # References
 //! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`

@@ -171,9 +171,8 @@ where
         Some(key)
     }
 
-    /// Examines one piece of work. Counts a completed operation, and ends its work if the completion was
-    /// taken from the queue itself or the work is abandoned. Returns `true` if so, and the operation of
-    /// abandoned work.
+    /// Examines one piece of work. Returns `true` if it ended, because its completion was taken or
+    /// it is abandoned, and the operation of abandoned work.
     pub(crate) fn examine_next(&self) -> (bool, Option<OpKey>) {
         let index = self.next.get();
         self.next.set(if (index as usize) + 1 < self.capacity() { index + 1 } else { 0 });

@@ -1,7 +1,7 @@
 //! Ranks that a launcher has started exchange bytes through it, and check them: `mpiexec -n 4 launched`.
 //!
-//! Each prints a line on success. With `LOOM_FLIPS` in the environment the last rank sends a wrong
-//! byte, which the others must notice.
+//! With `LOOM_FLIPS` in the environment the last rank sends a wrong byte, which the others must
+//! notice.
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 

@@ -27,13 +27,9 @@ const MOST_EVENTS: u32 = 256;
 /// Connects the members of a [`Group`] pairwise, over providers with only connected endpoints
 /// (`FI_EP_MSG`).
 ///
-/// [`join`](Self::join) makes all connections and the group, [`set`](Self::set) replaces peers, and
-/// [`ended`](Self::ended) reports closed connections.
-///
 /// # Connection setup
-/// In each pair the lower rank connects and the higher accepts. A request needs a fixed prefix and
-/// an awaited rank, which do not authenticate: any program can send them. Failed attempts are
-/// repeated until the deadline.
+/// In each pair the lower rank connects and the higher accepts. Requests are not authenticated.
+/// Failed attempts are repeated until the deadline.
 ///
 /// Posts to this side's own number are refused. Keep connections open until all members have
 /// joined.
@@ -256,18 +252,18 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         place.ended.set(false);
         drop(place.pending.replace(Pending::Awaits));
         if self.rank.get() < peer {
-            self.ask(place);
+            self.connect_place(place);
         }
     }
 
-    fn ask(&self, place: &Place<'m, T, B>) {
+    fn connect_place(&self, place: &Place<'m, T, B>) {
         let Some(address) = place.address.borrow().clone() else { return };
         let idle = self.cq.msg_endpoint(&self.eq, self.domain.info()).map_err(PeerError::Open);
-        let asked = idle.and_then(|idle| {
-            let asked = idle.connect(&address, &greeting(self.rank.get()));
-            asked.map_err(|refused| PeerError::Connect(refused.error))
+        let connecting = idle.and_then(|idle| {
+            let connected = idle.connect(&address, &greeting(self.rank.get()));
+            connected.map_err(|refused| PeerError::Connect(refused.error))
         });
-        match asked {
+        match connecting {
             Ok(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
             Err(error) => place.error.set(error),
         }
@@ -299,7 +295,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
             }
             for place in wanted().filter(|peer| self.rank.get() < *peer).filter_map(|it| self.places.get(it.place())) {
                 if matches!(*place.pending.borrow(), Pending::Awaits) {
-                    self.ask(place);
+                    self.connect_place(place);
                 }
             }
         }

@@ -282,7 +282,7 @@ impl fmt::Display for CollectiveError {
             }
             CollectiveError::NumberTaken => f.write_str("another open team of the group has this number"),
             CollectiveError::Open(error) => error.fmt(f),
-            CollectiveError::Lengths => f.write_str("the buffers are not as long as the collective says"),
+            CollectiveError::Lengths => f.write_str("the buffers do not have the length of the collective"),
             CollectiveError::Scratch { needs } => write!(f, "the collective needs {needs} bytes of scratch"),
             CollectiveError::Busy => f.write_str("too many collectives are under way"),
             CollectiveError::Over => f.write_str("an earlier collective of the team has failed or was given up"),

@@ -78,8 +78,6 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
 
 /// Peers by number, over one connectionless endpoint ([`Prepared`]) or a connection for each peer
 /// ([`Connections`](crate::Connections)).
-///
-/// Posts complete into [`cq`](Self::cq). A [`Scope`](crate::Scope) posts to many peers.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,

@@ -5,7 +5,7 @@
 //! - over a connection for each peer, where the provider has only those (`FI_EP_MSG`), with
 //!   [`Connections`] and [`join`](Connections::join).
 //!
-//! All memory is allocated when a group opens. Operations have three levels of control:
+//! Operations have three levels of control:
 //! - *posted*: [`Group::send`] and its siblings return a key of the queue.
 //! - *scoped*: [`Group::scope`] stores requests in places of the caller, and ends or cancels all.
 //! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv),
@@ -13,8 +13,8 @@
 //!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return after all
 //!   requests or the deadline.
 //!
-//! A [`collective::Team`] runs collectives by the algorithms of [`schedule`]. [`bootstrap`] carries
-//! the initial [`exchange`] records between peers.
+//! [`collective::Team`] runs collectives by [`schedule`]. [`bootstrap`] carries [`exchange`]
+//! records.
 //!
 //! # Example
 //! Scatter and gather with a borrowed buffer, in a group that is twice this side:

@@ -148,8 +148,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer, and receives one from each. Work is the peer, the message, and
     /// the receive buffer, in two places: the receive, then the send.
     ///
-    /// Work beyond the queue's room for all receives and one send stays in the iterator. The caller
-    /// ensures that the endpoint has room for all receives (`rx_attr.size`).
+    /// Work beyond the queue's room for all receives and one send stays in the iterator.
     ///
     /// # Errors
     /// See [`Scope::finish`]. [`CqError::Full`] if the queue has fewer than two free slots: all work

@@ -80,9 +80,9 @@ impl Summary {
 /// A request that waits after a transient error delays only later requests to the same peer in the
 /// same direction. [`turn`](Self::turn) posts waiting requests and takes completions.
 ///
-/// The end of a scope, also by a panic, gives up waiting requests, cancels those in flight, and
-/// polls for them a bounded number of times. Those that the provider does not cancel stay
-/// [`InFlight`](Outcome::InFlight): the group's queue returns their buffers later.
+/// The end of a scope, also by a panic, gives up waiting requests, and cancels those in flight.
+/// Those that the provider does not cancel stay [`InFlight`](Outcome::InFlight): the group's queue
+/// returns their buffers later.
 ///
 /// ```
 /// use loom_core::{Domain, Error, Forever};

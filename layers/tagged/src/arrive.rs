@@ -83,7 +83,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Delivers a message to the oldest receive that accepts it, or keeps it.
     fn message(&mut self, message: Message<C::Buf>) -> Result<(), Violation> {
         let envelope = Envelope { tag: message.found.tag, source: FabricAddr(message.found.link.0.into()) };
         if let Some(receive) = self.matcher.receive_for(&envelope) {
@@ -121,7 +120,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Delivers a message to a receive that is no longer posted.
     pub(crate) fn deliver(&mut self, key: Key, message: Message<C::Buf>) {
         let Message { found, mut packet, request, id: _ } = message;
         let Some(op) = self.ops.get_mut(key) else { return };
@@ -184,7 +182,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let (len, listed) = match op.state {
             State::Requested { len } => (len, false),
             // The cancellation was too late.
-            State::Withdrawing { len, told } => (len, !told),
+            State::Withdrawing { len, announced } => (len, !announced),
             _ => return Err(Violation::Unasked),
         };
         let end = usize::try_from(end).ok().filter(|end| *end <= len).ok_or(Violation::Unasked)?;
@@ -211,8 +209,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// are searched: its credit limits them, and not the withdrawals.
     fn withdraw(&mut self, id: LinkId, sender: u64) {
         let Some(link) = self.links.get(id.index()) else { return };
-        let asked = link.requests.find(&self.messages, |message| message.request == Some(sender));
-        if let Some(waiting) = asked.and_then(|key| self.messages.get(key)?.id)
+        let requested = link.requests.find(&self.messages, |message| message.request == Some(sender));
+        if let Some(waiting) = requested.and_then(|key| self.messages.get(key)?.id)
             && let Some(message) = self.take_message(waiting)
         {
             if let Some(link) = self.links.get_mut(id.index()) {
@@ -224,7 +222,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
 
     fn withdrawn(&mut self, id: LinkId, key: Key) -> Result<(), Violation> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
-        let State::Withdrawing { told: true, .. } = op.state else { return Err(Violation::Unasked) };
+        let State::Withdrawing { announced: true, .. } = op.state else { return Err(Violation::Unasked) };
         let error = failed(&op.state, loom_core::vocabulary::Errno::ECANCELED);
         self.finish(key, Err(error));
         Ok(())

@@ -54,8 +54,7 @@ impl TaggedAttr {
         seed: 0,
     };
 
-    /// Packets of each link: buffers of [`add_link`](crate::TaggedEndpoint::add_link), and slots of the
-    /// queue.
+    /// Packets of each link, and slots of the queue.
     #[must_use]
     pub const fn packets_per_link(&self) -> usize {
         self.messages as usize + self.control as usize + self.sends as usize

@@ -14,8 +14,8 @@ use crate::Packet;
 /// Plain messages to and from one peer: a connected [`MsgEndpoint`], or an endpoint [with a
 /// peer](WithPeer).
 ///
-/// An implementation returns every accepted packet from the queue once. Packets may be reordered but,
-/// while the peer runs, neither lost nor duplicated. A packet waits for its receive.
+/// The queue returns every accepted packet once. Packets may be reordered but, while the peer runs,
+/// neither lost nor duplicated. A packet waits for its receive.
 ///
 /// ```
 /// use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint};
@@ -157,8 +157,8 @@ pub struct WithPeer<'m, T: Transport, P: Buffer> {
 
 impl<'m, T: Transport, P: Buffer> WithPeer<'m, T, P> {
     /// Combines an endpoint with one of its peers, each peer at most once, even after its link has
-    /// ended: its receives stay posted until the endpoint is closed and would take the packets of a new
-    /// link, which then never comes up. A new link to the same peer needs its own endpoint.
+    /// ended: its receives stay posted until the endpoint is closed. A new link to the peer needs
+    /// its own endpoint.
     #[must_use]
     pub fn new(endpoint: &Endpoint<'m, T, Packet<P>>, peer: Peer) -> Self {
         WithPeer { endpoint: endpoint.clone(), peer }

@@ -59,22 +59,21 @@ impl Allowance {
     }
 }
 
-/// Credit of the peer for a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     window: u32,
     received: u32,
     freed: u32,
-    told: u32,
+    announced: u32,
 }
 
 impl Grant {
-    pub(crate) const fn new(window: u32, told: u32) -> Self {
-        Grant { window, received: 0, freed: 0, told }
+    pub(crate) const fn new(window: u32, announced: u32) -> Self {
+        Grant { window, received: 0, freed: 0, announced }
     }
 
     pub(crate) fn receive(&mut self) -> Result<(), Violation> {
-        if self.told == self.received {
+        if self.announced == self.received {
             return Err(Violation::Overdrawn);
         }
         self.received = self.received.wrapping_add(1);
@@ -90,8 +89,8 @@ impl Grant {
         self.freed.wrapping_add(self.window)
     }
 
-    pub(crate) const fn tell(&mut self, limit: u32) {
-        self.told = limit;
+    pub(crate) const fn announce(&mut self, limit: u32) {
+        self.announced = limit;
     }
 
     pub(crate) const fn window(&self) -> u32 {
@@ -99,28 +98,27 @@ impl Grant {
     }
 
     #[inline]
-    pub(crate) const fn is_half_untold(&self) -> bool {
-        self.untold() >= self.window.div_ceil(2)
+    pub(crate) const fn is_half_unannounced(&self) -> bool {
+        self.unannounced() >= self.window.div_ceil(2)
     }
 
     /// Returns `true` if the peer has used all announced credit and more is free.
     #[inline]
     pub(crate) const fn is_starving(&self) -> bool {
-        self.told == self.received && self.untold() > 0
+        self.announced == self.received && self.unannounced() > 0
     }
 
-    const fn untold(&self) -> u32 {
-        self.limit().wrapping_sub(self.told)
+    const fn unannounced(&self) -> u32 {
+        self.limit().wrapping_sub(self.announced)
     }
 }
 
 /// Returns `true` if a control packet can be sent. `gives` marks a packet that only returns credit.
 ///
-/// The last credit is reserved for returning the credit that the peer's own packets used. If both
-/// sides have used theirs up, the later of these two packets has brought new credit, or the earlier
-/// one will bring it, so neither side waits forever.
+/// The last credit is reserved for returning the peer's credit. If both sides have used theirs up,
+/// one of these two packets brings new credit, so neither side waits forever.
 pub(crate) fn may_control(allowed: &Allowance, granted: &Grant, gives: bool) -> bool {
-    allowed.left() > 1 || (gives && allowed.left() > 0 && granted.is_half_untold())
+    allowed.left() > 1 || (gives && allowed.left() > 0 && granted.is_half_unannounced())
 }
 
 #[cfg(test)]
@@ -153,14 +151,14 @@ mod tests {
 
         fn send(&mut self, class: Class) {
             self.under_way.push((class, self.granted.limit()));
-            self.granted.tell(self.granted.limit());
+            self.granted.announce(self.granted.limit());
             if class == Class::Control {
                 self.allowed.send();
             }
         }
 
         fn gives(&self, rule: Rule) -> bool {
-            (self.owes || self.granted.is_half_untold()) && rule(&self.allowed, &self.granted, true)
+            (self.owes || self.granted.is_half_unannounced()) && rule(&self.allowed, &self.granted, true)
         }
 
         fn receive(&mut self, (class, credit): (Class, u32)) {
@@ -177,7 +175,7 @@ mod tests {
             let mut key = std::vec![
                 self.allowed.sent.wrapping_sub(peers),
                 self.allowed.limit.wrapping_sub(peers),
-                self.granted.told.wrapping_sub(own),
+                self.granted.announced.wrapping_sub(own),
                 self.owes.into(),
             ];
             key.extend(self.under_way.iter().flat_map(|(class, credit)| [*class as u32, credit.wrapping_sub(own)]));
@@ -262,18 +260,18 @@ mod tests {
 
     #[test]
     fn a_grant_is_kept_to_beyond_the_end_of_the_numbers() {
-        let mut grant = Grant { window: 4, received: u32::MAX - 1, freed: u32::MAX - 1, told: 2 };
+        let mut grant = Grant { window: 4, received: u32::MAX - 1, freed: u32::MAX - 1, announced: 2 };
         for _ in 0..4 {
             assert_eq!(grant.receive(), Ok(()));
         }
         assert_eq!(grant.receive(), Err(Violation::Overdrawn));
-        assert!(!grant.is_starving() && !grant.is_half_untold());
+        assert!(!grant.is_starving() && !grant.is_half_unannounced());
         grant.free();
-        assert!(grant.is_starving() && !grant.is_half_untold());
+        assert!(grant.is_starving() && !grant.is_half_unannounced());
         grant.free();
-        assert!(grant.is_half_untold());
-        grant.tell(grant.limit());
-        assert!(!grant.is_starving() && !grant.is_half_untold());
+        assert!(grant.is_half_unannounced());
+        grant.announce(grant.limit());
+        assert!(!grant.is_starving() && !grant.is_half_unannounced());
         assert_eq!(grant.limit(), 4);
         assert_eq!((grant.receive(), grant.receive()), (Ok(()), Ok(())));
         assert_eq!(grant.receive(), Err(Violation::Overdrawn));

@@ -284,10 +284,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(busy)
     }
 
-    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call it at
-    /// the end of a connection, because not every provider completes the receives, or when the link is no
-    /// longer needed. Other failures are [events](TaggedEvent::LinkFailed). Messages that have arrived
-    /// whole can still be received.
+    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call
+    /// it at the end of a connection, because not every provider completes the receives. Messages
+    /// that have arrived whole can still be received.
     #[doc(alias = "fi_shutdown")]
     pub fn close_link(&mut self, link: LinkId) {
         if link.0 < self.added {
@@ -384,11 +383,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                         false => (State::Leaving { len }, false),
                     }
                 }
-                State::Withdrawing { len, told: false } => {
+                State::Withdrawing { len, announced: false } => {
                     if !link.send_control(Body::Withdraw { sender: key.to_word() })? {
                         break;
                     }
-                    (State::Withdrawing { len, told: true }, false)
+                    (State::Withdrawing { len, announced: true }, false)
                 }
                 other => (other, false),
             };

@@ -160,7 +160,7 @@ impl fmt::Display for Violation {
             Violation::Magic => f.write_str("it has not the first bytes of a packet"),
             Violation::Version(version) => write!(f, "version {version} of the packets"),
             Violation::Kind(kind) => write!(f, "a packet of kind {kind}"),
-            Violation::Length => f.write_str("a packet is not as long as its header says"),
+            Violation::Length => f.write_str("a packet does not have the length in its header"),
             Violation::Unused => f.write_str("a packet has something in a field without use"),
             Violation::Repeated => f.write_str("a packet has come twice"),
             Violation::Beyond => f.write_str("a packet is further ahead than the credit"),
@@ -208,7 +208,7 @@ mod tests {
     use crate::operation::{State, failed};
 
     #[test]
-    fn operations_of_a_failed_link_end_with_what_its_carrier_says() {
+    fn operations_of_a_failed_link_end_with_its_carriers_error() {
         let carrier = |errno| LinkError::Carrier(failed(&State::Leaving { len: 0 }, errno));
         assert_eq!(LinkError::Closed.errno(), Errno::ECANCELED);
         assert_eq!(carrier(Errno::ECONNRESET).errno(), Errno::ECONNRESET);

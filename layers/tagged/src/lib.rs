@@ -1,11 +1,9 @@
 //! Tagged messages (`FI_TAGGED`) over links that carry plain messages, for endpoints without tags.
 //!
-//! A [`TaggedEndpoint`] has links to peers with this layer. A [`Carrier`] carries each link: a connected
-//! [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with reliable
-//! connections), or one peer of a connectionless endpoint with directed receives ([`WithPeer`]).
-//! Messages have 64-bit tags and 8 bytes of immediate data. The
-//! [tag matcher](loom_core::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of
-//! the number of messages.
+//! A [`TaggedEndpoint`] has links to peers with this layer. A [`Carrier`] carries each link: a
+//! connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
+//! reliable connections), or one peer of a connectionless endpoint with directed receives
+//! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data.
 //!
 //! ```
 //! use loom_core::deadline::Spins;
@@ -71,9 +69,6 @@
 //! - One round trip before a long message, then at most [`TaggedAttr::control`] packets in flight.
 //! - [Packets](TaggedAttr::packets_per_link) for all waiting messages and packets in flight of each
 //!   link, allocated at opening.
-//! - Progress is the caller's: long messages and credits move when either side
-//!   [polls](TaggedEndpoint::poll) or waits.
-//!
 //! # Limits
 //!
 //! - A tagged endpoint stays on the thread of its queue, which needs a slot for each packet.
@@ -82,9 +77,6 @@
 //! - A message has one buffer, in host memory.
 //! - A new connection to the same peer is a new link, of [a fixed number](TaggedAttr::links) in an
 //!   endpoint's life. Without connections, it needs [a new endpoint](WithPeer::new) below.
-//! - A peer can leave its packets' worth of messages waiting and delay announced messages, but
-//!   cannot make this side use more memory.
-//!
 //! # References
 //! - `man fi_tagged`
 

@@ -63,9 +63,7 @@ pub(crate) struct Link<C: Carrier, A: Allocator> {
     spare: Ring<Packet<C::Buf>, A>,
     /// At most one for each request that the peer has credit for.
     answers: Ring<Body, A>,
-    /// Operations with something to send.
     pub(crate) streams: List,
-    /// Waiting messages that the peer can withdraw.
     pub(crate) requests: List,
     /// `true` in the endpoint's queue of pending links.
     pub(crate) pending: bool,
@@ -194,7 +192,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
                 self.next = self.next.wrapping_add(1);
                 self.allowed[class(&body) as usize].send();
                 for (granted, limit) in self.granted.iter_mut().zip(credits) {
-                    granted.tell(limit);
+                    granted.announce(limit);
                 }
                 Ok(())
             }
@@ -247,17 +245,17 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 
     pub(crate) fn flush_credit(&mut self) -> Result<(), LinkError> {
-        if self.has_credit_to_tell() {
+        if self.has_credit_to_announce() {
             self.send_control(Body::Credit)?;
         }
         Ok(())
     }
 
-    fn has_credit_to_tell(&self) -> bool {
+    fn has_credit_to_announce(&self) -> bool {
         let [messages, control] = &self.granted;
         self.payload > 0
             && self.greeted
-            && (messages.is_half_untold() || messages.is_starving() || control.is_half_untold())
+            && (messages.is_half_unannounced() || messages.is_starving() || control.is_half_unannounced())
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -266,7 +264,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
                 || !self.greeted
                 || self.answers.len() > 0
                 || !self.streams.is_empty()
-                || self.has_credit_to_tell())
+                || self.has_credit_to_announce())
     }
 }
 

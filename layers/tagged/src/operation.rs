@@ -11,8 +11,7 @@ use crate::link::LinkId;
 use crate::packet::Packet;
 use crate::slab::Key;
 
-/// Operation of a [`TaggedEndpoint`](crate::TaggedEndpoint) until its completion is taken. A key is
-/// plain data and may be lost.
+/// Operation of a [`TaggedEndpoint`](crate::TaggedEndpoint) until its completion is taken.
 ///
 /// ```
 /// use loom_core::deadline::Spins;
@@ -209,7 +208,7 @@ pub enum TaggedEvent<B> {
 /// assert_eq!(buf, b"hello");
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+#[must_use = "it holds the buffer, and reports whether the operation succeeded"]
 pub struct TaggedDone<B> {
     pub(crate) key: TaggedKey,
     pub(crate) buf: B,
@@ -393,7 +392,7 @@ pub(crate) enum State {
     /// Waits for the receiver's answer.
     Requested { len: usize },
     /// A cancelled send waits for the receiver's answer. `told` follows the withdrawal.
-    Withdrawing { len: usize, told: bool },
+    Withdrawing { len: usize, announced: bool },
     /// Has its bytes from `at` to `end` still to post.
     Streaming { receiver: u64, at: usize, end: usize, len: usize },
     /// Not taken yet.

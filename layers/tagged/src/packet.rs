@@ -27,7 +27,6 @@ use crate::wire::{HEADER_LEN, Header};
 /// ```
 pub struct Packet<P> {
     buf: P,
-    /// Bytes lent.
     used: usize,
     pub(crate) owner: Owner,
     pub(crate) purpose: Purpose,
@@ -103,14 +102,12 @@ impl<P> fmt::Debug for Packet<P> {
     }
 }
 
-/// Bytes of the message.
 pub(crate) fn source_len(buf: &mut impl SourceBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
     if lent.readable { Ok(lent.len) } else { Err(PostError::Access) }
 }
 
-/// Bytes that fit.
 pub(crate) fn target_len(buf: &mut impl TargetBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;

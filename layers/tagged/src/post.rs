@@ -224,7 +224,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 self.finish(key, Err(error));
             }
             State::Requested { len } => {
-                op.state = State::Withdrawing { len, told: false };
+                op.state = State::Withdrawing { len, announced: false };
                 if let Some(id) = op.link
                     && let Some(link) = self.links.get_mut(id.index())
                 {

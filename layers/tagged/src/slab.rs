@@ -43,7 +43,6 @@ impl Key {
 
 #[derive(Debug)]
 struct SlabSlot<V> {
-    /// Generation of the current or last value.
     generation: u32,
     /// In a free slot, `next` is the next free one.
     next: u32,
@@ -103,7 +102,6 @@ impl<V, A: Allocator> Slab<V, A> {
         self.place(key)?.value.as_mut()
     }
 
-    /// The value is in no list.
     pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
         let free = self.free;
         let place = self.place(key)?;

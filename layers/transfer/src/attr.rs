@@ -1,7 +1,6 @@
 //! [`EngineAttr`]: sizes of an engine.
 
-/// Sizes of an engine, which allocates all of its memory when it is opened and when memory is
-/// registered.
+/// Sizes of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineAttr {
     /// Maximum number of peers.
@@ -11,13 +10,12 @@ pub struct EngineAttr {
     pub addresses: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
-    /// Maximum number of transfers that have not ended, have an outcome to take, or have operations in
-    /// flight.
+    /// Maximum number of transfers with an outcome to come or to take, or operations in flight.
     pub transfers: usize,
     /// Maximum number of operations in flight on each rail.
     pub depth: usize,
-    /// Maximum number of operations in flight to each peer, so that a peer that does not respond
-    /// leaves room for others.
+    /// Maximum number of operations in flight to each peer, so that a silent one leaves room for
+    /// others.
     pub peer_depth: usize,
     /// Maximum length of an operation in bytes. The provider's `max_msg_size` also limits it.
     pub piece: u64,
@@ -26,8 +24,7 @@ pub struct EngineAttr {
     pub values: usize,
     /// Maximum number of simultaneous waits for arrivals.
     pub waits: usize,
-    /// Maximum number of peers' writes on each rail between two polls. For each, the queue has room
-    /// for an event, and a receive where the provider consumes them (`FI_RX_CQ_DATA`).
+    /// Maximum number of peers' writes on each rail between two polls.
     pub remote_writes: u16,
     /// Operations on a rail before the next rail takes over. All but the last are posted with
     /// `FI_MORE`. With 1, `FI_MORE` is not used.
@@ -51,7 +48,6 @@ pub struct EngineAttr {
 }
 
 impl EngineAttr {
-    /// Capacity of the address vectors.
     pub(crate) const fn vector_len(&self) -> usize {
         if self.addresses == 0 { self.peers } else { self.addresses }
     }

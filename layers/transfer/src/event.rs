@@ -30,7 +30,7 @@ pub enum Ending {
 
 /// Outcome of a transfer. Each transfer has one.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "it says whether the transfer succeeded"]
+#[must_use = "it reports whether the transfer succeeded"]
 pub struct Outcome<P> {
     /// Name of the transfer.
     pub key: TransferKey,

@@ -1,12 +1,12 @@
 //! Transfers of many pieces of registered memory over one or several network cards.
 //!
-//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain with a queue
-//! and an endpoint. Memory is registered once on all rails. A [`Request`] names the peer, both
-//! memories and a [`Plan`]: one range, a list of ranges, pages by number, strides. The engine
-//! divides it into operations, posts them without blocking, and reports one [`Outcome`].
+//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain. A
+//! [`Request`] names the peer, both memories and a [`Plan`]: one range, a list of ranges, pages by
+//! number, strides. The engine divides it into operations, posts them without blocking, and reports
+//! one [`Outcome`].
 //!
-//! The order of operations is not relied on. The receiver counts the writes of a transfer by their
-//! immediate data ([`Engine::wait`]), and computes their number from the plan.
+//! The receiver counts the writes of a transfer by their immediate data ([`Engine::wait`]), in any
+//! order, and computes their number from the plan.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;
@@ -49,10 +49,10 @@
 //! # What it promises
 //! - **Exact division.** The operations of a plan cover each block once, for every length, number of
 //!   rails and piece.
-//! - **One outcome** for each transfer: done, failed with the first error, cancelled, or ended at its
-//!   deadline. After an error, no operation is posted, and the outcome follows when all operations in
-//!   flight have completed. A deadline or a failed queue ends it earlier, with the number of
-//!   operations in flight.
+//! - **One outcome** for each transfer: done, failed with the first error, cancelled, or ended at
+//!   its deadline. After an error, the outcome follows when all operations in flight have
+//!   completed. A deadline or a failed queue ends it earlier, with the number of operations in
+//!   flight.
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
 //! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers are

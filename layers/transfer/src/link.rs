@@ -49,9 +49,8 @@ pub(crate) struct Number {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) state: LinkState,
-    /// Peer in the vector of the control endpoint, if placed.
     pub(crate) route: Option<Peer>,
-    /// [`Debt`]s, a bit for each.
+    /// Bit for each [`Debt`].
     pub(crate) debts: u8,
     /// Name of this engine at the peer.
     pub(crate) name: PeerKey,
@@ -63,19 +62,18 @@ pub(crate) struct Link {
     /// Generations in immediate data to the peer, and from it.
     mask: u32,
     pub(crate) counted_mask: u32,
-    /// Numbers in use, a bit for each.
+    /// Bit for each number in use.
     used: u32,
-    /// Generation of each number.
     generations: [u32; MAX_NUMBERS],
     /// Fragments that the peer has room for.
     pub(crate) credits: u32,
-    /// Fragments of each notification that the peer has not released.
+    /// Fragments not released, by notification.
     lent: [u32; MAX_NUMBERS],
     /// Rails without a connection, a bit for each.
     pub(crate) cold: u32,
-    /// Rails of this engine that the peer has to be informed of, a bit for each.
+    /// Bit for each rail to be described to the peer.
     pub(crate) owed_rails: u32,
-    /// Rails that the peer has described in an epoch, a bit for each.
+    /// Epoch, and bit for each rail described in it.
     rails: (u32, Option<u32>),
     /// Base and key of each rail's memory for the first write.
     scratch: [(u64, u64); MAX_RAILS],
@@ -114,7 +112,7 @@ impl Link {
         self.debts |= debt as u8;
     }
 
-    /// Takes over what the peer grants. Returns `false` if that is known.
+    /// Returns `false` if the grant is known.
     pub(crate) fn greet(&mut self, hello: &Hello, mask: u32, rails: usize) -> bool {
         if self.epoch == Some(hello.epoch) && self.name == hello.from {
             return false;
@@ -129,7 +127,6 @@ impl Link {
         true
     }
 
-    /// Stores the description of a rail.
     pub(crate) fn describe(&mut self, rail: usize, epoch: u32, (base, key): (u64, u64)) {
         if self.rails.1 != Some(epoch) {
             self.rails = (0, Some(epoch));
@@ -145,14 +142,12 @@ impl Link {
         self.epoch.is_some() && self.rails == ((1 << rails) - 1, self.epoch)
     }
 
-    /// Memory of a peer's rail for the first write.
     pub(crate) fn scratch(&self, rail: usize) -> Option<RemoteRegion> {
         let (base, key) = *self.scratch.get(rail)?;
         let (base, key) = (RemoteAddr(base), MemoryKey(key));
         Some(RemoteRegion { base, len: SCRATCH as u64, key, access: Access::REMOTE_WRITE })
     }
 
-    /// Number for a notification, if one is free.
     pub(crate) fn acquire(&mut self, numbers: u32) -> Option<Number> {
         let index = self.used.trailing_ones();
         if index >= numbers {
@@ -162,7 +157,6 @@ impl Link {
         Some(Number { index, generation: *self.generations.get(index as usize)? })
     }
 
-    /// Immediate data for writes of a notification.
     pub(crate) fn value(&self, number: Number) -> u64 {
         (u64::from(self.first) + u64::from(number.index)) | u64::from(number.generation & self.mask) << self.bits
     }

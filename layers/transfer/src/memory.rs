@@ -102,7 +102,6 @@ pub(crate) struct Part {
     len: usize,
     descriptor: Descriptor,
     count: NonNull<Cell<u32>>,
-    /// Index of the transfer.
     pub(crate) transfer: u32,
     reads: bool,
     /// Belongs to no block of the plan.
@@ -137,7 +136,6 @@ unsafe impl Buffer for Part {
 impl SourceBuffer for Part {}
 impl TargetBuffer for Part {}
 
-/// Memory that lends parts for the operations of one transfer.
 pub(crate) struct Lender<'a> {
     lent: Lent,
     descriptors: &'a [Descriptor],
@@ -147,7 +145,7 @@ pub(crate) struct Lender<'a> {
 }
 
 impl Lender<'_> {
-    /// Part for an operation on a rail. Returns `None` if the block does not lie within.
+    /// Returns `None` if the block does not lie within.
     #[inline]
     pub(crate) fn part(&self, rail: usize, block: Block) -> Option<Part> {
         if block.local.checked_add(block.len)? > self.lent.len as u64 {
@@ -177,7 +175,6 @@ pub struct MemoryKey {
 
 struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     generation: u32,
-    /// Number of transfers that have not ended.
     users: u32,
     memory: Option<Registered<'m, T, M, A>>,
 }
@@ -209,7 +206,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, 
     }
 }
 
-/// All memory of an engine.
 pub(crate) struct Memories<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     slots: Array<Slot<'m, T, M, A>, A>,
     /// Number of parts of each slot. Only shared references to the counters exist.
@@ -250,8 +246,7 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
                 EndpointMr::open_for_in(&rail.domain, &rail.endpoint, shared.clone(), access, alloc.clone())
             })
         };
-        // A bound region keeps its endpoint open, and is closed before the queue. So it cannot serve
-        // operations in flight.
+        // A bound region is closed before the queue, so it cannot serve operations in flight.
         let binds = !access.is_empty() && rails.iter().any(Rail::binds_regions);
         let (regions, bound) = if binds { (open(local)?, Some(open(access)?)) } else { (open(access | local)?, None) };
         let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
@@ -269,7 +264,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.slots.get(key.index as usize).filter(|slot| slot.generation == key.generation)?.memory.as_ref()
     }
 
-    /// Keys of all memory.
     pub(crate) fn keys(&self) -> impl Iterator<Item = MemoryKey> + use<'_, 'm, T, M, A> {
         let slots = self.slots.iter().zip(0..).filter(|(slot, _)| slot.memory.is_some());
         slots.map(|(slot, index)| MemoryKey { index, generation: slot.generation })
@@ -286,7 +280,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         }
     }
 
-    /// Number of operations in flight on the memory.
     pub(crate) fn in_flight(&self, key: MemoryKey) -> Option<u32> {
         self.get(key)?;
         self.counts.get(key.index as usize).map(Cell::get)
@@ -304,7 +297,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         }
     }
 
-    /// Closes regions that keep endpoints open.
     pub(crate) fn close_bound(&mut self) {
         for slot in self.slots.iter_mut() {
             if let Some(memory) = &mut slot.memory {

@@ -35,9 +35,9 @@ struct Slot {
     generation: u32,
     state: State,
     rails: usize,
-    /// Operations in flight, and messages in the outbox.
+    /// Operations, and messages in the outbox.
     in_flight: u32,
-    /// Time of the last use, in uses of all peers.
+    /// Last use, counted over all peers.
     used: u64,
     /// The addresses are in the vectors.
     placed: bool,
@@ -48,7 +48,6 @@ struct Slot {
     change: Option<(u32, Result<(), Error>)>,
 }
 
-/// Address vectors of an engine.
 pub(crate) struct Vectors<'e, 'm, T: Transport> {
     pub(crate) rails: &'e [Rail<'m, T>],
     pub(crate) control: Option<&'e Av<'m, T>>,
@@ -107,12 +106,11 @@ impl<A: Allocator> Peers<A> {
         (slot.generation == key.generation && slot.state == State::Present).then_some(slot)
     }
 
-    /// Number of the peer's rails.
     pub(crate) fn rails(&self, key: PeerKey) -> Option<usize> {
         self.slot(key).map(|slot| slot.rails)
     }
 
-    /// Peer of each rail, the number of operations in flight, and the link. `None` for a removed peer.
+    /// Peer of each rail, operations in flight, and link.
     #[inline]
     pub(crate) fn routes(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], &mut u32, &mut Link)> {
         let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
@@ -123,7 +121,6 @@ impl<A: Allocator> Peers<A> {
         self.slot(key).map(|slot| &slot.link)
     }
 
-    /// Returns `true` if this is the route to a peer's control endpoint.
     pub(crate) fn talks_by(&self, route: Peer) -> bool {
         self.slots.iter().any(|slot| slot.link.route == Some(route))
     }
@@ -132,13 +129,12 @@ impl<A: Allocator> Peers<A> {
         self.routes(key).map(|(_, _, link)| link)
     }
 
-    /// Key of the peer in this slot.
     pub(crate) fn at(&self, index: u32) -> Option<PeerKey> {
         let slot = self.slots.get(index as usize).filter(|slot| slot.state == State::Present)?;
         Some(PeerKey { index, generation: slot.generation })
     }
 
-    /// Next peer from this slot on, and its successor's slot.
+    /// Next peer from this slot on, and the next slot.
     pub(crate) fn next(&self, from: &mut u32) -> Option<PeerKey> {
         while (*from as usize) < self.slots.len() {
             *from += 1;
@@ -156,7 +152,6 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Changes the state of a link, and reports it.
     pub(crate) fn change(&mut self, key: PeerKey, state: LinkState) {
         let Some(slot) = self.slots.get_mut(key.index as usize) else { return };
         let changed = slot.generation == key.generation && slot.state == State::Present && slot.link.state != state;
@@ -174,7 +169,6 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Next change to report.
     pub(crate) fn next_change(&mut self) -> Option<(PeerKey, Result<(), Error>)> {
         while let Some(index) = self.changes.pop() {
             let slot = self.slots.get_mut(index as usize)?;
@@ -193,7 +187,6 @@ impl<A: Allocator> Peers<A> {
         own.is_some() && self.addresses(key.index as usize).first() == Some(&own)
     }
 
-    /// Counts operations of a peer that may have been removed.
     pub(crate) fn posted(&mut self, key: PeerKey, count: u32) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
             slot.in_flight += count;
@@ -240,8 +233,7 @@ impl<A: Allocator> Peers<A> {
         self.insert_at(&addresses[..=self.rails], rails, vectors)
     }
 
-    /// Finds the peer with one of these addresses, of which it has to have all that are known of it,
-    /// or takes a vacant slot.
+    /// Finds the peer with these addresses, or takes a vacant slot.
     fn insert_at<T: Transport>(
         &mut self,
         addresses: &[Option<EndpointAddr>],
@@ -414,7 +406,6 @@ impl Slot {
     }
 }
 
-/// Record of an engine's addresses.
 pub(crate) struct Record<'b> {
     rails: usize,
     has_control: bool,
@@ -450,12 +441,10 @@ impl<'b> Record<'b> {
         Ok(EndpointAddr::decode(rest)?.0)
     }
 
-    /// Address that a rail of this side uses.
     fn rail(&self, number: usize) -> Result<EndpointAddr, Error> {
         self.address(number % self.rails)
     }
 
-    /// Address of the control endpoint.
     pub(crate) fn control(&self) -> Result<EndpointAddr, Error> {
         if self.has_control {
             self.address(self.rails)
@@ -464,8 +453,8 @@ impl<'b> Record<'b> {
         }
     }
 
-    /// Writes the addresses of an engine: name and version, the numbers of rails and of control
-    /// endpoints as a byte each, and each address in the form of [`EndpointAddr::encode`].
+    /// Writes name and version, the numbers of rails and of control endpoints as a byte each, and
+    /// the addresses ([`EndpointAddr::encode`]).
     pub(crate) fn encode<T: Transport>(
         rails: &[Rail<'_, T>],
         control: Option<&EndpointAddr>,

@@ -68,7 +68,7 @@ impl<E> fmt::Debug for UpdateKey<E> {
 #[derive(Clone, Copy)]
 enum State {
     Free,
-    Asked,
+    Requested,
     /// The former value, or the server's error.
     Answered(Result<Value, Errno>),
     Lost,
@@ -198,7 +198,7 @@ where
         op: FetchOp<E>,
         operand: E,
     ) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
-        self.ask(to, offset, op.atomic(), [operand, operand])
+        self.request(to, offset, op.atomic(), [operand, operand])
     }
 
     /// Requests the value of an element.
@@ -207,7 +207,7 @@ where
     /// Those of [`fetch`](Self::fetch).
     pub fn read<E: Element>(&mut self, to: P::To, offset: u64) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
         let zero = from_value(Value::default());
-        self.ask(to, offset, ReadOp::<E>::READ.atomic(), [zero, zero])
+        self.request(to, offset, ReadOp::<E>::READ.atomic(), [zero, zero])
     }
 
     /// Requests that `operand` replace the element if the operation's comparison of `compare` and
@@ -223,10 +223,10 @@ where
         compare: E,
         operand: E,
     ) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
-        self.ask(to, offset, op.atomic(), [operand, compare])
+        self.request(to, offset, op.atomic(), [operand, compare])
     }
 
-    fn ask<E: Element>(
+    fn request<E: Element>(
         &mut self,
         to: P::To,
         offset: u64,
@@ -244,7 +244,7 @@ where
         }
         match self.protocol.send(to, buf) {
             Ok(key) => {
-                (slot.buf, slot.state, slot.number) = (Sent::UnderWay(key), State::Asked, number);
+                (slot.buf, slot.state, slot.number) = (Sent::UnderWay(key), State::Requested, number);
                 Ok(UpdateKey { number, element: PhantomData })
             }
             Err(refused) => {
@@ -299,7 +299,7 @@ where
                 continue;
             };
             slot.buf = Sent::Here(buf);
-            if result.is_err() && matches!(slot.state, State::Asked) {
+            if result.is_err() && matches!(slot.state, State::Requested) {
                 slot.state = State::Lost;
             }
         }
@@ -312,7 +312,7 @@ where
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let slot = self.slots.get_mut(number as u32 as usize);
         if let Some(slot) = slot.filter(|slot| slot.number == number && client == self.client)
-            && matches!(slot.state, State::Asked | State::Lost)
+            && matches!(slot.state, State::Requested | State::Lost)
         {
             slot.state = State::Answered(result);
         }
@@ -342,17 +342,17 @@ where
         loop {
             let slot = self.slot(key).ok_or(UpdateError::UnknownKey)?;
             let state = slot.state;
-            if !matches!(state, State::Asked) {
+            if !matches!(state, State::Requested) {
                 slot.state = State::Free;
             }
             match state {
                 State::Answered(Ok(value)) => return Ok(Some(from_value(value))),
                 State::Answered(Err(errno)) => return Err(UpdateError::Refused(errno)),
                 State::Lost => return Err(UpdateError::Lost),
-                State::Asked | State::Free => {}
+                State::Requested | State::Free => {}
             }
             self.progress()?;
-            let still = matches!(self.slot(key).map(|slot| slot.state), Some(State::Asked));
+            let still = matches!(self.slot(key).map(|slot| slot.state), Some(State::Requested));
             if still && until.passed() {
                 return Ok(None);
             }

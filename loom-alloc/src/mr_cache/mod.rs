@@ -1,8 +1,7 @@
 //! [`MrCache`]: cached registrations of arbitrary buffers.
 //!
-//! Some providers accept only registered buffers (`FI_MR_LOCAL`). Registration costs a system call
-//! and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other, and
-//! finds its region when the memory is posted again. For peers, open an [`Mr`](loom_core::mr::Mr).
+//! [`MrCache::register`] returns a [`Cached`] buffer, and finds its region when the memory is
+//! posted again. For peers, open an [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
 //! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with

@@ -1,7 +1,6 @@
 //! Buffers and an allocator over memory that is registered once.
 //!
-//! Providers with local registration (`FI_MR_LOCAL`) accept no other buffers, and registering
-//! arbitrary memory slows posts:
+//! For providers with local registration (`FI_MR_LOCAL`):
 //! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and
 //!   returns with its completion, and can be [split](Lease::split) and [rejoined](Lease::rejoin).
 //! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach.

@@ -1,5 +1,4 @@
-//! Computations of `fi_atomic` on one element: as a plain function, and in memory with concurrent
-//! changes.
+//! Computations of `fi_atomic` on one element, in place and with concurrent changes.
 
 #![allow(unsafe_code, reason = "changes memory that others change meanwhile")]
 

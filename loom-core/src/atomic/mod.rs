@@ -6,7 +6,7 @@
 //! let bits_of_a_float = BaseOp::<f64>::BOR;
 //! ```
 
-#![allow(unsafe_code, reason = "an unsafe trait says which types are elements")]
+#![allow(unsafe_code, reason = "an unsafe trait names the types of elements")]
 
 mod compute;
 mod datatype;
@@ -52,7 +52,7 @@ pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
     const DATATYPE: Datatype;
 }
 
-/// Element with an order: every one except complex numbers.
+/// Element with an order: all but complex numbers.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};

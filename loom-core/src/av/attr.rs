@@ -1,6 +1,6 @@
 //! [`AvAttr`]: size of an address vector.
 
-#![allow(unsafe_code, reason = "asks the transport of an open domain")]
+#![allow(unsafe_code, reason = "queries the transport of an open domain")]
 
 use core::alloc::Layout;
 
@@ -15,7 +15,7 @@ use crate::storage::handle::Plan;
 use crate::transport::{AvRoom, Transport};
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
-/// Size of an [`Av`](super::Av), which allocates all of its memory when opened.
+/// Size of an [`Av`](super::Av).
 ///
 /// ```
 /// use loom_core::{Av, AvAttr, allocator_api2::alloc::Global};
@@ -39,14 +39,13 @@ pub struct AvAttr {
     ///
     /// A [removed](super::Av::remove) peer's slot is reused, except where the provider keeps
     /// removed addresses while an endpoint is bound to the vector:
-    /// - `shm` takes 256 addresses in the lifetime of a vector. Endpoints of the process, and peers
-    ///   that were not inserted but have sent a message, may count. A capacity above 256 is refused
-    ///   with [`OpenError::TooManyPeers`], an address beyond the limit with
-    ///   [`AddressError::TooManyPeers`](crate::AddressError::TooManyPeers): open a new vector with
-    ///   new endpoints.
-    /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the
-    ///   domain (`Ofi<Shared>`), if its info grants [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE),
-    ///   and over untested providers and versions.
+    /// - `shm` takes 256 addresses in the lifetime of a vector. Endpoints of the process and
+    ///   senders that were not inserted may count. [`OpenError::TooManyPeers`] refuses a larger
+    ///   capacity, [`AddressError::TooManyPeers`](crate::AddressError::TooManyPeers) a further
+    ///   address: open a new vector with new endpoints.
+    /// - Over libfabric, the capacity counts for a vector's lifetime if threads share the domain
+    ///   (`Ofi<Shared>`), if its info grants [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE), and
+    ///   over untested providers and versions.
     pub capacity: usize,
     /// Bytes for addresses other than IPv4 sockets ([`AddressTableAttr::bytes`]). `None` for the
     /// likely need: for each peer 32 if addresses may be IPv6 sockets, or 96 for other formats,
@@ -77,8 +76,7 @@ impl AvAttr {
     /// one byte.
     pub const MAX_RX_CTX_BITS: u8 = 8;
 
-    /// Attributes for this number of peers, each with its own address, up to 16 ranges and a fixed
-    /// seed.
+    /// Attributes for this number of addresses, with 16 ranges and a fixed seed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         let AddressTableAttr { ranges, seed, .. } = AddressTableAttr::new(capacity);
@@ -93,8 +91,7 @@ impl AvAttr {
     /// Layout of a vector's one block from an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] for a capacity of zero or beyond 32 bits, or a layout beyond the address
-    /// space.
+    /// [`OpenError::Size`] for a capacity of zero or beyond 32 bits, or too large a layout.
     pub fn layout<T: Transport, A: Allocator>(&self, domain: &Domain<'_, T>) -> Result<Layout, OpenError> {
         let room = self.room(domain)?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;

@@ -1,4 +1,4 @@
-//! Insertion of addresses into an [`Av`]: one, many, by name, and by range.
+//! Insertion of addresses into an [`Av`].
 
 #![allow(unsafe_code, reason = "inserts into raw handles")]
 
@@ -19,8 +19,7 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// If the provider assigns the slot of another peer, that peer is removed: posts to it fail
     /// with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer). Over the software
-    /// transport a slot is the endpoint's in the network, so a new endpoint's address displaces
-    /// that of the closed one before it.
+    /// transport, a new endpoint's address displaces that of the closed endpoint in its place.
     ///
     /// ```
     /// use loom_core::{Forever, Source};
@@ -94,8 +93,8 @@ impl<T: Transport> Av<'_, T> {
         true
     }
 
-    /// [Inserts](Self::insert) the addresses of many peers. `each` receives the results in order
-    /// and may use the vector. Returns the number of inserted peers.
+    /// [Inserts](Self::insert) many addresses. `each` receives the results in order. Returns the
+    /// number of inserted peers.
     ///
     /// ```
     /// # use loom_core::{Av, Cq, CqAttr};
@@ -119,14 +118,13 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// Inserts peers at consecutive addresses: `services` ports from that of `first`, at each of
-    /// `nodes` addresses. `each` receives the results, node by node. Returns the number of inserted
+    /// `nodes` addresses. `each` receives the results in order. Returns the number of inserted
     /// peers.
     ///
     /// Peers with consecutive slots share one record and need no other memory
     /// ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
-    /// Requires socket addresses. loom does not use `fi_av_insertsym`, which providers lack or
-    /// implement wrongly. Insert named nodes one by one ([`insert_service`](Self::insert_service)).
+    /// Requires socket addresses. Insert named nodes by [`insert_service`](Self::insert_service).
     ///
     /// ```
     /// use loom_core::{AddressError, Av, Errno, Peer, Transport};
@@ -178,7 +176,7 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// Inserts a peer by the name of its node and service, such as `10.0.0.1` and `7471`, or by its
-    /// address text alone. The provider looks names up, which may be slow.
+    /// address text alone. The provider's look-up may be slow.
     ///
     /// ```
     /// # fixture::queue!(network, domain, av, cq);
@@ -214,7 +212,7 @@ impl<T: Transport> Av<'_, T> {
             Err(_) => self.body.table.peer(addr),
         };
         if let Some(peer) = peer {
-            // Some providers count the insertions of an address, others assign another slot.
+            // Some providers count insertions, others assign another slot.
             if addresses.are_removed() {
                 self.undo_insert(&addresses, addr);
             }

@@ -27,8 +27,7 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 /// Peers' addresses.
 ///
-/// A counted handle: the vector closes when its last clone and the last endpoint bound to it are
-/// gone. If the transport's threading level allows it, threads share the vector. Conversions
+/// A counted handle, which threads share if the transport's threading level allows. Conversions
 /// between peers and fabric addresses take no lock.
 ///
 /// ```
@@ -56,7 +55,7 @@ pub(crate) struct AvInner<T: Transport> {
     raw: T::Av,
     domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
-    /// In the vector's own block, so the lifetime is really shorter.
+    /// In the vector's own block.
     addresses: spin::Mutex<Addresses>,
     /// Bits of each address for the number of a receive context.
     rx_ctx_bits: u8,
@@ -66,9 +65,6 @@ pub(crate) struct AvInner<T: Transport> {
 
 impl<'m, T: Transport> Av<'m, T> {
     /// Opens a vector for [`AvAttr::capacity`] peers at a time, in memory of `alloc`.
-    ///
-    /// Where the provider cannot remove addresses while endpoints are open, the capacity or the
-    /// provider's maximum counts for the vector's lifetime ([`AvAttr::capacity`]).
     ///
     /// # Errors
     /// [`OpenError::Size`] for a capacity of zero or beyond memory or more than
@@ -127,8 +123,8 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// Slots are reused in the order of removal, as late as possible. Until then messages of the
     /// removed peer have a [source](crate::Transfer::source) without a peer, and after it name no
-    /// other peer either. Before the reuse, look up completions' sources, and cancel receives for
-    /// the removed peer alone, which would take a later peer's messages.
+    /// other peer either. Before the reuse, look up completions' sources, and cancel receives from
+    /// the removed peer alone.
     ///
     /// If the provider cannot remove addresses while an endpoint is bound to the vector, slots are
     /// reused only if no endpoint is bound ([`AvAttr::capacity`]). The slot of a
@@ -196,7 +192,7 @@ impl<T: Transport> Av<'_, T> {
 
     /// Finds the peer with an address, the reverse of [`address`](Self::address).
     ///
-    /// Takes constant time, and waits for an inserting thread.
+    /// Waits for an inserting thread.
     ///
     /// ```
     /// use loom_core::Cq;
@@ -235,8 +231,7 @@ impl<T: Transport> Av<'_, T> {
         AddressSet::new_in(self.body.table.places(), count, alloc)
     }
 
-    /// Read-only table of the vector's peers and their fabric addresses, with at least the requested
-    /// number of slots.
+    /// Read-only table of the vector's peers and their fabric addresses.
     #[inline]
     #[must_use]
     pub fn peer_table(&self) -> Peers<'_> {

@@ -51,7 +51,7 @@ impl IoVecs {
     }
 }
 
-/// One message from or into several buffers, for calls with names that end in `with`, for example
+/// One message from or into several buffers, for calls such as
 /// [`send_with`](crate::endpoint::Endpoint::send_with).
 // SAFETY: the array owns its buffers, and each keeps the contract of `Buffer`.
 unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {

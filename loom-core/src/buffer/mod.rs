@@ -1,8 +1,5 @@
 //! Memory that can be lent to a transport: [`Buffer`], its ranges ([`Lent`]), and common
 //! implementations.
-//!
-//! A posted operation lends memory to a provider until its completion is read or its endpoint is
-//! closed, which the type system cannot see.
 
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
@@ -21,7 +18,7 @@ use crate::vocabulary::HmemIface;
 
 /// Local descriptor of a memory region, with the domain that made it.
 ///
-/// It is valid in its own domain only, so a post in another domain is refused.
+/// A post in another domain is refused.
 ///
 /// ```
 /// use loom_core::{Av, Buffer, Cq, Domain, PostError, registered::Registered};
@@ -53,7 +50,7 @@ impl Descriptor {
     }
 }
 
-/// Range of bytes that a [`Buffer`] lends for one operation, and its permitted accesses.
+/// Bytes that a [`Buffer`] lends for one operation, and the permitted accesses.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -230,8 +227,7 @@ impl Lent {
 /// - If [`Lent`] has a descriptor, its region is open during that time and covers the range and its
 ///   headroom.
 pub unsafe trait Buffer {
-    /// Returns the range. Called once per post, after the value reached the place where it stays
-    /// while lent.
+    /// Returns the range. Called once per post, when the value is in its final place.
     fn lend(&mut self) -> Lent;
 
     /// Pushes the ranges of a buffer in several pieces, in order, under the safety rules of the

@@ -5,9 +5,8 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// Buffer with a prefix reserved for the provider (`FI_MSG_PREFIX`).
 ///
 /// Endpoints of an info with this mode accept no other buffers
-/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)). The message always starts after
-/// the prefix, and lengths exclude it, so one program works with both kinds. Of several buffers in
-/// one operation, the first has the prefix.
+/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)). Lengths exclude the prefix. Of
+/// several buffers in one operation, the first has it.
 ///
 /// libfabric offers such providers (`usnic`, and datagrams over `verbs` and `efa`) only if
 /// [`Hints::mode`](crate::info::Hints::mode) has the mode.
@@ -37,7 +36,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 pub struct Prefixed<B> {
     /// The buffer, including the prefix.
     pub buf: B,
-    /// Number of bytes reserved for the provider.
+    /// Bytes reserved for the provider.
     pub room: usize,
 }
 

@@ -13,7 +13,7 @@ use crate::storage::handle::Plan;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
-/// Options of a queue, which takes all of its memory when it is opened.
+/// Options of a queue.
 ///
 /// ```
 /// use loom_core::{Av, Cq, CqAttr, Forever, Source, allocator_api2::alloc::Global, soft::Soft};

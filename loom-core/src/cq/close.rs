@@ -1,5 +1,4 @@
-//! Closing a queue: all endpoints, including forgotten ones, then the buffers in flight, then the
-//! raw queues.
+//! Closing a queue: its endpoints, then the buffers in flight, then the raw queues.
 
 #![allow(unsafe_code, reason = "closes raw handles and drops the buffers that were lent")]
 
@@ -32,8 +31,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.has_bound_regions() {
             return Err(Errno::EBUSY);
         }
-        // Long if it aborts (about 0.1 s), so that a peer that is not running at the moment can
-        // answer.
+        // Long if it aborts (about 0.1 s), for a peer that is not running now.
         let patience = match self.on_failed_close {
             OnFailedClose::Leak => SETTLING,
             OnFailedClose::Abort => 32 * SETTLING,

@@ -36,7 +36,7 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 pub struct RemoteEvent {
     /// Kind of operation.
     pub flags: CompletionFlags,
-    /// Bytes written, or zero if the provider does not report them.
+    /// Bytes written, or zero if not reported.
     pub len: usize,
     /// Valid only with the flag `REMOTE_CQ_DATA`.
     data: ImmediateData,
@@ -85,7 +85,7 @@ debug_struct!(RemoteEvent, |it| flags: it.flags, len: it.len, data: it.data(), s
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
 pub enum Completion<'m, B> {
-    /// An operation of this side completed.
+    /// Completed operation.
     Op(Done<B>),
     /// A message arrived in the buffer of a [multi-receive](crate::endpoint::Endpoint::multi_recv).
     Piece(Piece<'m, B>),
@@ -95,18 +95,18 @@ pub enum Completion<'m, B> {
     /// [`Endpoint::fetch_value`](crate::endpoint::Endpoint::fetch_value), or a collective such as
     /// [`CollectiveGroup::barrier`](crate::endpoint::CollectiveGroup::barrier), completed.
     Value(Fetched),
-    /// A peer wrote to this side's memory with immediate data.
+    /// Peer's write with immediate data.
     Remote(RemoteEvent),
-    /// An operation without a key failed: an undeliverable injected message, an [unsignaled
+    /// Failed operation without a key: an injected message, an [unsignaled
     /// operation](crate::endpoint::Endpoint::send_unsignaled), or a write of a peer that
-    /// disappeared midway.
+    /// disappeared.
     Unclaimed(OpError),
 }
 
 /// A message in the buffer of a multi-receive.
 ///
-/// The buffer completes once the provider has released it and all pieces are dropped. A piece is a
-/// handle of its queue, and a forgotten piece safely keeps both.
+/// The buffer completes once the provider has released it and all pieces are dropped. A piece keeps
+/// its queue open.
 ///
 /// ```
 /// use loom_core::{Completion, Source};
@@ -131,7 +131,7 @@ pub struct Piece<'m, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Inlined, with parts passed by value, to keep completions that are never pieces out of memory.
+    // Inlined, with parts by value, to keep other completions out of memory.
     #[inline(always)]
     fn drop(&mut self) {
         /// # Safety

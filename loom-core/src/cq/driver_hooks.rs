@@ -1,6 +1,6 @@
 //! Interface of a queue to its [driver](crate::driver), which takes one event at a time.
 
-#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
 
@@ -67,7 +67,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Next::Kept(Err(CqError::PeerEvents));
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         match unsafe { T::cq_poll(&self.tx) } {
             Ok(Some(event)) => {
                 let event = event.borrow();
@@ -79,7 +79,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                             return Next::Taken(done);
                         }
                     }
-                    // SAFETY: the transport has just reported the event, and a queue has one table.
+                    // SAFETY: the transport has just reported the event for this table.
                     // No prefixes are used.
                     if let Some(index) = unsafe { self.ops.park_success(event) } {
                         return Next::Kept(Ok(Kept::Completion(index)));

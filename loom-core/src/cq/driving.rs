@@ -5,9 +5,9 @@ use crate::deadline::Deadline;
 
 /// Deadline that drives other queues whenever it is checked.
 ///
-/// A wait drives only its own queue. Over most providers (`shm`, `tcp;ofi_rxm`) and a [strict
-/// network](crate::soft#strict-networks), an operation needs progress on both sides. Use this
-/// deadline for a peer on another queue of the same thread.
+/// A wait drives only its own queue, but most providers and a [strict
+/// network](crate::soft#strict-networks) need progress on both sides. For a peer on another queue
+/// of the same thread.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Domain, Driving, Forever, Source};
@@ -42,8 +42,7 @@ impl<D: Deadline, F: FnMut() -> Result<bool, CqError>> Driving<D, F> {
         Driving { until, drive, failed: None }
     }
 
-    /// Returns the result of driving. A failure makes the deadline pass. Pass `&mut` of this value
-    /// to read it.
+    /// Returns the result of driving. A failure makes the deadline pass.
     ///
     /// # Errors
     /// The error that `drive` returned.

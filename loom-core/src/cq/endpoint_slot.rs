@@ -71,8 +71,7 @@ pub(crate) enum ReceiveMode {
     Itself,
     /// The endpoint itself, a shared receive context.
     ForOthers,
-    /// Takes no messages, but posts this number of zero-length receives, which remote writes
-    /// consume (`FI_RX_CQ_DATA`).
+    /// Posts this number of empty receives, for remote writes alone (`FI_RX_CQ_DATA`).
     OfWrites(u16),
     /// Closes after the endpoint.
     Through(u16),

@@ -1,6 +1,6 @@
-//! [`ErrorText`], the provider's text for a failed operation.
+//! [`ErrorText`].
 
-#![allow(unsafe_code, reason = "asks the transport about an open queue")]
+#![allow(unsafe_code, reason = "queries the transport about an open queue")]
 
 use core::fmt;
 
@@ -66,13 +66,13 @@ impl fmt::Debug for ErrorText {
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Copies the provider's data for the last failed operation, and returns its length, at most
-    /// 128 bytes. With two provider queues, `error` selects the direction. The software transport
-    /// does not report any.
+    /// 128 bytes. With two provider queues, `error` selects the direction. None over the software
+    /// transport.
     #[doc(alias = "err_data")]
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::cq_error_data(queue, out) }
     }
 
@@ -96,7 +96,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
         ErrorText::written_by(|out| {
-            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            // SAFETY: handles keep H1 and T1.
             unsafe { T::cq_error_text(queue, error.provider_errno, out) }
         })
     }

@@ -1,6 +1,6 @@
-//! Events that are kept for a later poll: completions in their slots, other events in a deque.
+//! Events kept for a later poll: completions in their slots, others in a deque.
 
-#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
 
@@ -74,7 +74,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,
@@ -84,12 +84,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(true)
     }
 
-    /// Requires room for the event.
     #[inline(never)]
     pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
         of_an_operation(event)?;
         let kept = self.unmatched_by_flags(event).or_else(|| {
-            // SAFETY: the transport has just reported the event, and a queue has one table.
+            // SAFETY: the transport has just reported the event for this table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
                 Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek { peek, given_up: false }),
@@ -101,7 +100,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if let Some(kept) = kept {
             let pushed = self.unmatched.borrow_mut().push_back(kept);
             debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
-            // A driver that does not learn of the event from this call checks for it.
+            // A driver elsewhere checks for the event.
             self.ops.note_news();
         }
         self.ops.set_kept(true);

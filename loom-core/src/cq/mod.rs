@@ -49,8 +49,7 @@ use crate::vocabulary::WaitObj;
 
 /// Number of peer events for which a queue has room.
 ///
-/// A peer's write with immediate data raises an event without a post on this side. [`Cq::wait`]
-/// keeps up to this many for the next poll.
+/// A peer's write with immediate data is an event without a post. [`Cq::wait`] keeps this many.
 pub const PEER_EVENTS: usize = 64;
 
 /// A completion queue.
@@ -84,7 +83,7 @@ pub const PEER_EVENTS: usize = 64;
 #[doc(alias = "fid_cq")]
 pub struct Cq<'m, T: Transport, B: Buffer> {
     pub(super) body: Handle<'m, CqInner<T, B>>,
-    /// Makes the type invariant in `'m`: shorter-lived memory cannot be bound to the queue.
+    /// Invariant in `'m`: shorter-lived memory cannot be bound.
     lives: Brand<'m>,
 }
 
@@ -120,9 +119,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// ([`Binding::remote_writes`](crate::endpoint::Binding::remote_writes)).
     ///
     /// Kept completions, a [`Claim`](crate::completion::Claim), and a completed multi-receive with
-    /// [pieces](Piece) out hold slots without counting. Posts may therefore fail with
-    /// [`Kept`](crate::error::PostError::Kept) below [`capacity`](Self::capacity).
-    /// [`free_slots`](Self::free_slots) excludes these slots.
+    /// [pieces](Piece) out hold slots without counting ([`free_slots`](Self::free_slots)).
     ///
     /// ```
     /// use loom_core::{Forever, Source};
@@ -198,8 +195,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.strays()
     }
 
-    /// Returns the raw transmit and receive queues, which may be identical, for calls that loom
-    /// does not wrap.
+    /// Returns the raw transmit and receive queues, which may be identical.
     #[must_use]
     pub fn raw(&self) -> (&T::Cq, &T::Cq) {
         self.body.raw()

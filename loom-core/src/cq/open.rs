@@ -89,13 +89,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         };
         let parts = attr.parts::<T, B, A>()?;
         let attributes = domain.info().attributes();
-        let asked = !domain.info().contexts().is_empty();
+        let requested = !domain.info().contexts().is_empty();
         let for_claims = attr.claims && T::quirks(domain.info().raw()).claims == Claims::InContexts;
-        let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
+        let kind = if requested || for_claims { ContextKind::Space } else { ContextKind::Word };
         let with_source = attributes.caps.contains(Caps::SOURCE);
         let events = attr.events();
-        // Events of closed endpoints may remain in the provider queue and the transport's
-        // read-ahead (rule 4 of the op table).
+        // Events of closed endpoints may remain (rule 4 of the op table).
         let horizon = u32::try_from(events).ok().and_then(|events| events.checked_mul(2)).ok_or(OpenError::Size)?;
         let block = Unfilled::new(parts.plan, alloc)?;
         let at = |part: usize| {
@@ -109,7 +108,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             unsafe { T::cq_open(domain.raw(), events, with_source, wait, at(part)) }
         };
         let (tx, wait) = match open(wait, parts.tx) {
-            // Errors of providers without wait objects. Other causes fail again.
+            // Errors of providers without wait objects.
             Err(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL) if attr.wait_is_optional => {
                 (open(WaitObj::NONE, parts.tx)?, WaitObj::NONE)
             }

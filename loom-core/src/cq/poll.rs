@@ -1,6 +1,6 @@
 //! Polling a queue for the next completion.
 
-#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
 
@@ -18,7 +18,7 @@ use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 /// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// Not the result of `poll`: the compiler would build completions of the fast path in memory.
+/// Not the result of `poll`, which would be built in memory on the fast path.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
 /// Reason to leave the fast path.
@@ -60,7 +60,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let detour = if self.body.ops.is_kept() {
             Detour::Kept
         } else {
-            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            // SAFETY: handles keep H1 and T1.
             match unsafe { T::cq_poll(&self.body.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -85,8 +85,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_detour(detour).transpose()
     }
 
-    /// A single call covers all detours: with several, the compiler would build fast completions in
-    /// memory.
+    /// One call for all detours: with several, fast completions would be built in memory.
     #[cold]
     #[inline(never)]
     fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
@@ -135,7 +134,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
         // Bounded by the capacity of the queue and new events of peers.
         loop {
-            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            // SAFETY: handles keep H1 and T1.
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
                 Err(errno) => match self.body.failed(queue, errno).transpose()? {
@@ -182,7 +181,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if let Err(error) = of_an_operation(event) {
             return Some(Err(error));
         }
-        // SAFETY: the transport has just reported the event, and a queue has one table.
+        // SAFETY: the transport has just reported the event for this table.
         let completion = match unsafe { self.body.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(self.piece(piece))),
@@ -202,7 +201,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if errno != Errno::EAVAIL {
             return Err(errno.into());
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         let event = unsafe { T::cq_read_error(queue) }?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)

@@ -8,10 +8,9 @@ use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Posts a buffer. Retries after [`PostError::Full`] and [`PostError::Again`], and drives progress
-    /// between attempts. Completions that arrive meanwhile are kept for [`poll`](Self::poll) and
-    /// [`wait`](Self::wait), and hold slots. Returns [`PostError::Kept`] at once, because only taking
-    /// completions frees a slot then.
+    /// Posts a buffer. After [`PostError::Full`] and [`PostError::Again`], drives progress, keeps
+    /// completions, which hold slots, and retries. Returns [`PostError::Kept`] at once: take
+    /// completions first.
     ///
     /// ```
     /// # use loom_core::{Av, Cq, Forever, Source};

@@ -1,6 +1,6 @@
 //! Sleeping on a queue, and [`Signaller`], which ends a sleep.
 
-#![allow(unsafe_code, reason = "asks the transport about an open queue")]
+#![allow(unsafe_code, reason = "queries the transport about an open queue")]
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -22,9 +22,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// `Ok(None)` means that the time has passed, or a [signal](super::Signaller::signal) or
     /// spurious wake-up.
     ///
-    /// A completion may not come after a transient error of a post: use [`post`](Self::post) or
-    /// [`retry`](Self::retry). Requires a wait object
-    /// ([`CqAttr::wait`](super::CqAttr::wait)).
+    /// Does not end a post's transient error: use [`post`](Self::post) or [`retry`](Self::retry).
+    /// Requires [`CqAttr::wait`](super::CqAttr::wait).
     ///
     /// ```
     /// use core::time::Duration;
@@ -130,7 +129,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         Ok(unsafe { T::cq_wait_fd(&self.body.tx) }?)
     }
 
@@ -138,9 +137,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// queue is empty, then call again. Call again after any use of the queue or its endpoints. A
     /// [signal](super::Signaller::signal) is reported once.
     ///
-    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, always `false` after an endpoint of the queue was
-    /// closed, because libfabric's sleep then crashes. The call instead waits up to 1 ms for a
-    /// completion. [`poll_for`](Self::poll_for) then polls once per millisecond.
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, `false` after an endpoint of the queue was closed:
+    /// libfabric's sleep would crash. The call then waits up to 1 ms for a completion, and
+    /// [`poll_for`](Self::poll_for) polls once per millisecond.
     ///
     /// ```
     /// use loom_core::{Av, Cq, CqAttr, Forever, Source, WaitObj, allocator_api2::alloc::Global};
@@ -171,7 +170,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// Returns `true` if the queue can only be polled, once per millisecond.
     pub(crate) fn naps(&self) -> bool {
-        // SAFETY: handles keep the queue open (H1) on its thread (T1).
+        // SAFETY: handles keep H1 and T1.
         unsafe { T::cq_naps(&self.body.tx) }
     }
 
@@ -244,15 +243,14 @@ pub struct Signaller<'q, T: Signals> {
 
 impl<T: Signals> Signaller<'_, T> {
     /// Ends [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::poll_until`](super::Cq::poll_until), or
-    /// the next such sleep, with `Ok(None)`. Signals before a wake-up count as one. The sleeper
-    /// sees this thread's earlier writes. The queue's file descriptor becomes readable, and
-    /// [`Cq::may_sleep`](super::Cq::may_sleep) returns `false` once.
+    /// the next such sleep, with `Ok(None)`. Signals before a wake-up count as one. The file
+    /// descriptor becomes readable, and [`Cq::may_sleep`](super::Cq::may_sleep) returns `false`
+    /// once.
     ///
-    /// Most providers of libfabric lose a signal that arrives as a sleep begins, and then wake the
-    /// sleeper about 20 ms late.
+    /// Most providers of libfabric wake a sleeper that begins to sleep about 20 ms late.
     ///
     /// # Errors
-    /// The provider's error: `ENOSYS` without signals. The sleeper still wakes, about 20 ms late.
+    /// `ENOSYS` without signals: the sleeper wakes about 20 ms late.
     #[doc(alias = "fi_cq_signal")]
     pub fn signal(&self) -> Result<(), Errno> {
         // Before the provider wakes the sleeper, which checks this flag.
@@ -265,8 +263,8 @@ impl<T: Signals> Signaller<'_, T> {
 debug_struct!([T: Signals] Signaller['_, T], |it| signalled: it.signalled);
 
 impl<T: Signals, B: Buffer> Cq<'_, T, B> {
-    /// Returns a handle with which other threads wake this thread from sleeping on the queue. Over
-    /// libfabric, requires `Ofi<Shared>`.
+    /// Returns a handle with which other threads end a sleep. Over libfabric, requires
+    /// `Ofi<Shared>`.
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] without a wait object.

@@ -1,6 +1,6 @@
 //! Waiting for one operation. Other completions are kept meanwhile.
 
-#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
 
@@ -12,17 +12,6 @@ use crate::counter::Counter;
 use crate::deadline::Deadline;
 use crate::engine::op_table::{Done, Fetched, OpKey, Peek, Taken};
 use crate::transport::{Event, Transport};
-
-/// Outcome of one look at the queue.
-enum Advance<R> {
-    Taken(R),
-    /// An event was kept.
-    Kept,
-    Nothing,
-}
-
-/// Number of kept events between two checks of the deadline.
-const EVENTS_PER_DEADLINE_CHECK: u32 = 256;
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Waits for one operation. Other completions are kept for [`poll`](Self::poll). `Ok(None)`
@@ -50,9 +39,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_sread")]
-    pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+    pub fn wait(&self, key: OpKey, until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         self.check_not_driven()?;
-        let mut kept_events = 0_u32;
+        let mut until = DeadlineChecks::new(until);
         loop {
             match self.body.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
@@ -62,16 +51,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             }
             // SAFETY: `advance` passes an event that the transport has just reported, and a queue
             // has one table. With prefixes (`detours`) it passes no event.
-            let check_deadline = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
+            let kept = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
                 Advance::Taken(done) => return Ok(Some(done)),
-                Advance::Kept => {
-                    kept_events = kept_events.wrapping_add(1);
-                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
-                }
-                Advance::Nothing => true,
+                Advance::Kept(kept) => kept,
             };
-            if check_deadline && until.passed() {
-                // An operation that failed to be posted again has completed without an event.
+            if until.passed(kept) {
+                // A failed repost completes without an event.
                 return Ok(match self.body.ops.take(key) {
                     Taken::Done(done) => Some(done),
                     _ => None,
@@ -85,25 +70,21 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// Those of [`wait`](Self::wait).
     #[inline]
-    pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+    pub fn wait_value(&self, key: OpKey, until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.check_not_driven()?;
         let ops = &self.body.ops;
-        let mut kept_events = 0_u32;
+        let mut until = DeadlineChecks::new(until);
         loop {
             if !ops.is_valued(key) {
                 return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
             }
             // SAFETY: `advance` passes an event that the transport has just reported, and a queue
             // has one table.
-            let check_deadline = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+            let kept = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
                 Advance::Taken(fetched) => return Ok(Some(fetched)),
-                Advance::Kept => {
-                    kept_events = kept_events.wrapping_add(1);
-                    kept_events.is_multiple_of(EVENTS_PER_DEADLINE_CHECK)
-                }
-                Advance::Nothing => true,
+                Advance::Kept(kept) => kept,
             };
-            if check_deadline && until.passed() {
+            if until.passed(kept) {
                 return Ok(ops.take_value(key));
             }
         }
@@ -139,9 +120,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         &self,
         counter: &Counter<'_, T>,
         threshold: u64,
-        mut until: impl Deadline,
+        until: impl Deadline,
     ) -> Result<bool, CqError> {
         let failed = counter.read_error();
+        let mut until = DeadlineChecks::new(until);
         loop {
             if counter.read() >= threshold {
                 return Ok(true);
@@ -149,9 +131,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             if counter.read_error() != failed {
                 return Err(CqError::CountedFailure);
             }
-            self.progress()?;
-            // After every event, because uncounted operations could complete for ever.
-            if until.passed() {
+            if until.passed(self.progress()?) {
                 return Ok(counter.read() >= threshold);
             }
         }
@@ -178,8 +158,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait). `UnknownKey` also if the endpoint was closed.
-    pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
+    pub fn wait_peek(&self, key: OpKey, until: impl Deadline) -> Result<Option<Peek>, CqError> {
         self.check_not_driven()?;
+        let mut until = DeadlineChecks::new(until);
         loop {
             if let Some(peek) = self.take_peek(key) {
                 return Ok(Some(peek));
@@ -187,25 +168,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             if !self.body.ops.is_peeking(key) {
                 return Err(CqError::UnknownKey);
             }
-            if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
+            if until.passed(self.body.progress()?) {
                 return Ok(self.take_peek(key));
             }
         }
-    }
-
-    pub(crate) fn take_peek(&self, key: OpKey) -> Option<Peek> {
-        let mut unmatched = self.body.unmatched.borrow_mut();
-        let mut found = None;
-        // One full rotation keeps the order of the other events.
-        for _ in 0..unmatched.len() {
-            match unmatched.pop_front()? {
-                UnmatchedEvent::Peek { peek, .. } if peek.key == key && found.is_none() => found = Some(peek),
-                other => {
-                    let _ = unmatched.push_back(other);
-                }
-            }
-        }
-        found
     }
 
     /// Takes the completion of one operation without polling. Returns `None` if the operation is in
@@ -261,11 +227,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::UnknownKey`] if the completion was already taken.
     pub fn has_succeeded(&self, key: OpKey) -> Result<Option<bool>, CqError> {
         let ops = &self.body.ops;
-        if ops.knows(key) { Ok(ops.parked_success(key)) } else { Err(CqError::UnknownKey) }
+        if ops.contains(key) { Ok(ops.parked_success(key)) } else { Err(CqError::UnknownKey) }
     }
 
-    /// Drives progress and keeps completions, for loops around a post that fails with
-    /// [`PostError::Again`](crate::error::PostError::Again). Kept completions hold slots. Returns `true` if an event was processed.
+    /// Drives progress and keeps completions, which hold slots. Returns `true` if an event was
+    /// processed.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -301,6 +267,47 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
         self.wait_peek(key, until)?.ok_or(CqError::TimedOut)
     }
+
+    pub(crate) fn take_peek(&self, key: OpKey) -> Option<Peek> {
+        let mut unmatched = self.body.unmatched.borrow_mut();
+        let mut found = None;
+        // One full rotation keeps the order of the other events.
+        for _ in 0..unmatched.len() {
+            match unmatched.pop_front()? {
+                UnmatchedEvent::Peek { peek, .. } if peek.key == key && found.is_none() => found = Some(peek),
+                other => {
+                    let _ = unmatched.push_back(other);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Deadline of a wait. Checked when no event came, and after every 256th kept event, because events
+/// of other operations could come for ever.
+struct DeadlineChecks<D> {
+    until: D,
+    kept_events: u8,
+}
+
+impl<D: Deadline> DeadlineChecks<D> {
+    const fn new(until: D) -> Self {
+        DeadlineChecks { until, kept_events: 0 }
+    }
+
+    #[inline(always)]
+    fn passed(&mut self, has_kept: bool) -> bool {
+        self.kept_events = self.kept_events.wrapping_add(has_kept.into());
+        (!has_kept || self.kept_events == 0) && self.until.passed()
+    }
+}
+
+/// Outcome of one look at the queue.
+enum Advance<R> {
+    Taken(R),
+    /// `true` if an event was kept.
+    Kept(bool),
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
@@ -310,7 +317,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
-            // SAFETY: handles keep the queue open (H1) on its thread (T1).
+            // SAFETY: handles keep H1 and T1.
             match unsafe { T::cq_poll(&self.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -321,11 +328,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                     }
                     Detour::Event(Event::clone(event))
                 }
-                Ok(None) => return Ok(Advance::Nothing),
+                Ok(None) => return Ok(Advance::Kept(false)),
                 Err(errno) => Detour::Failed(errno),
             }
         };
-        Ok(if self.advance_detour(detour)? { Advance::Kept } else { Advance::Nothing })
+        self.advance_detour(detour).map(Advance::Kept)
     }
 
     /// Updates the "kept" flag.

@@ -30,9 +30,8 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 /// Access to a fabric through one device: the parent of queues, address vectors, regions and
 /// endpoints.
 ///
-/// A counted handle. The domain closes with its last clone and the last of its objects. It owns its
-/// fabric, and a copy of its info. A forgotten object (`mem::forget`) stays open, and so does its
-/// domain.
+/// A counted handle, which owns its fabric. The domain closes with its last clone and the last of
+/// its objects.
 ///
 /// `'m` is the lifetime of memory that the domain and its objects may use: of allocators, buffers,
 /// regions and a software network. It is `'static`, except in a [`scope`](scope()).
@@ -60,8 +59,7 @@ pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
     /// Scope that closes the objects opened through this handle.
     pub(crate) scope: Option<ScopeRef>,
-    /// Makes the type invariant in `'m`: shorter-lived memory cannot be used on a longer-lived
-    /// domain.
+    /// Invariant in `'m`: shorter-lived memory cannot be used.
     lives: Brand<'m>,
 }
 
@@ -232,8 +230,8 @@ impl<'m, T: Transport> Domain<'m, T> {
 impl<T: Transport> DomainInner<T> {
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
-        let asked = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
-        let mode = asked.difference(SERVED_MODES);
+        let requested = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
+        let mode = requested.difference(SERVED_MODES);
         if !mode.is_empty() {
             return Err(OpenError::Mode(mode));
         }

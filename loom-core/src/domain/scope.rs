@@ -20,8 +20,7 @@ use crate::util::debug::debug_struct;
 /// regions. Forgotten handles and the memory that they keep are leaked: buffers in flight, exposed
 /// memory, blocks of allocators.
 ///
-/// If the provider fails to close, or goes on using lent memory, the process is aborted, because
-/// the borrows are about to end.
+/// If the provider fails to close, or goes on using lent memory, the process is aborted.
 ///
 /// ```
 /// use loom_core::{Forever, Source, scope};

@@ -33,7 +33,6 @@ impl ScopeRef {
     }
 }
 
-/// Order of closing at the end of a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
     Queue,

@@ -56,8 +56,8 @@ impl AwaitedArrivals<Global> {
 }
 
 impl<A: Allocator> AwaitedArrivals<A> {
-    /// Opens a table of the values below `values`, for `waiters` simultaneous waiters. Takes the
-    /// memory of [`Arrivals::open_in`], and a third block of 16 bytes per waiter.
+    /// Opens a table of the values below `values`, for `waiters` simultaneous waiters. Takes 16
+    /// bytes per waiter, besides [`Arrivals::open_in`].
     ///
     /// # Errors
     /// Those of [`Arrivals::open_in`].

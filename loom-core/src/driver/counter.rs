@@ -87,13 +87,12 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
         Ok(Plan::of::<CounterDriverInner<'m, T>, A>()?.layout())
     }
 
-    /// Returns the counter that it reads.
     #[must_use]
     pub(crate) fn counter(&self) -> &Counter<'m, T> {
         &self.body.counter
     }
 
-    pub(super) fn will_be_told(&self, waker: &Waker) {
+    pub(super) fn store_waker(&self, waker: &Waker) {
         store(&self.body.idle, waker);
     }
 
@@ -119,9 +118,9 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
             return 0;
         }
         if before.is_some_and(|before| before.1 == now.1) {
-            inner.waiting.tell_where(|threshold| threshold <= now.0);
+            inner.waiting.notify_where(|threshold| threshold <= now.0);
         } else {
-            inner.waiting.tell_all();
+            inner.waiting.notify_all();
         }
         1
     }

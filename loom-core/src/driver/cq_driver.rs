@@ -35,14 +35,14 @@ const NONE: u32 = u32::MAX;
 /// Turns between two tries of a post that waits behind others.
 const OTHERS_TURN: u32 = 16;
 
-/// Maximum number of operations that complete at their first poll between two turns. Later ones
-/// wait, so that other tasks, timers and sockets run.
+/// Maximum number of operations that complete at their first poll between two turns, for the sake
+/// of other tasks.
 const AT_ONCE: u32 = 128;
 
 /// Number of turns before untaken events fail the futures that they block.
 const UNTAKEN: u32 = 1024;
 
-enum Told<'d> {
+enum Waiting<'d> {
     Entry(&'d Entry),
     List(&'d WaitList),
 }
@@ -77,8 +77,7 @@ pub enum Unclaimed {
 /// Polls a completion queue, and wakes the waiters of its operations. The [module](super) lists the
 /// futures.
 ///
-/// A counted handle, also of its queue. Dropping the last one returns the queue to [`Cq::poll`],
-/// which then also reports operations of dropped futures.
+/// A counted handle, also of its queue. Dropping the last one returns the queue to [`Cq::poll`].
 ///
 /// ```
 /// use loom_core::{Source, cq::CqError};
@@ -105,7 +104,7 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     /// By slot.
     entries: BlockSlice<Entry>,
     /// Number of kept completions and other events at the last notification.
-    told_of: Cell<u32>,
+    notified_ends: Cell<u32>,
     pub(super) failed: Cell<Option<CqError>>,
     /// Number of turns that found events untaken.
     untaken: Cell<u32>,
@@ -144,7 +143,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         // SAFETY: the part was planned for these entries. The slice is dropped before its block.
         let entries = unsafe { BlockSlice::new(&block, &entries, |_| Entry::new()) };
         let inner = CqDriverInner {
-            told_of: Cell::new(cq.ops().ends().0),
+            notified_ends: Cell::new(cq.ops().ends().0),
             cq: cq.clone(),
             unclaimed,
             entries,
@@ -186,7 +185,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Ok(Self::plan::<A>(depth)?.0.layout())
     }
 
-    /// Returns the queue that it polls.
+    /// Returns the polled queue.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.body.cq
@@ -233,7 +232,7 @@ impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
                         empty += 1;
                         break;
                     }
-                    Ok(kept) => inner.tell_of(kept),
+                    Ok(kept) => inner.notify_of(kept),
                     Err(error) => {
                         inner.cannot_go_on(error);
                         return events;
@@ -246,13 +245,13 @@ impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
             inner.ops().drained(Direction::BOTH);
         }
         if !inner.room.is_empty() && (events > 0 || !inner.has_room_by_events_alone()) {
-            inner.room.tell_first(events + 1);
+            inner.room.notify_first(events + 1);
             // The first post may wait for an unresponsive peer. While events arrive, others are
-            // tried only now and then, to keep the order.
+            // seldom tried, to keep the order.
             let turns = inner.turns.get();
             inner.turns.set(turns.wrapping_add(1));
             if events == 0 || turns.is_multiple_of(OTHERS_TURN) {
-                inner.room.tell_next_in_turn();
+                inner.room.notify_next_in_turn();
             }
         }
         events
@@ -282,7 +281,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
-        self.told_of.get() != self.ops().ends().0 || self.ops().has_used_up()
+        self.notified_ends.get() != self.ops().ends().0 || self.ops().has_used_up()
     }
 
     #[cold]
@@ -290,7 +289,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if matches!(self.failed.get(), Some(CqError::Queue(_) | CqError::OtherProcess)) {
             return false;
         }
-        self.tell_of_others();
+        self.notify_of_others();
         self.receives_first.set(!self.receives_first.get());
         self.cq.body.post_used_up_again();
         true
@@ -310,19 +309,19 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 return Some(done);
             }
             Next::Kept(Ok(Kept::Nothing)) => {}
-            Next::Kept(Ok(kept)) => self.tell_of(kept),
+            Next::Kept(Ok(kept)) => self.notify_of(kept),
             Next::Kept(Err(error)) => self.cannot_go_on(error),
         }
         None
     }
 
     #[inline]
-    fn tell_of(&self, kept: Kept) {
+    fn notify_of(&self, kept: Kept) {
         if matches!(kept, Kept::Nothing | Kept::Silent) {
             return;
         }
         // Increments, because user code may have kept further events.
-        self.told_of.set(self.told_of.get().wrapping_add(1));
+        self.notified_ends.set(self.notified_ends.get().wrapping_add(1));
         match kept {
             Kept::Completion(index) => self.is_over(index),
             Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest.get())) {
@@ -333,7 +332,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 }
                 _ => {}
             },
-            Kept::Unmatched => self.events.tell_one(),
+            Kept::Unmatched => self.events.notify_one(),
             Kept::Nothing | Kept::Silent => {}
         }
     }
@@ -342,7 +341,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[cold]
     pub(super) fn give_up_answer(&self, key: OpKey) {
         if self.cq.give_up_answer(key) {
-            self.events.tell_one();
+            self.events.notify_one();
         }
     }
 
@@ -366,20 +365,20 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     /// Notifies waiters of events from outside of turns.
-    fn tell_of_others(&self) {
+    fn notify_of_others(&self) {
         let (ends, _) = self.ops().ends();
-        if self.told_of.replace(ends) == ends {
+        if self.notified_ends.replace(ends) == ends {
             return;
         }
-        let told = self.entries.iter().map(Told::Entry).chain([Told::List(&self.events)]);
-        for_each(told, |told| match told {
-            Told::Entry(entry) => match entry.interest.get() {
+        let notified = self.entries.iter().map(Waiting::Entry).chain([Waiting::List(&self.events)]);
+        for_each(notified, |notified| match notified {
+            Waiting::Entry(entry) => match entry.interest.get() {
                 Interest::Awaited(key) if !self.ops().is_unfinished(key) => entry.wake(),
                 Interest::GivenUp(key) if !self.ops().is_unfinished(key) => self.give_back(entry, key),
                 _ => {}
             },
-            Told::List(events) if self.cq.body.has_unmatched() => events.tell_all(),
-            Told::List(_) => {}
+            Waiting::List(events) if self.cq.body.has_unmatched() => events.notify_all(),
+            Waiting::List(_) => {}
         });
     }
 
@@ -408,7 +407,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 self.given_up.set((first, index));
             }
         }
-        self.claimants.tell_one();
+        self.claimants.notify_one();
     }
 
     /// Removes an operation from the list, in linear time.
@@ -440,7 +439,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[inline]
     pub(super) fn has_room(&self) {
         if !self.room.is_empty() {
-            self.room.tell_first(1);
+            self.room.notify_first(1);
         }
     }
 
@@ -451,15 +450,15 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         let is_about_to_be_taken = || !self.events.is_empty() || self.cq.body.keeps_answer(|key| self.is_awaited(key));
         if error == CqError::PeerEvents && self.untaken.get() < UNTAKEN && is_about_to_be_taken() {
             self.untaken.set(self.untaken.get() + 1);
-            self.events.tell_one();
+            self.events.notify_one();
             return;
         }
         self.failed.set(Some(error));
         let lists = [&self.room, &self.events, &self.claimants];
-        let told = self.entries.iter().map(Told::Entry).chain(lists.into_iter().map(Told::List));
-        for_each(told, |told| match told {
-            Told::Entry(entry) => entry.wake(),
-            Told::List(list) => list.tell_all(),
+        let notified = self.entries.iter().map(Waiting::Entry).chain(lists.into_iter().map(Waiting::List));
+        for_each(notified, |notified| match notified {
+            Waiting::Entry(entry) => entry.wake(),
+            Waiting::List(list) => list.notify_all(),
         });
     }
 

@@ -127,7 +127,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok(Self::plan::<A>(events)?.0.layout())
     }
 
-    /// Returns the queue that it polls.
+    /// Returns the polled queue.
     #[must_use]
     pub fn eq(&self) -> &Eq<'m, T> {
         &self.body.eq
@@ -167,8 +167,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
             // Events from before a connect belong to an earlier endpoint with this address.
             driver.turn(driver.body.room());
             driver.body.leave_to_others(endpoint.id().fid, |_| true);
-            // Connects in the poll that begins to wait: `next_event` takes events without a waiting
-            // future.
+            // Connects in the poll that begins to wait, or `next_event` could take the event.
             let connecting = endpoint.connect(&to, &data?);
             driver.established(connecting.map_err(OpenError::from)?).await
         }
@@ -270,7 +269,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         NextEqEvent { driver: self.clone(), about, waiter: Waiter::new() }
     }
 
-    pub(super) fn will_be_told(&self, waker: &Waker) {
+    pub(super) fn store_waker(&self, waker: &Waker) {
         store(&self.body.idle, waker);
     }
 
@@ -355,7 +354,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
 
     fn cannot_go_on(&self, error: CqError) {
         self.failed.set(Some(error));
-        for_each([&self.about, &self.others].into_iter(), WaitList::tell_all);
+        for_each([&self.about, &self.others].into_iter(), WaitList::notify_all);
     }
 }
 
@@ -368,7 +367,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
                 if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
                     inner.cannot_go_on(CqError::Unread);
                 }
-                inner.others.tell_one();
+                inner.others.notify_one();
                 break;
             };
             match inner.eq.poll() {
@@ -377,8 +376,8 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
                     place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
                     match about.filter(|object| inner.about.has(object.0)) {
-                        Some(object) => inner.about.tell_where(|goal| goal == object.0),
-                        None => inner.others.tell_one(),
+                        Some(object) => inner.about.notify_where(|goal| goal == object.0),
+                        None => inner.others.notify_one(),
                     }
                 }
                 Ok(None) => break,
@@ -456,15 +455,15 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
 
 impl<T: Connected> Drop for NextEqEvent<'_, T> {
     fn drop(&mut self) {
-        let was_told = self.waiter.leave();
+        let was_notified = self.waiter.leave();
         let inner = &*self.driver.body;
         let left = match self.about {
             Some((object, _)) => inner.count(|kept| kept.about == Some(object) && !inner.is_awaited(kept)),
-            None => was_told.into(),
+            None => was_notified.into(),
         };
         // Wakers are user code, so no borrow is held.
         for _ in 0..left {
-            inner.others.tell_one();
+            inner.others.notify_one();
         }
     }
 }

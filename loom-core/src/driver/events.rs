@@ -1,4 +1,4 @@
-//! [`NextEvent`] and [`NextUnclaimed`]: futures of events that no other future waits for.
+//! [`NextEvent`] and [`NextUnclaimed`].
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -62,7 +62,7 @@ impl<T: Transport, B: Buffer, V> Future for Next<'_, T, B, V> {
 impl<T: Transport, B: Buffer, V> Drop for Next<'_, T, B, V> {
     fn drop(&mut self) {
         if self.waiter.leave() {
-            (self.list)(&self.driver).tell_one();
+            (self.list)(&self.driver).notify_one();
         }
     }
 }

@@ -62,9 +62,8 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
         self.0.wait.key()
     }
 
-    /// Cancels the operation ([`Endpoint::cancel`]). The future then waits for the outcome: an
-    /// earlier success, or [`ECANCELED`](Errno::ECANCELED). If the provider does not cancel the
-    /// operation, it waits for its completion.
+    /// Cancels the operation ([`Endpoint::cancel`]). The future then waits for the outcome: a
+    /// success, or [`ECANCELED`](Errno::ECANCELED).
     ///
     /// ```
     /// # use core::{pin::pin, task::{Context, Poll, Waker}};
@@ -191,8 +190,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// Waits for an operation with a buffer of an endpoint of the queue.
     ///
     /// # Errors
-    /// The future returns an error if it cannot wait. The operation still exists, and can be waited
-    /// for again:
+    /// The future cannot wait. The operation still exists, and can be waited for again:
     /// - [`CqError::UnknownKey`] if the completion was already taken, or the operation has no
     ///   buffer
     /// - [`CqError::Awaited`] if another future waits for it

@@ -1,9 +1,8 @@
 //! Futures over a fabric, and the drivers that wake them.
 //!
 //! A [`CqDriver`] polls a completion queue and wakes the futures of its operations. The executor
-//! calls [`Drive::turn`] between rounds of its tasks. An open driver needs no thread, no operating
-//! system and no allocation. The package `loom-fabric-async` has an executor for `no_std`, and runs
-//! drivers under tokio.
+//! calls [`Drive::turn`] between rounds of its tasks. The package `loom-fabric-async` has an
+//! executor for `no_std`, and runs drivers under tokio.
 //!
 //! ```
 //! use core::{pin::pin, task::{Context, Waker}};
@@ -47,10 +46,8 @@
 //! - **Posts wait for room in order of arrival.** A post with a transient error
 //!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is retried after a turn,
 //!   the oldest first. Every turn without events and every sixteenth turn also tries one post
-//!   further behind, so that an unresponsive peer does not block the others. Only posts of one task
-//!   keep their order.
-//! - **Constant time.** An event finds its waiter by slot number. A turn takes at most its budget
-//!   of events.
+//!   further behind. Only posts of one task keep their order.
+//! - **Constant time.** An event finds its waiter by slot number.
 //! - **Early completion.** The first poll of a future takes one event of the queue. After 128
 //!   operations that completed so, the next one waits for a turn.
 //! - **Errors reach every waiter.** If a queue fails, all its current and later futures return the
@@ -87,7 +84,7 @@ pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
 pub use self::sleepable::Sleepable;
 
-/// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one.
+/// One driver, or a tuple, array or slice of drivers.
 ///
 /// ```
 /// use loom_core::{Cq, CqDriver, Unclaimed, driver::Drive};
@@ -105,8 +102,7 @@ pub trait Drive {
     /// Takes at most `budget` events of each queue, wakes their waiters, and returns the number of
     /// events.
     ///
-    /// The executor polls woken tasks between turns. It continues after a turn without events,
-    /// which makes progress.
+    /// The executor continues after a turn without events, which makes progress.
     fn turn(&self, budget: usize) -> usize;
 }
 

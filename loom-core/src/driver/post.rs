@@ -1,4 +1,4 @@
-//! [`Post`], [`Retry`] and [`Run`]: futures that post once the queue and the provider accept.
+//! [`Post`], [`Retry`] and [`Run`].
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -212,8 +212,7 @@ where
 pub enum RunError<B> {
     /// The operation was not posted, and returns its buffer.
     Rejected(Rejected<B>),
-    /// The queue failed. The operation is in its slot, and can be [waited for](CqDriver::finish)
-    /// again.
+    /// The queue failed. The operation can be [waited for](CqDriver::finish) again.
     Queue {
         /// Key of the operation.
         key: OpKey,

@@ -22,8 +22,6 @@ use crate::transport::{Connected, Transport};
 ///    returns `false` or a task was woken, the executor returns to step 1.
 /// 4. It sleeps until a descriptor is readable or its waker is woken.
 ///
-/// Step 2 precedes step 3, so that one of them detects an event in between.
-///
 /// ```
 /// use core::{ffi::c_int, task::Waker};
 /// use loom_core::{CqError, driver::Sleepable};
@@ -65,12 +63,10 @@ pub unsafe trait Sleepable: Drive {
     #[doc(alias = "fi_trywait")]
     fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError>;
 
-    /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the time to sleep, `None`
-    /// if the executor may not, and [`Duration::MAX`] until a descriptor is readable or the waker
-    /// is woken.
+    /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the maximum time to
+    /// sleep, or `None` if the executor may not.
     ///
-    /// Returns 1 ms for a queue of libfabric with a closed endpoint, where the provider's sleep is
-    /// no longer safe (`tcp;ofi_rxm`, `udp;ofi_rxd`), and where `may_sleep` blocks for 1 ms.
+    /// Returns 1 ms where `may_sleep` would block for 1 ms (`tcp;ofi_rxm`, `udp;ofi_rxd`).
     ///
     /// # Errors
     /// Those of [`may_sleep`](Self::may_sleep).
@@ -87,7 +83,7 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 }
 
 impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
-    /// Returns `true` or `false` if the driver's state decides, or `None` if the queue does.
+    /// `None` if the queue decides.
     fn idles(&self, waker: &Waker) -> Result<Option<bool>, CqError> {
         let inner = &*self.body;
         store(inner.ops().wanted(), waker);
@@ -135,7 +131,7 @@ unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
     }
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
-        self.will_be_told(waker);
+        self.store_waker(waker);
         match self.failure() {
             Some(CqError::Unread) => Ok(true),
             Some(error) => Err(error),
@@ -152,12 +148,12 @@ unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
     }
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
-        self.will_be_told(waker);
+        self.store_waker(waker);
         Ok(self.turn(1) == 0 && self.counter().may_sleep()?)
     }
 
     fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
-        self.will_be_told(waker);
+        self.store_waker(waker);
         if self.turn(1) != 0 {
             return Ok(None);
         }

@@ -186,7 +186,7 @@ impl Wait {
         if is_new && of_another(entry.interest.get()) {
             return;
         }
-        if !inner.ops().knows(key) {
+        if !inner.ops().contains(key) {
             return inner.give_up_answer(key);
         }
         if !matches!(entry.interest.get(), Interest::GivenUp(given_up) if given_up == key) {

@@ -1,5 +1,4 @@
-//! [`WaitList`]: waiters in order of arrival. Its nodes lie in the pinned futures that wait, so
-//! that any number can wait without allocation.
+//! [`WaitList`]: waiters in order of arrival. Its nodes lie in the pinned futures that wait.
 
 #![allow(unsafe_code, reason = "a list through pinned places")]
 
@@ -29,7 +28,7 @@ const WAKERS_PER_BATCH: usize = 16;
 pub(crate) struct WaitList {
     first: Cell<Option<NonNull<Waiter>>>,
     last: Cell<Option<NonNull<Waiter>>>,
-    /// Waiter that [`tell_next_in_turn`](Self::tell_next_in_turn) notifies next.
+    /// Waiter that [`notify_next_in_turn`](Self::notify_next_in_turn) notifies next.
     next_in_turn: Cell<Option<NonNull<Waiter>>>,
     /// Number of batch notifications so far.
     batches: Cell<u64>,
@@ -41,8 +40,8 @@ pub(crate) struct Waiter {
     after: Cell<Option<NonNull<Waiter>>>,
     waker: Cell<Option<Waker>>,
     /// Notified, and not polled since.
-    told: Cell<bool>,
-    /// Awaited condition: a threshold, the address of an object, or a number of the list's user.
+    notified: Cell<bool>,
+    /// Awaited condition: a threshold, the address of an object, or another number.
     goal: Cell<u64>,
     /// Value of the list's `batches` when the wait began.
     batches_at_start: Cell<u64>,
@@ -99,17 +98,17 @@ impl WaitList {
 
     /// Notifies the matching waiters among the first `most`, except those that begin to wait
     /// meanwhile.
-    fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
+    fn notify(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
         let batch = self.batches.get();
         self.batches.set(batch + 1);
-        let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.batches_at_start.get() <= batch;
+        let waits = |waiter: &&Waiter| !waiter.notified.get() && waiter.batches_at_start.get() <= batch;
         let next_batch = || {
             let mut wakers = Vec::<Waker, WAKERS_PER_BATCH>::new();
             for waiter in self.iter().take(most).filter(waits).filter(|waiter| is_meant(waiter)) {
                 if wakers.is_full() {
                     break;
                 }
-                waiter.told.set(true);
+                waiter.notified.set(true);
                 if let Some(waker) = waiter.waker.take() {
                     // There is room: checked above.
                     let _ = wakers.push(waker);
@@ -123,35 +122,35 @@ impl WaitList {
 
     /// Notifies the first `most` waiters. Those already notified that have not polled since count
     /// towards `most`.
-    pub(crate) fn tell_first(&self, most: usize) {
+    pub(crate) fn notify_first(&self, most: usize) {
         if !self.is_empty() {
-            self.tell(most, |_| true);
+            self.notify(most, |_| true);
         }
     }
 
     /// Notifies the first waiter that is not yet notified.
-    pub(crate) fn tell_one(&self) {
-        let next = self.iter().find(|waiter| !waiter.told.replace(true));
+    pub(crate) fn notify_one(&self) {
+        let next = self.iter().find(|waiter| !waiter.notified.replace(true));
         if let Some(waker) = next.and_then(|waiter| waiter.waker.take()) {
             waker.wake();
         }
     }
 
     /// Notifies one waiter, another one each time.
-    pub(crate) fn tell_next_in_turn(&self) {
+    pub(crate) fn notify_next_in_turn(&self) {
         let Some(place) = self.next_in_turn.get().or(self.first.get()) else { return };
         // SAFETY: rule 1, and `remove` advances the turn.
         let waiter = unsafe { place.as_ref() };
         self.next_in_turn.set(waiter.after.get());
-        waiter.told.set(true);
+        waiter.notified.set(true);
         if let Some(waker) = waiter.waker.take() {
             waker.wake();
         }
     }
 
-    pub(crate) fn tell_where(&self, is_meant: impl Fn(u64) -> bool) {
+    pub(crate) fn notify_where(&self, is_meant: impl Fn(u64) -> bool) {
         if !self.is_empty() {
-            self.tell(usize::MAX, |waiter| is_meant(waiter.goal.get()));
+            self.notify(usize::MAX, |waiter| is_meant(waiter.goal.get()));
         }
     }
 
@@ -159,8 +158,8 @@ impl WaitList {
         self.iter().any(|waiter| waiter.goal.get() == goal)
     }
 
-    pub(crate) fn tell_all(&self) {
-        self.tell_first(usize::MAX);
+    pub(crate) fn notify_all(&self) {
+        self.notify_first(usize::MAX);
     }
 }
 
@@ -183,7 +182,7 @@ impl Waiter {
             before: Cell::new(None),
             after: Cell::new(None),
             waker: Cell::new(None),
-            told: Cell::new(false),
+            notified: Cell::new(false),
             goal: Cell::new(0),
             batches_at_start: Cell::new(0),
             _pinned: PhantomPinned,
@@ -197,7 +196,7 @@ impl Waiter {
     /// Rule 2: the list does not move any more. The waiter is in this list or in no list.
     pub(crate) unsafe fn wait_in(self: Pin<&Self>, list: &WaitList, goal: u64, waker: &Waker) {
         self.goal.set(goal);
-        self.told.set(false);
+        self.notified.set(false);
         self.batches_at_start.set(list.batches.get());
         debug_assert!(self.list.get().is_none_or(|own| own == NonNull::from(list)), "one list at a time");
         if self.list.get().is_none() {
@@ -209,7 +208,7 @@ impl Waiter {
     }
 
     pub(crate) const fn still_waits(&self) -> bool {
-        self.list.get().is_some() && !self.told.get()
+        self.list.get().is_some() && !self.notified.get()
     }
 
     pub(crate) const fn is_in_a_list(&self) -> bool {
@@ -219,7 +218,7 @@ impl Waiter {
     /// Stores a waker, and wakes it if user code meanwhile notified this waiter.
     pub(crate) fn store(&self, waker: &Waker) {
         store(&self.waker, waker);
-        if self.told.get() {
+        if self.notified.get() {
             waker.wake_by_ref();
         }
     }
@@ -233,7 +232,7 @@ impl Waiter {
             unsafe { list.as_ref() }.remove(self);
         }
         drop(self.waker.take());
-        self.told.replace(false)
+        self.notified.replace(false)
     }
 }
 
@@ -246,7 +245,7 @@ impl Drop for Waiter {
     }
 }
 
-debug_struct!(Waiter, |it| told: it.told.get());
+debug_struct!(Waiter, |it| notified: it.notified.get());
 
 /// Stores a waker. Runs user code, which may wake the stored waker: check the condition after this.
 /// A waker that user code stores meanwhile stays, because the caller's wait has then ended.
@@ -291,7 +290,7 @@ mod tests {
         }
     }
 
-    fn told(tell: impl Fn(&WaitList)) -> Vec<bool> {
+    fn notified(notify: impl Fn(&WaitList)) -> Vec<bool> {
         let list = WaitList::new();
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());
@@ -303,10 +302,10 @@ mod tests {
             // SAFETY: the list does not move.
             unsafe { waiter.wait_in(&list, goal, &waker) };
         }
-        tell(&list);
-        let told: Vec<bool> = waiters.iter().map(|waiter| !waiter.still_waits()).collect();
-        assert_eq!(woken.0.load(Ordering::Relaxed), told.iter().filter(|told| **told).count());
-        told
+        notify(&list);
+        let notified: Vec<bool> = waiters.iter().map(|waiter| !waiter.still_waits()).collect();
+        assert_eq!(woken.0.load(Ordering::Relaxed), notified.iter().filter(|notified| **notified).count());
+        notified
     }
 
     struct Taken {
@@ -340,19 +339,19 @@ mod tests {
     }
 
     #[test]
-    fn those_are_told_whom_it_is_meant_for_and_nobody_else() {
-        assert_eq!(told(|list| list.tell_first(2)), [true, true, false, false, false]);
-        assert_eq!(told(WaitList::tell_all), [true; 5]);
-        assert_eq!(told(|list| list.tell_where(|goal| goal % 2 == 1)), [false, true, false, true, false]);
-        let twice = |tell: fn(&WaitList)| {
+    fn only_matching_waiters_are_notified() {
+        assert_eq!(notified(|list| list.notify_first(2)), [true, true, false, false, false]);
+        assert_eq!(notified(WaitList::notify_all), [true; 5]);
+        assert_eq!(notified(|list| list.notify_where(|goal| goal % 2 == 1)), [false, true, false, true, false]);
+        let twice = |notify: fn(&WaitList)| {
             move |list: &WaitList| {
-                tell(list);
-                tell(list);
+                notify(list);
+                notify(list);
             }
         };
-        assert_eq!(told(twice(WaitList::tell_one)), [true, true, false, false, false]);
-        assert_eq!(told(twice(WaitList::tell_next_in_turn)), [true, true, false, false, false]);
-        assert_eq!(told(twice(|list| list.tell_first(1))), [true, false, false, false, false]);
+        assert_eq!(notified(twice(WaitList::notify_one)), [true, true, false, false, false]);
+        assert_eq!(notified(twice(WaitList::notify_next_in_turn)), [true, true, false, false, false]);
+        assert_eq!(notified(twice(|list| list.notify_first(1))), [true, false, false, false, false]);
     }
 
     #[test]
@@ -366,12 +365,12 @@ mod tests {
             let second = pin!(Waiter::new());
             // SAFETY: the list does not move.
             unsafe { second.as_ref().wait_in(&list, 2, waker) };
-            list.tell_next_in_turn();
+            list.notify_next_in_turn();
             assert!(!first.still_waits() && second.still_waits(), "the next turn is that of the second");
         }
         // SAFETY: the list does not move.
         unsafe { first.as_ref().wait_in(&list, 1, waker) };
-        list.tell_next_in_turn();
+        list.notify_next_in_turn();
         assert!(!first.still_waits());
         assert!(first.leave() && list.is_empty());
     }

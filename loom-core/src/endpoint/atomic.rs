@@ -4,11 +4,11 @@
 //! A fetching operation's buffer holds several lists of equal length.
 //!
 //! Results are the previous contents of the peer's memory, valid once the operation has completed
-//! with success. The completion's length is the buffer's. Space for results is initialised, because
-//! a provider was seen to report success without writing it (`sm2-atomic-read-brings-nothing`).
+//! with success. The completion's length is the buffer's. Space for results is initialised
+//! (`sm2-atomic-read-brings-nothing`).
 //!
-//! The peer's memory must be aligned to the element size. Where addresses are offsets, only the
-//! peer can check this: the software transport fails with `EINVAL`.
+//! The peer's memory must be aligned to the element size. The software transport fails with
+//! `EINVAL`.
 //!
 //! Operations on an element are atomic among those of the same provider. Only the software
 //! transport also guarantees atomicity with respect to the memory's owner and other providers
@@ -341,13 +341,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
         // and O1, `target` O4.
         Ok(match atomic.form {
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4.
             Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4.
             Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4.
             Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
-            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4.
             Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
         }?)
     }

@@ -66,8 +66,7 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
         }
     }
 
-    /// Counts these operations of the endpoint. Several counters can count different operations,
-    /// for a context those of its direction.
+    /// Counts these operations of the endpoint, for a context those of its direction.
     #[must_use]
     pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
@@ -110,15 +109,14 @@ impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
     /// If writes with immediate data consume receives (`FI_RX_CQ_DATA`, as over `verbs`), `count`
     /// receives of zero bytes stay posted in operation slots of the queue, and the next poll
     /// reposts consumed ones. Beyond `count` writes between two polls, the next waits or fails at
-    /// its writer. A message that arrives regardless is lost and reported as
+    /// its writer. A message is lost and reported as
     /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
     ///
-    /// Opening fails with [`OpenError::Mode`] if the provider also requires prefixes (no known one
-    /// does), and with `EINVAL` for receives through a [`SharedRx`](super::SharedRx).
+    /// Opening fails with [`OpenError::Mode`] if the provider also requires prefixes, and with
+    /// `EINVAL` for receives through a [`SharedRx`](super::SharedRx).
     ///
-    /// Endpoints that take messages do not need this: writes consume the program's receives, which
-    /// must exist. The next poll reposts them, unreported, under the same key, after receives
-    /// posted meanwhile.
+    /// On endpoints that take messages, writes consume the program's receives, which must exist.
+    /// The next poll reposts them under the same key, after receives posted meanwhile.
     #[doc(alias = "FI_RX_CQ_DATA")]
     #[must_use]
     pub const fn remote_writes(mut self, count: u16) -> Self {
@@ -128,8 +126,7 @@ impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
 }
 
 impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
-    /// Opens the endpoint from this info instead of the domain's, for example with another source
-    /// address.
+    /// Opens the endpoint from this info instead of the domain's.
     #[must_use]
     pub const fn info(mut self, info: &'b Info<T>) -> Self {
         self.info = Some(info);

@@ -43,9 +43,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
     /// joins with the same members in the same order, which gives their ranks.
     ///
     /// Until the last member has joined ([`CollectiveGroup::is_joined`]), operations are refused
-    /// with [`PostError::Again`], so [`Cq::retry`](crate::cq::Cq::retry) and
-    /// [`Cq::post`](crate::cq::Cq::post) wait. Groups may share members, if these join them in the
-    /// same order.
+    /// with [`PostError::Again`]. Groups may share members, if these join them in the same order.
     ///
     /// # Errors
     /// [`OpenError::NotGranted`] without [`Caps::COLLECTIVE`], [`OpenError::UnknownPeer`],
@@ -76,8 +74,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// An endpoint's membership in a group for collective operations.
 ///
 /// Every member calls the same operations in the same order, with the same types, reductions, roots
-/// and elements per part. An operation ends for a member with its completion. Several may be in
-/// flight.
+/// and elements per part. Several operations may be in flight.
 ///
 /// A buffer holds operands, then space for results, in parts. A *part* is the elements that one
 /// member sends to or receives from one other, *n* the number of members:
@@ -97,13 +94,13 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// and complete as a [`Completion::Value`](crate::completion::Completion::Value)
 /// ([`Cq::wait_value`](crate::cq::Cq::wait_value)).
 ///
-/// Also a handle of the endpoint. Dropping it, or closing the endpoint, leaves the group. Over the
-/// software transport, operations that have not run then end with `ECANCELED`, and the other
-/// members' with `ECONNRESET`. `tcp;ofi_rxm` keeps groups until the endpoint closes, and does not
-/// notify members (`docs/providers/tcp-ofi_rxm.md`).
+/// Also a handle of the endpoint. Dropping it leaves the group. Over the software transport,
+/// operations that have not run then end with `ECANCELED`, and the other members' with
+/// `ECONNRESET`. `tcp;ofi_rxm` keeps groups until the endpoint closes, and does not notify members
+/// (`docs/providers/tcp-ofi_rxm.md`).
 ///
-/// A member that leaves before all have joined must not join another group of the same members
-/// until they have: their joins would match the new group.
+/// A member that leaves before all have joined must not join another group of these members until
+/// they have.
 ///
 /// ```
 /// use loom_core::{Caps, Forever, allocator_api2::alloc::Global, collective::ReduceOp};
@@ -145,7 +142,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         self.size
     }
 
-    /// Returns `true` if every member has joined, which requires polls here and at the others.
+    /// Returns `true` if every member has joined, which requires polls of all.
     ///
     /// # Errors
     /// The group is unusable: `ECONNRESET` over the software transport if a member has gone, or an
@@ -163,8 +160,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     }
 
     /// Checks that the group has an operation on parts of `count` elements each. The result is
-    /// equal at every member, also before all have joined. An admitted operation may still be
-    /// refused because of its buffer or the group's state.
+    /// equal at every member, also before all have joined.
     ///
     /// # Errors
     /// Those of posting the operation: `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another.
@@ -247,7 +243,6 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         Ok(CollectiveCall { collective, count, root })
     }
 
-    /// Submits an operation with checked lengths and memory in the op table.
     fn submit(
         &self,
         call: &CollectiveCall,
@@ -318,7 +313,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         opened.submitted(posting, submitted)
     }
 
-    /// Splits a buffer into operands and space for results, with the number of elements in a part.
+    /// Operands, space for results, and number of elements in a part.
     fn cut(
         &self,
         opened: &Opened<'_, T, B>,
@@ -331,7 +326,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }
-        // All others have a size: a `Collective` is made of elements.
         let size = collective.datatype().size().unwrap_or(0);
         let (operands, results) = collective.parts(self.size, self.rank == root);
         let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size));

@@ -1,6 +1,6 @@
 //! [`Granted`]: an atomic operation that a domain supports.
 
-#![allow(unsafe_code, reason = "asks the raw domain")]
+#![allow(unsafe_code, reason = "queries the raw domain")]
 
 use crate::atomic::{AnyOperation, Atomic, Operation};
 use crate::domain::{Domain, DomainInner};
@@ -8,8 +8,7 @@ use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, Errno};
 
-/// An atomic operation that the endpoints of a domain support. It is plain data, required by posts
-/// of the operation.
+/// An atomic operation that the endpoints of a domain support, as posts require.
 ///
 /// ```
 /// use loom_core::{Caps, atomic::FetchOp, endpoint::Granted};
@@ -29,7 +28,6 @@ pub struct Granted<O> {
 }
 
 impl<O: Operation> Granted<O> {
-    /// Returns the operation.
     pub(crate) const fn op(&self) -> O {
         self.op
     }
@@ -40,7 +38,7 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
-    /// Returns the operation without its type, which the program can determine at run time.
+    /// Returns the operation without its type.
     ///
     /// ```
     /// use loom_core::{Caps, atomic::{AnyOperation, CompareOp, FetchOp}, endpoint::Granted};

@@ -1,5 +1,5 @@
-//! Kinds of endpoints, which declare their operations ([`Transmits`], [`Receives`]) and the type of
-//! peers in arguments. [`Endpoint`](super::Endpoint) implements the operations once for all kinds.
+//! Kinds of endpoints, with their operations ([`Transmits`], [`Receives`]) and the type of peers in
+//! arguments.
 
 use super::limits::Limits;
 use crate::av::Av;

@@ -9,7 +9,6 @@ use crate::info::{Info, Prefixes};
 use crate::transport::{ProviderQuirks, Transport};
 use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
 
-/// Limits of posts.
 #[expect(unnameable_types, reason = "an argument of hidden methods")]
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -59,14 +58,11 @@ impl Limits {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
         };
-        // An info without a name comes from a request, and only the domain's info has reliable
-        // capabilities.
+        // An info without a name comes from a request: the domain's has the capabilities.
         let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
-        // The domain may require registration even if the info does not.
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
-            // From the domain's info: `sockets` omits the provider name from the info of a
-            // connection request.
+            // From the domain's info: that of a request may lack the name.
             quirks: T::quirks(domain.info().raw()),
             lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
             inject_size,
@@ -85,7 +81,6 @@ impl Limits {
         }
     }
 
-    /// Granted capabilities of posts.
     pub(super) const fn caps(&self) -> Caps {
         self.lacking.complement()
     }

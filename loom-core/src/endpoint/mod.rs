@@ -1,6 +1,6 @@
 //! [`Endpoint`]: posts messages, tagged messages, RMA and atomic operations.
 //!
-//! Kinds of endpoints share these operations and differ in opening and peers:
+//! Kinds of endpoints:
 //!
 //! | kind | opened by | transmits to | receives from |
 //! |---|---|---|---|
@@ -11,8 +11,7 @@
 //! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or its receive context ([`RxPeer`](crate::engine::peer_table::RxPeer)) | |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | | a [`Source`] |
 //!
-//! Code for several kinds is generic in the kind. The package `loom-fabric-static` narrows most
-//! kinds to the operations of a query, checked by the compiler.
+//! The package `loom-fabric-static` narrows most kinds to the operations of a query.
 //!
 //! ```
 //! use loom_core::{Endpoint, PostError, Tag, Transport, endpoint::Transmits};
@@ -71,8 +70,7 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, OptionT
 
 /// An endpoint, connectionless by default.
 ///
-/// A counted handle: the endpoint closes when its last clone is dropped. It keeps its queue and
-/// bound objects open, in whichever order they are dropped.
+/// A counted handle, which keeps its queue and bound objects open.
 ///
 /// A post moves a buffer into the queue and returns an [`OpKey`]. The completion returns the
 /// buffer, as does a refused post ([`Rejected`](crate::error::Rejected)).
@@ -135,8 +133,7 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
         self.opened.cq()
     }
 
-    /// Attributes granted to the endpoint: those of its domain, with the endpoint's own type,
-    /// capabilities, orders, inject size and width of immediate data.
+    /// Attributes granted to the endpoint.
     ///
     /// ```
     /// use loom_core::{Binding, Caps};
@@ -261,8 +258,7 @@ impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Maximum bytes of an inject. With a provider that requires prefixes, loom adds the prefix,
-    /// and both have at most 1024 bytes.
+    /// Maximum bytes of an inject. A required prefix and the bytes have at most 1024 bytes.
     ///
     /// ```
     /// use loom_core::{Forever, Source};

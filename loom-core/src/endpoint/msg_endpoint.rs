@@ -99,10 +99,10 @@ pub enum Established {}
 /// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event |
 /// | [`Established`] | dropping it |
 ///
-/// Receives can be posted in every state, ready for the peer's first messages. When a connection
-/// ends, by [`shutdown`](Self::shutdown), the peer or the network, operations in flight complete
-/// with an error, or when the endpoint is dropped. Later posts are refused or complete with an
-/// error, but `sockets` reports sends that fit into its buffers as sent.
+/// Receives can be posted in every state. When a connection ends, by [`shutdown`](Self::shutdown),
+/// the peer or the network, operations in flight complete with an error, or when the endpoint is
+/// dropped. Later posts are refused or complete with an error, but `sockets` reports sends that fit
+/// into its buffers as sent.
 ///
 /// Examples: [`Idle`], [`Connecting`] and [`Established`].
 ///
@@ -121,7 +121,6 @@ pub struct Msg<S> {
     state: PhantomData<S>,
 }
 
-/// Established endpoints only: other states are left by consuming the endpoint.
 impl Clone for Msg<Established> {
     fn clone(&self) -> Self {
         Msg { ..*self }
@@ -222,7 +221,6 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         self.kind.cm_data_size
     }
 
-    /// Connects or accepts by `begin`, with data that the provider can carry.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     fn begin(
         self,
@@ -240,7 +238,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: PhantomData } }
     }
 
-    /// Identifier to compare events with, without the endpoint itself
+    /// Identifier to compare events with
     /// ([`ShutdownEvent::is_of`](crate::eq::ShutdownEvent::is_of)).
     #[must_use]
     pub fn id(&self) -> EndpointId {

@@ -24,8 +24,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, OpFlags};
 /// A connectionless endpoint for multicast groups, also bound to an event queue
 /// ([`Cq::multicast_endpoint`]).
 ///
-/// It [joins](Self::join) groups by address. After the event that reports the join, messages to the
-/// group reach every member. Receives are posted on the endpoint itself.
+/// It [joins](Self::join) groups by address. Receives are posted on the endpoint itself.
 ///
 /// ```
 /// use loom_core::{EndpointAddr, Error, Source};
@@ -100,8 +99,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
     /// - another error of the provider, for example `ENOSYS` from `udp` for IPv6
     #[doc(alias = "fi_join")]
     pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'m, T, B, Joining>, Errno> {
-        // Identifies the join in the program's event queues, because providers reuse their
-        // identifiers.
+        // Unique in the program, because providers reuse their identifiers.
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
@@ -205,8 +203,7 @@ impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
         &self.member.endpoint
     }
 
-    /// Leaves the group, as dropping it does, and returns the result. Operations in flight
-    /// continue.
+    /// Leaves the group, like dropping it, and returns the result. Operations in flight continue.
     ///
     /// # Errors
     /// Those of the provider. The endpoint then stays in the group until it closes.

@@ -5,7 +5,6 @@ use crate::engine::op_table::Kind;
 use crate::info::Prefixes;
 use crate::vocabulary::{AtomicOp, Caps, ImmediateData, Tag, TagMatch};
 
-/// Operation to post.
 #[derive(Clone, Copy)]
 pub(super) enum Op {
     Send { tag: Option<Tag>, data: Option<ImmediateData> },
@@ -19,7 +18,6 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// Required capabilities.
     #[inline(always)]
     pub(super) const fn caps(self) -> Caps {
         const FETCH: Caps = Caps::ATOMIC.union(Caps::WRITE).union(Caps::READ);
@@ -70,14 +68,12 @@ impl Op {
         }
     }
 
-    /// Use of the buffer as a whole.
     #[inline(always)]
     pub(super) const fn buffer_use(self) -> Use {
         if matches!(self.kind(), Kind::Send) { Use::Source } else { Use::Target }
     }
 }
 
-/// Use of lent memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Source,

@@ -77,8 +77,8 @@ pub struct SendOptions {
     /// ```
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
     pub data: Option<ImmediateData>,
-    /// Announces that more operations follow immediately. The provider may delay this one until the
-    /// next is posted.
+    /// Announces that more operations follow immediately. The provider may delay this one until
+    /// then.
     #[doc(alias = "FI_MORE")]
     pub more: bool,
     /// Begins after all operations to the same peer that were posted before, where the provider
@@ -163,8 +163,7 @@ pub struct AtomicOptions {
     /// [`SendOptions::fence`] for an atomic operation.
     #[doc(alias = "FI_FENCE")]
     pub fence: bool,
-    /// Completion level of a non-fetching operation. A fetching operation completes with its
-    /// results.
+    /// Completion level of a non-fetching operation.
     pub level: Option<CompletionLevel>,
 }
 
@@ -192,7 +191,7 @@ impl AtomicOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct RecvOptions {
-    /// Announces that more receives follow immediately, for which the provider may wait.
+    /// Announces that more receives follow immediately.
     #[doc(alias = "FI_MORE")]
     pub more: bool,
 }

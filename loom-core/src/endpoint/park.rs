@@ -13,8 +13,8 @@ use crate::util::debug::debug_struct;
 
 type Unparked<'m, T, B, const N: usize> = (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]);
 
-/// An idle queue with all of its endpoints, to move to another thread if the transport's threading
-/// level allows it (over libfabric, with `Ofi<Shared>`).
+/// An idle queue with all of its endpoints, to move to another thread (over libfabric, with
+/// `Ofi<Shared>`).
 ///
 /// ```
 /// use loom_core::{CqError, Forever, Source};

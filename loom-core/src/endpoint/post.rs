@@ -2,8 +2,7 @@
 //!
 //! [`Opened::reserve`] moves the buffer into a slot of the op table, which lends it.
 //! [`Reserved::validate`] checks the lent memory and the address. The caller submits the
-//! [`Posting`] to the transport, and [`Opened::submitted`] returns the key. Each step returns a
-//! refused post's buffer in [`Rejected`].
+//! [`Posting`] to the transport, and [`Opened::submitted`] returns the key.
 
 use heapless::Vec;
 
@@ -44,8 +43,7 @@ pub(super) struct Posting<'e, T: Transport, B: Buffer, L = Lent> {
     pub(super) context: Context,
 }
 
-// Always inlined, without closures: checks that cannot fail here are optimised out, and the lent
-// range and the key stay in registers.
+// Always inlined, without closures, so that the lent range and the key stay in registers.
 impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     #[inline(always)]
     pub(super) fn reserve(&self, op: Op, buf: B) -> Result<Reserved<'_, 'm, T, B>, Rejected<B>> {
@@ -132,7 +130,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             return Ok(*lent);
         }
         let source_to_store = matches!(op, Op::Recv { tag: None }).then_some((context, address));
-        // Takes scalars, so that the lent memory and `op` stay in registers without extra checks.
+        // Takes scalars, so that the lent memory and `op` stay in registers.
         Ok(lent.with_range_of(&self.apply_modes(*lent, op.prefix(self.limits.prefixes), source_to_store)?))
     }
 

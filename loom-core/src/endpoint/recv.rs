@@ -15,8 +15,7 @@ use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Receives a message.
     ///
-    /// A message longer than the buffer completes with `ETRUNC`: the buffer holds the part that
-    /// fits, and the error reports the missing bytes.
+    /// A message longer than the buffer completes with `ETRUNC`, which reports the missing bytes.
     ///
     /// # Errors
     /// Any [`PostError`], with the buffer. [`PostError::NotGranted`] for a directed receive if the
@@ -83,16 +82,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// endpoint's [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV). Each is a
     /// [`Completion::Piece`](crate::completion::Completion::Piece), which shows it in place. Once
     /// the provider has released the buffer and all pieces were dropped, the operation completes
-    /// with the buffer and length zero. The software transport releases a buffer earlier if its
-    /// queue has no slot for all earlier arrivals.
+    /// with length zero. The software transport releases a buffer earlier if its queue has no slot
+    /// for all earlier arrivals.
     ///
     /// A message longer than the rest is truncated, and its piece has failed. Setting
     /// `MIN_MULTI_RECV` to the maximum message length prevents this.
     ///
-    /// Pieces, like peers' events ([`PEER_EVENTS`](crate::cq::PEER_EVENTS)), have no post of their
-    /// own: waiting for one operation without taking them fails. Waiting for the multi-receive ends
-    /// with [`CqError::PiecesOut`](crate::cq::CqError::PiecesOut) if only its pieces are
-    /// outstanding.
+    /// Waiting for one operation without taking pieces fails, as with peers' events
+    /// ([`PEER_EVENTS`](crate::cq::PEER_EVENTS)). Waiting for the multi-receive ends with
+    /// [`CqError::PiecesOut`](crate::cq::CqError::PiecesOut) if only its pieces are outstanding.
     ///
     /// ```
     /// use loom_core::{Binding, Completion, Source, vocabulary::EndpointOption};
@@ -117,9 +115,9 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Those of [`recv`](Self::recv), and
     /// - [`PostError::NotGranted`] without
     ///   [`Caps::MULTI_RECV`](crate::vocabulary::Caps::MULTI_RECV), which hints must request
-    /// - [`PostError::DeviceMemory`], because pieces show messages in place
+    /// - [`PostError::DeviceMemory`]
     /// - [`PostError::NotSafe`] except over the software transport and libfabric 2's `tcp`. Other
-    ///   providers may write behind the buffer, or to it after it has come back:
+    ///   providers may write behind the buffer, or later:
     ///   [`multi_recv_unchecked`](Self::multi_recv_unchecked)
     #[doc(alias = "FI_MULTI_RECV")]
     pub fn multi_recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -260,9 +258,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Looks for a tagged message without receiving it.
     ///
     /// Completes as a [`Completion::Peek`](crate::completion::Completion::Peek)
-    /// ([`Cq::wait_peek`](crate::cq::Cq::wait_peek)), without waiting for a message: it reports the
-    /// oldest message that a receive would take, or its absence. An arrived message may be
-    /// invisible until the queue is polled once more.
+    /// ([`Cq::wait_peek`](crate::cq::Cq::wait_peek)): it reports the oldest message that a receive
+    /// would take, or none. An arrived message may be invisible until the queue is polled once
+    /// more.
     ///
     /// ```
     /// use loom_core::{Av, Cq, CqAttr, Forever, PostError, Source, Tag, TagMatch, soft::Soft};
@@ -345,7 +343,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peeks(OpFlags::DISCARD)?;
         let (cq, index) = (self.cq(), self.opened.index);
         cq.ops().post_discard(index, claim, |context| {
-            self.ask(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
+            self.receive_empty(FabricAddr::UNSPEC, claim.tag.into(), OpFlags::CLAIM | OpFlags::DISCARD, context)
         })
     }
 
@@ -354,7 +352,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index, self.permitted(from, Some(tag))?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
-        cq.ops().post_empty(index, kind, |context| self.ask(address, tag, flags | OpFlags::PEEK, context))
+        cq.ops().post_empty(index, kind, |context| self.receive_empty(address, tag, flags | OpFlags::PEEK, context))
     }
 
     /// Checks that the transport peeks correctly with these flags.
@@ -371,7 +369,13 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         if cannot { Err(PostError::Errno(Errno::EOPNOTSUPP)) } else { Ok(()) }
     }
 
-    fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
+    fn receive_empty(
+        &self,
+        address: FabricAddr,
+        tag: TagMatch,
+        flags: OpFlags,
+        context: Context,
+    ) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
         // and only the context's space is lent, until the event or the endpoint's close (L2).

@@ -1,6 +1,4 @@
 //! Reads and writes of a peer's memory (`man fi_rma`).
-//!
-//! Ranges are checked once the buffer is in its slot, where its length is known.
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
@@ -191,8 +189,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Errors
     /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any [`PostError`]
-    /// of a write. `EOPNOTSUPP` for transmit contexts over `sockets`, which cannot close a context
-    /// safely before such a write is answered and does not report the answer.
+    /// of a write. `EOPNOTSUPP` for transmit contexts over `sockets`.
     #[doc(alias = "fi_inject_write")]
     #[inline]
     pub fn inject_write(

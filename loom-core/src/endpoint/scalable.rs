@@ -29,15 +29,14 @@ use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
 
-/// A connectionless endpoint with several transmit and receive contexts, which post its operations.
+/// A connectionless endpoint with several transmit and receive contexts.
 ///
 /// Each thread's queue can have its own contexts ([`Cq::tx_context`](crate::cq::Cq::tx_context),
 /// [`Cq::rx_context`](crate::cq::Cq::rx_context)) of one endpoint with one address. Peers choose
 /// the receive context of a message ([`RxPeer`]). Of libfabric's software providers only `sockets`
 /// supports contexts.
 ///
-/// A counted handle, which threads share if the transport's threading level allows it. The endpoint
-/// closes after its last clone and context.
+/// A counted handle, which threads share if the transport's threading level allows it.
 ///
 /// A message to a closed receive context waits until it opens, over `sockets` with all later
 /// operations from the same scalable endpoint. Open the contexts before peers receive the address,
@@ -246,14 +245,12 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 ///
 /// A destination is a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts
 /// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a
-/// context, too: their immediate data completes on its queue, and `sockets` does not serve them for
-/// a closed one.
+/// context, too: their immediate data completes on its queue.
 ///
-/// Dropping it closes it. `sockets` can do so only after its operations have ended, or for the
-/// endpoint's last context. Otherwise, after a short wait, the operations continue, and the context
-/// closes with its queue. If some never end, because the peer's context is closed, was closed
-/// during an operation, or makes no progress, a long-lived queue leaks itself, and a scope ends the
-/// process.
+/// Over `sockets`, a dropped context closes at once only after its operations have ended, or as the
+/// endpoint's last one, otherwise with its queue. If some never end, because the peer's context is
+/// closed, was closed during an operation, or makes no progress, a long-lived queue leaks itself,
+/// and a scope ends the process.
 ///
 /// Example: [`TxCtx`].
 ///
@@ -301,8 +298,8 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens this transmit context, of `&endpoint` or a [`Binding`] with counters, with completions
-    /// in this queue. Uses one of the queue's endpoint slots.
+    /// Opens this transmit context, of `&endpoint` or a [`Binding`] with counters, in one of the
+    /// queue's endpoint slots.
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`], [`OpenError::TooManyEndpoints`]
@@ -344,9 +341,8 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 /// A receive context of a [`ScalableEndpoint`], for peers' messages to its number and RMA
 /// operations.
 ///
-/// Dropping it closes it once its receives have ended or are cancelled. A receive that does not end
-/// soon comes back with `ECANCELED`. Over `sockets`, closing it during a message blocks that peer's
-/// messages to other contexts until the scalable endpoint closes.
+/// A dropped context cancels its receives. Over `sockets`, closing it during a message blocks that
+/// peer's messages to other contexts until the scalable endpoint closes.
 ///
 /// Example: [`RxCtx`].
 ///
@@ -391,8 +387,8 @@ impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens this receive context, of `&endpoint` or a [`Binding`] with counters, with completions
-    /// in this queue. Uses one of the queue's endpoint slots.
+    /// Opens this receive context, of `&endpoint` or a [`Binding`] with counters, in one of the
+    /// queue's endpoint slots.
     ///
     /// # Errors
     /// Those of [`Cq::tx_context`](crate::cq::Cq::tx_context).
@@ -420,7 +416,6 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
             // S1, S2).
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
-        // Avoids closing the context during a message, where possible.
         opened.endpoint_slot().settles.set(true);
         Ok(Endpoint { opened, kind: RxCtx { av: bind.to.av.clone() } })
     }

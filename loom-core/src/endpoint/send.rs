@@ -63,8 +63,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_send(to.into(), None, Some(data), buf)
     }
 
-    /// Sends a message from one or several buffers. An array of buffers is sent as one message, in
-    /// order, with at most `iov_limit` buffers ([`Info::attributes`](crate::info::Info::attributes)).
+    /// Sends a message from one or several buffers. An array has at most `iov_limit` buffers
+    /// ([`Info::attributes`](crate::info::Info::attributes)).
     ///
     /// # Errors
     /// Those of [`send_data`](Self::send_data), [`PostError::TooManyPieces`], and

@@ -17,8 +17,7 @@ use crate::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
-/// A shared receive context: one set of receives for many connections, so that a server needs
-/// buffers for messages in flight, not for peers.
+/// A shared receive context: one set of receives for many connections.
 ///
 /// Endpoints opened by [`msg_endpoint`](Self::msg_endpoint) or, for requests,
 /// [`ConnectionRequest::endpoint_through`](crate::eq::ConnectionRequest::endpoint_through) receive
@@ -27,8 +26,7 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// the connection: use immediate data or the message.
 ///
 /// If a connection ends during a message, its receive may complete with an error, or when the
-/// context is dropped. Other receives wait for any connection's next message. A context dropped
-/// before its endpoints closes after them, with its receives cancelled if the provider can.
+/// context is dropped. A context dropped before its endpoints closes after them.
 ///
 /// Tagged messages are refused ([`PostError::NotGranted`]): providers that support them here crash
 /// when an unmatched one arrives.

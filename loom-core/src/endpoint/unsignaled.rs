@@ -21,9 +21,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// separately. With ordered completions
     /// ([`CompOrder::STRICT`](crate::vocabulary::CompOrder::STRICT)), a later operation's
     /// completion also shows the end of this one. A failure is also a
-    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed), for which the queue
-    /// might lack space with more than [`PEER_EVENTS`](crate::cq::PEER_EVENTS) operations in
-    /// flight.
+    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed), unless more than
+    /// [`PEER_EVENTS`](crate::cq::PEER_EVENTS) operations are in flight.
     ///
     /// ```
     /// # #![allow(unsafe_code)]
@@ -136,7 +135,7 @@ impl Unsignaled {
 
     const fn msg(&self, data: Option<ImmediateData>, flags: OpFlags) -> Msg<'_> {
         let flags = flags.difference(OpFlags::COMPLETION);
-        // No slot's context: the op table counts a failure as a stray.
+        // The op table counts a failure as a stray.
         let context = Context::NONE;
         Msg { address: self.address, pieces: core::slice::from_ref(&self.lent), data, context, flags }
     }

@@ -1,20 +1,15 @@
 //! Counts arrivals of immediate-data values, and reports when a value has arrived a given number of
 //! times.
 //!
-//! A sender of many parts puts the number of the transfer into the immediate data of each part.
-//!
 //! Values are numbers below the table's size: the immediate data or a field of it
 //! ([`data_layout!`](crate::data_layout)). Waiters name a *total*, counted since the table was
 //! opened.
 //!
-//! Each value has a list of its waiters, sorted by threshold, and the lowest one for `count` to
-//! compare. At that total, the value joins a queue for `poll`.
-//!
 //! # Reusing a value
 //!
-//! The table cannot distinguish two transfers of one value. If parts of the second may overtake the
-//! first, the first may be reported too early. A sender therefore reuses a value after an answer
-//! that all earlier parts were counted, or cycles through more values than transfers are in flight.
+//! If parts of a second transfer with the value overtake the first, the first may be reported too
+//! early. A sender therefore reuses a value after an answer that all earlier parts were counted, or
+//! cycles through more values than transfers are in flight.
 //!
 //! # Example with a queue
 //!
@@ -50,7 +45,7 @@ const NONE: u32 = u32::MAX;
 
 /// Counter of arrivals with waiters for totals.
 ///
-/// Belongs to one thread. Allocates all of its memory when it is opened.
+/// Belongs to one thread.
 ///
 /// ```
 /// use loom_core::Arrivals;
@@ -103,8 +98,7 @@ pub struct Arrived {
 
 /// Name of a wait in its table.
 ///
-/// After the wait it is recognised as unknown, until its slot has been used 2<sup>32</sup> more
-/// times.
+/// After the wait it is unknown, until its slot has been used 2<sup>32</sup> more times.
 ///
 /// ```
 /// use loom_core::{Arrivals, CqError};

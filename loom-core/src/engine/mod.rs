@@ -1,5 +1,4 @@
-//! Plain data structures, independent of transports and objects, so that they can be fuzzed and
-//! tested alone.
+//! Plain data structures, independent of transports and objects.
 
 pub mod address_table;
 pub mod arrivals;

@@ -1,8 +1,7 @@
 //! Table of the fabric addresses in use, with handles that become stale when a peer is removed.
 //!
 //! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`) and index the table. A
-//! lookup of a [`Peer`] or an address is one load without a lock, by any number of threads with a
-//! copy of [`Peers`].
+//! lookup is one load without a lock.
 
 use core::fmt;
 use core::ops::Deref;
@@ -12,7 +11,7 @@ use crate::vocabulary::FabricAddr;
 
 /// Peer in an address vector.
 ///
-/// After the peer is removed, the handle is recognised as stale and never reaches a later peer.
+/// The handle of a removed peer never reaches a later one.
 ///
 /// ```
 /// use loom_core::{Forever, Source};
@@ -100,8 +99,7 @@ impl From<Peer> for RxPeer {
     }
 }
 
-/// Slot of one peer: its generation, odd while in use, and the bits of its fabric address above the
-/// index.
+/// Slot of one peer: its generation, odd while in use, and the upper bits of its fabric address.
 ///
 /// ```
 /// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
@@ -118,8 +116,7 @@ impl PeerSlot {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
     #[inline]
     fn load(&self) -> (u32, u32) {
-        // Acquire pairs with the release store of `insert`: a thread that finds a peer sees its
-        // inserter's earlier writes.
+        // Acquire pairs with the release store of `insert`.
         let word = self.0.load(Ordering::Acquire);
         (word as u32, (word >> 32) as u32)
     }
@@ -129,8 +126,7 @@ impl PeerSlot {
     }
 }
 
-/// Last generation of a slot, which then stays free. One more peer would make the first handles
-/// valid again.
+/// Last generation of a slot, which then stays free.
 const LAST: u32 = u32::MAX - 1;
 
 /// Peers of a [`PeerTable`], for threads that read it while it changes.
@@ -205,7 +201,7 @@ impl<'s> Peers<'s> {
     }
 }
 
-/// Table over slots that its owner stores and that only the table writes.
+/// Table over slots that its owner stores.
 ///
 /// ```
 /// use loom_core::{engine::peer_table::{PeerSlot, PeerTable}, vocabulary::FabricAddr};

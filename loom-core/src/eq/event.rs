@@ -29,8 +29,7 @@ use crate::vocabulary::{CmData, EventKind};
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a request with")]
 pub enum EqEvent<'m, T: Connected> {
-    /// A peer requests a connection to a passive endpoint of this queue. Dropping the request
-    /// rejects it.
+    /// A peer requests a connection. Dropping the request rejects it.
     #[doc(alias = "FI_CONNREQ")]
     Request(ConnectionRequest<'m, T>),
     /// An endpoint is connected. See
@@ -53,7 +52,7 @@ pub enum EqEvent<'m, T: Connected> {
     /// application.
     #[doc(alias = "fi_eq_entry")]
     Entry(EqEntry),
-    /// An event of an unknown kind, or malformed for its kind.
+    /// An event of an unknown kind, or malformed.
     Other {
         /// Kind of the event.
         kind: EventKind,
@@ -64,9 +63,8 @@ pub enum EqEvent<'m, T: Connected> {
 
 /// Identifies the endpoint of an event by its [`Fid`] and the moment when it was opened.
 ///
-/// A [`Fid`] is an address, which may be reused after an endpoint closes. An event read before an
-/// endpoint was opened never concerns that endpoint. The tested providers remove an endpoint's
-/// events when it closes.
+/// A [`Fid`] may be reused after an endpoint closes. An event read before an endpoint was opened
+/// never concerns it.
 ///
 /// ```
 /// use loom_core::eq::{EndpointId, ShutdownEvent};
@@ -203,8 +201,8 @@ impl JoinedEvent {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
-    /// The provider's entry, with the object of the operation, or an earlier one with the same
-    /// address. The error is `ECONNREFUSED` if the peer has rejected, or does not listen there.
+    /// The provider's entry. The error is `ECONNREFUSED` if the peer has rejected, or does not
+    /// listen.
     pub fault: Fault,
     pub(super) seen: Moment,
     /// Data of the peer's rejection, from the provider.

@@ -1,7 +1,7 @@
 //! [`struct@Eq`]: event queue for connections and multicast groups.
 //!
-//! A server listens on a [`PassiveEndpoint`] and receives a [`ConnectionRequest`] for each peer. A
-//! client connects a [`MsgEndpoint`](super::endpoint::MsgEndpoint).
+//! A server listens on a [`PassiveEndpoint`]. A client connects a
+//! [`MsgEndpoint`](super::endpoint::MsgEndpoint).
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
@@ -77,8 +77,7 @@ pub(crate) struct EqInner<T: Connected> {
     identity: u64,
     /// Number of endpoints bound so far.
     bound: Cell<u64>,
-    /// Closed with the queue, not earlier: `tcp` continues to use a passive endpoint for peers that
-    /// have not sent their request yet.
+    /// Closed with the queue: `tcp` continues to use a passive endpoint.
     listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
 }
 
@@ -150,7 +149,7 @@ impl<'m, T: Connected> Eq<'m, T> {
 
     /// Returns the next event, or `None` if the queue is empty.
     ///
-    /// Connections make progress in this call and in polls of completion queues.
+    /// Drives connections, as polls of completion queues do.
     ///
     /// ```
     /// use loom_core::{CqError, Eq, EqEvent, eq::ConnectionRequest, transport::Connected};
@@ -236,7 +235,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if !self.body.attr.write {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+        // SAFETY: handles keep H1 and T3.
         unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(CqError::event_queue)
     }
 
@@ -245,7 +244,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     #[must_use]
     pub fn error_text(&self, failure: &Failure) -> ErrorText {
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+            // SAFETY: handles keep H1 and T3.
             unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
         })
     }
@@ -316,11 +315,11 @@ impl<'m, T: Connected> Eq<'m, T> {
 
 impl<T: Connected> EqInner<T> {
     fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<T>>, CqError> {
-        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+        // SAFETY: handles keep H1 and T3.
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
             Ok(notice) => Ok(notice),
             Err(Errno::EAVAIL) => {
-                // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+                // SAFETY: handles keep H1 and T3.
                 let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::event_queue)?;
                 Ok(fault.map(Notice::Failed))
             }

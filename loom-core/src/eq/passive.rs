@@ -9,7 +9,7 @@ use crate::transport::Connected;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
-/// A passive endpoint, which listens until its event queue is closed, and keeps it open.
+/// A passive endpoint, which keeps its event queue open and listens until that closes.
 ///
 /// To stop listening earlier, use a separate event queue.
 ///
@@ -84,7 +84,7 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
 
 debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 
-/// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
+/// A peer's connection request. Dropping it rejects it.
 ///
 /// ```
 /// use loom_core::{Cq, Eq, Error, MsgEndpoint, endpoint::Requested, eq::ConnectionRequest, transport::Connected};
@@ -131,8 +131,8 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     /// transfers it.
     ///
     /// # Errors
-    /// [`OpenError::DataTooLong`] or [`OpenError::Unconnected`], with the request. After a provider's
-    /// error the request has ended and can only be dropped (`ENOENT`).
+    /// [`OpenError::DataTooLong`] or [`OpenError::Unconnected`], with the request. After a
+    /// provider's error, drop the request (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
     pub fn reject(mut self, data: &[u8]) -> Result<(), Rejected<Self, OpenError>> {

@@ -23,8 +23,8 @@ use crate::vocabulary::{Errno, OTHER_PROCESS, with_cause};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqError {
-    /// The provider's completion queue failed, with [`EOVERRUN`](Errno::EOVERRUN) because an event
-    /// did not fit. Operations in flight keep their buffers until the queue is closed.
+    /// The provider's completion queue failed ([`EOVERRUN`](Errno::EOVERRUN): an event did not
+    /// fit). Operations in flight keep their buffers until the queue is closed.
     #[doc(alias = "FI_EOVERRUN")]
     Queue(Errno),
     /// The provider's event queue failed.
@@ -56,19 +56,16 @@ pub enum CqError {
     Awaited,
     /// This process is a forked child of the process that opened the queue.
     OtherProcess,
-    /// An operation that the awaited counter counts failed:
-    /// [`Counter::read_error`](crate::Counter::read_error) counts it, and its completion has the
-    /// reason.
+    /// An operation that the awaited counter counts failed: its completion has the reason.
     CountedFailure,
     /// The table of arrivals does not count this value.
     NoSuchValue {
         /// Number of values in the table, from zero on.
         values: u64,
     },
-    /// Every slot of the table of arrivals for a wait is in use.
+    /// The table of arrivals has no slot for a wait.
     TooManyWaits,
-    /// The queue has too few free slots for several operations: take completions, or wait for
-    /// operations in flight.
+    /// The queue has too few free slots for several operations: take completions, or wait.
     Full,
 }
 

@@ -43,14 +43,12 @@ pub enum OpenError {
     /// The info, address vector, event queue or counter belongs to another provider, fabric or
     /// domain.
     OtherDomain,
-    /// The info, or that of the domain, describes endpoints of this kind instead of the requested
-    /// one.
+    /// The info has endpoints of this kind instead of the requested one.
     EndpointType(EndpointType),
     /// Two counters of an endpoint count the same events, or a counter has an empty or unknown set
     /// of events.
     Counters,
-    /// The info sets default operation flags that loom does not support, for example several
-    /// messages per receive buffer.
+    /// The info sets default operation flags that loom does not support.
     OpFlags(OpFlags),
     /// The info, or that of the domain, does not grant this capability.
     NotGranted(Caps),
@@ -70,7 +68,7 @@ pub enum OpenError {
     /// This limit is reached: of the software network, for example
     /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), or the table of `sm2`.
     Limit(&'static str),
-    /// The provider's endpoints have fewer transmit or receive contexts. Most have one of each.
+    /// The provider's endpoints have fewer transmit or receive contexts.
     #[doc(alias = "max_ep_tx_ctx")]
     #[doc(alias = "max_ep_rx_ctx")]
     TooManyContexts {
@@ -85,8 +83,7 @@ pub enum OpenError {
     },
     /// The memory does not allow the access that the region requests.
     Access,
-    /// The scope's end would not end remote access to the exposed memory: the provider is not known
-    /// to close its endpoints with their queues
+    /// The scope's end would not end remote access: the provider is untested
     /// ([`ProviderQuirks::ends_with_queue`](crate::transport::ProviderQuirks::ends_with_queue)), or
     /// the domain was opened outside of the scope.
     NoFence,
@@ -102,18 +99,15 @@ pub enum OpenError {
     /// length.
     #[doc(alias = "FI_EKEYREJECTED")]
     KeyNotAvailable,
-    /// Connecting, accepting or rejecting: the data exceeds the provider's maximum, to which
-    /// libfabric would silently truncate it.
+    /// The data of a connection exceeds the provider's maximum.
     DataTooLong {
         /// Maximum bytes of data.
         limit: usize,
     },
-    /// The provider refused to connect, the peer rejected the connection or cannot be reached, or
-    /// joining a multicast group failed. The event ([`Failure`](crate::eq::Failure)), if any, has
-    /// the details.
+    /// The provider refused to connect, the peer rejected or cannot be reached, or joining a
+    /// multicast group failed. The event ([`Failure`](crate::eq::Failure)) has the details.
     Unconnected(Errno),
-    /// The provider shut the endpoint down before it was connected, like `tcp` for some failed
-    /// attempts.
+    /// The provider shut the endpoint down before it was connected.
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown,
     /// The event queue of a connection failed.
@@ -158,15 +152,15 @@ impl fmt::Display for OpenError {
             OpenError::OutOfRange(attribute) => write!(f, "`{attribute}` is zero or too large"),
             OpenError::Size => f.write_str("a size is zero or out of range"),
             OpenError::Threading => f.write_str("the provider grants another threading level than the transport needs"),
-            OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
-            OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
+            OpenError::Mode(mode) => write!(f, "the info requires a mode that is not served: {mode}"),
+            OpenError::MrMode(mode) => write!(f, "the info requires a registration mode that is not served: {mode}"),
             OpenError::UnknownPeer => f.write_str("a member of the set is not in the endpoint's address vector"),
             OpenError::NotMember => f.write_str("the endpoint is not in the set of the members of its group"),
             OpenError::OtherDomain => {
                 f.write_str("the info, or what the endpoint is bound to, belongs to another domain")
             }
             OpenError::Counters => f.write_str("two counters count the same, or a counter has nothing to count"),
-            OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
+            OpenError::OpFlags(flags) => write!(f, "the info requires default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
             OpenError::NotOffered(field) => write!(f, "the network does not offer the value of the hint `{field}`"),
             OpenError::InjectSize { limit } => write!(f, "more than {limit} bytes are required to be injected"),
@@ -188,7 +182,7 @@ impl fmt::Display for OpenError {
             OpenError::EndpointType(kind) => {
                 write!(f, "the info describes endpoints of type {kind}: query for the type that is to be opened")
             }
-            OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
+            OpenError::Access => f.write_str("the memory may not be accessed as the region requires"),
             OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),
             OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),
             OpenError::KeyTaken => f.write_str("another region of the domain has the key"),

@@ -28,16 +28,13 @@ use crate::vocabulary::{Access, Caps, Errno, OTHER_PROCESS, with_cause};
 pub enum PostError {
     /// All slots of the queue have operations in flight: poll it and post again.
     Full,
-    /// Slots are held by completions kept for [`poll`](crate::cq::Cq::poll) and
-    /// [`wait`](crate::cq::Cq::wait), by claimed messages, or by completed multi-receives with
-    /// pieces out: take completions, then post again. [`Cq::post`](crate::cq::Cq::post) returns
-    /// this error at once.
+    /// Kept completions, claimed messages, or completed multi-receives with pieces out hold the
+    /// slots: take completions, then post again.
     Kept,
     /// The transport is full, or the peer is not reached: poll, and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
-    /// The peer is not in the endpoint's address vector. (A peer of another vector may by chance
-    /// name one of this vector.)
+    /// The peer is not in the endpoint's address vector.
     UnknownPeer,
     /// The address vector has too few bits for this receive context.
     #[doc(alias = "rx_ctx_bits")]
@@ -116,8 +113,7 @@ pub enum PostError {
     UnknownClaim,
     /// Collective operation: no member of the group has the root's rank.
     NotMember,
-    /// Deferred work (package `loom-fabric-deferred`): the endpoint belongs to another queue, or a
-    /// counter to another domain.
+    /// Deferred work: the endpoint belongs to another queue, or a counter to another domain.
     ForeignObject,
     /// This process is a forked child of the process that opened the endpoint.
     OtherProcess,
@@ -126,8 +122,7 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Returns `true` for `Full`, `Kept` and `Again`: the same post may succeed after the queue was
-    /// polled and completions were taken.
+    /// Returns `true` for `Full`, `Kept` and `Again`: a retry may succeed after polls.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Kept | PostError::Again)
@@ -176,7 +171,7 @@ impl fmt::Display for PostError {
             PostError::ForeignOperation => f.write_str("the atomic operation was granted by another domain"),
             PostError::NotRegistered => f.write_str("the buffer is not registered: use a registered buffer"),
             PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
-            PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),
+            PostError::NoPrefix { needed } => write!(f, "the provider requires {needed} bytes in front of the message"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

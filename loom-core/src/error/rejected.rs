@@ -6,11 +6,9 @@ use core::fmt;
 use super::{OpenError, PostError};
 use crate::util::debug::debug_struct;
 
-/// Error of a call that takes a value, with the unchanged value: the buffer of a refused post, an
-/// endpoint that was not connected, a region that was not closed.
+/// Error of a call that takes a value, with the unchanged value.
 ///
-/// It is an error like its cause, with the same text and [`source`](Error::source). `?` drops the
-/// value and keeps the cause.
+/// Text and [`source`](Error::source) are those of the cause. `?` drops the value.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Forever, Rejected, Source};
@@ -35,7 +33,6 @@ pub struct Rejected<V, E = PostError> {
     pub error: E,
 }
 
-/// Posts return it: it has the size of its parts, and the key of an operation fits beside them.
 const _: () = {
     type Posted = Result<crate::OpKey, Rejected<&'static [u8]>>;
     assert!(size_of::<Posted>() == size_of::<&[u8]>() + size_of::<PostError>());

@@ -13,8 +13,7 @@ use crate::vocabulary::{AtomicOp, RangeError};
 /// methods.
 ///
 /// Over the software transport, peers and the owner see one order of the changes. libfabric's
-/// providers do not promise it: "the results of atomic operations performed by multiple actors
-/// simultaneously are undefined" (`man fi_atomic`).
+/// providers do not promise it (`man fi_atomic`).
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
@@ -87,8 +86,8 @@ impl<E: Element> ExposedElement<'_, E> {
         self.apply(op.atomic().op, operand, compare)
     }
 
-    /// Changes the value by an operation that is known at run time, and returns the previous value.
-    /// Returns `None` if the type does not have the operation.
+    /// Changes the value by any operation, and returns the previous value. `None` if the type does
+    /// not have the operation.
     #[must_use]
     pub fn change(self, op: AtomicOp, operand: E, compare: E) -> Option<E> {
         E::admits(op).then(|| self.apply(op, operand, compare))

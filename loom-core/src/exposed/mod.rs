@@ -2,17 +2,16 @@
 //!
 //! **The rule.** In terms of Rust's memory model, every access to exposed memory, by loom and by
 //! peers, is a sequence of relaxed atomic accesses of one byte each. Devices, the kernel and
-//! libfabric's C code are outside the model, tear at worst, and are treated alike. References
-//! `&[u8]` and `&mut [u8]` to exposed memory never exist. A race with a peer is therefore not
-//! undefined behaviour: it yields a mixture of old and new bytes, and no byte that was never
-//! written. Order comes from completions: a thread that has polled the completion or the remote
-//! event of a transfer sees all of its bytes.
+//! libfabric's C code are outside the model, and are treated alike. References `&[u8]` and `&mut
+//! [u8]` to exposed memory never exist. A race with a peer is therefore not undefined behaviour: it
+//! yields a mixture of old and new bytes, and no byte that was never written. Order comes from
+//! completions: a thread that has polled the completion or the remote event of a transfer sees all
+//! of its bytes.
 //!
 //! **Elements.** Atomic operations of peers and of the owner ([`Window::element`]) access an
 //! aligned element as one atomic of its size. Copies are of bytes: a copy that races with such an
 //! operation sees some old and some new bytes of the element. Rust's memory model does not define
-//! races of atomics of different sizes, but processors do. On x86-64 the compiler does not see
-//! these races, because the copies are assembly.
+//! races of atomics of different sizes, but processors do.
 //!
 //! On x86-64 the bulk copies are inline assembly, equivalent to a loop of one-byte relaxed
 //! accesses. Elsewhere, and with `--cfg loom_byte_copies` (for tools that cannot analyse assembly),
@@ -233,8 +232,7 @@ impl<'m> Window<'m> {
         Ok(())
     }
 
-    /// Loads one byte. Poll it with `Acquire` only to wait for a peer's transfer of one byte: bytes
-    /// that the peer wrote earlier may arrive later.
+    /// Loads one byte. Bytes that the peer wrote earlier may arrive later.
     ///
     /// ```
     /// use core::sync::atomic::Ordering;
@@ -267,8 +265,7 @@ impl<'m> Window<'m> {
     }
 }
 
-/// The program's own memory, not registered with a provider, for remote updates (`loom_updates`)
-/// over providers without RMA.
+/// Memory for remote updates (`loom_updates`) over providers without RMA.
 impl<'m> From<&'m [AtomicU64]> for Window<'m> {
     fn from(words: &'m [AtomicU64]) -> Self {
         // SAFETY: shared atomics may be changed through a shared borrow, and are valid for its
@@ -287,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_move_exactly_what_they_are_told_to() {
+    fn copies_move_exactly_the_requested_bytes() {
         const EDGE: usize = 80;
         let bytes: Vec<u8> = (0..3 * 4096 + EDGE).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let lengths = (0..300).chain([511, 1024, 2047, 2048, 2049, 4096, 8191]);

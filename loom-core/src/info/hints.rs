@@ -7,8 +7,8 @@ use crate::vocabulary::{
 
 /// Requirements of a transport, the hints of `fi_getinfo`.
 ///
-/// Defaults, and zero in the attributes, mean "no preference". Numbers are minimums. Orders and
-/// capabilities are requirements. Names are those of `fi_info`.
+/// Defaults, and zero in the attributes, mean "no preference". Numbers are minimums. Names are
+/// those of `fi_info`.
 ///
 /// Ignored fields:
 /// - `threading`, which follows from the transport's type
@@ -58,7 +58,7 @@ pub struct Hints<'a> {
     /// Domain: progress, resource management, counts. `mr_mode` contains the modes that the caller
     /// supports beyond loom's.
     pub domain_attr: DomainAttributes,
-    /// Authorization key of the domain, in the provider's format, by which a fabric separates jobs.
+    /// Authorization key of the domain, in the provider's format.
     pub domain_auth_key: Option<&'a [u8]>,
     /// Authorization key of the endpoint, if not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
@@ -89,9 +89,8 @@ pub struct Hints<'a> {
 impl<'a> Hints<'a> {
     /// Hints for a provider by name, with endpoints for peers on this host.
     ///
-    /// Socket providers (`tcp`, `net`, `sockets`, `udp`, and layers on them such as `tcp;ofi_rxm`)
-    /// use the host's first interface unless given an address, so these hints give `127.0.0.1`.
-    /// Endpoints of other providers choose their addresses.
+    /// Socket providers (`tcp`, `net`, `sockets`, `udp`, and layers on them) would use the host's
+    /// first interface, so these hints give `127.0.0.1`.
     ///
     /// ```
     /// use loom_core::{Caps, Hints};

@@ -33,7 +33,6 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
-/// Bytes that a provider requires in front of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefixes {
     pub(crate) tx: usize,
@@ -46,8 +45,8 @@ impl Prefixes {
         let size = |side: Mode, other: Mode| {
             // A mode set on one side alone applies to that side. Otherwise the info's mode applies
             // to both.
-            let asked = side.union(mode.difference(other)).contains(Mode::MSG_PREFIX);
-            if asked { endpoint.msg_prefix_size } else { 0 }
+            let requested = side.union(mode.difference(other)).contains(Mode::MSG_PREFIX);
+            if requested { endpoint.msg_prefix_size } else { 0 }
         };
         Prefixes { tx: size(tx.mode, rx.mode), rx: size(rx.mode, tx.mode) }
     }
@@ -232,18 +231,14 @@ impl<T: Transport> Info<T> {
     }
 }
 
-/// Panics if the C library is out of memory. [`Info::try_clone`] returns an error instead.
+/// Panics if the C library is out of memory.
 impl<T: Transport> Clone for Info<T> {
     fn clone(&self) -> Self {
         Info { raw: self.raw.clone(), attributes: self.attributes }
     }
 }
 
-/// Limits operations to one range where a provider reads the arrays of ranges after the post
-/// (`FI_ASYNC_IOV`), because arrays of one are exempt.
-///
-/// Longer arrays would need several hundred bytes in each slot of a queue. No libfabric provider
-/// requires this mode.
+/// Limits operations to one range under `FI_ASYNC_IOV`, because arrays of one are exempt.
 fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
     let Attributes { mode, tx, rx, .. } = &mut attributes;
     if mode.union(tx.mode).contains(Mode::ASYNC_IOV) {
@@ -281,16 +276,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_may_be_asked_for_on_one_side_only() {
-        let asked = Mode::MSG_PREFIX;
+    fn one_side_may_require_a_prefix() {
+        let requested = Mode::MSG_PREFIX;
         let none = Mode::CONTEXT;
         for (mode, tx, rx, sizes) in [
             (none, none, none, (0, 0)),
-            (asked, none, none, (40, 40)),
-            (asked, asked, asked, (40, 40)),
-            (asked, none, asked, (0, 40)),
-            (asked, asked, none, (40, 0)),
-            (none, none, asked, (0, 40)),
+            (requested, none, none, (40, 40)),
+            (requested, requested, requested, (40, 40)),
+            (requested, none, requested, (0, 40)),
+            (requested, requested, none, (40, 0)),
+            (none, none, requested, (0, 40)),
         ] {
             let mut attributes = Attributes { mode, ..Attributes::default() };
             (attributes.tx.mode, attributes.rx.mode) = (tx, rx);

@@ -41,8 +41,7 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
         MrAttr { access, key: None, device: 0, dmabuf: None, counter: None }
     }
 
-    /// Requests this key, so that peers can know it in advance. Requires a provider without
-    /// `FI_MR_PROV_KEY`.
+    /// Requests this key. Requires a provider without `FI_MR_PROV_KEY`.
     #[doc(alias = "requested_key")]
     pub const fn key(mut self, key: MemoryKey) -> Self {
         self.key = Some(key);
@@ -54,9 +53,7 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     /// provider with region counters (the software transport, and `sockets` of libfabric's software
     /// providers).
     ///
-    /// Where closing a region is no fence, as over libfabric, the counter stays open until no
-    /// endpoint of the domain is open. If closing the region fails, counter and domain stay open
-    /// for good.
+    /// Over libfabric, the counter stays open until no endpoint of the domain is open.
     #[doc(alias = "fi_mr_bind")]
     pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
         self.counter = Some(counter);

@@ -17,12 +17,10 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// A region for local use: posts carry its descriptor ([`Lent::descriptor`]), and peers cannot
 /// reach the memory.
 ///
-/// [`Registered`](crate::registered::Registered) is the safe form, which owns the buffer.
+/// [`Registered`](crate::registered::Registered) is the safe form.
 ///
 /// The provider uses the memory only for posts that name the region, so it may be unmapped and
 /// mapped again meanwhile. The region is then *stale*: it refers to the old pages.
-///
-/// Dropping it closes the region. Forgetting it leaves the region and the domain open.
 ///
 /// ```
 /// # #![allow(unsafe_code)]

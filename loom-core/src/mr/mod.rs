@@ -38,10 +38,9 @@ use crate::vocabulary::{Access, Errno, MrMode, RemoteAddr};
 /// continue, so the domain keeps the memory until its endpoints are closed.
 /// [`close_finished`](Self::close_finished) returns it earlier.
 ///
-/// Some providers continue to use a region that is closed during a peer's operation (libfabric 2's
-/// `shm`, `sockets`). There, a region dropped while endpoints of its domain are open is closed with
-/// the last of them, and peers reach its memory until then. A thread that opens an endpoint
-/// meanwhile waits until the last of these regions is closed.
+/// Over libfabric 2's `shm` and `sockets`, which continue to use a closed region, a region dropped
+/// while endpoints of its domain are open is closed with the last of them, and peers reach its
+/// memory until then.
 ///
 /// ```
 /// use loom_core::{Access, Forever, Mr};
@@ -64,7 +63,7 @@ use crate::vocabulary::{Access, Errno, MrMode, RemoteAddr};
 #[doc(alias = "fid_mr")]
 pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
     pub(super) region: ManuallyDrop<Handle<'m, Region<T, M>>>,
-    /// Dropped when the region is closed, and leaked if that fails.
+    /// Leaked if closing fails.
     pub(super) hold: ManuallyDrop<H>,
 }
 
@@ -81,8 +80,8 @@ unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'
 impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// Registers memory while the region is open. The region's own block comes from `alloc`.
     ///
-    /// The memory lives for `'m`. Borrowed memory needs a [`scope`](crate::domain::scope). It is
-    /// `Send`, because the thread that closes the domain's last endpoint may drop it.
+    /// Borrowed memory needs a [`scope`](crate::domain::scope). The thread that closes the domain's
+    /// last endpoint may drop it.
     ///
     /// # Errors
     /// - [`OpenError::Access`] for uninitialised memory, or access that requires writable memory

@@ -225,8 +225,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     released: impl FnOnce(),
 ) -> Fate {
     let domain = region.domain.clone();
-    // Before the lock: operations that have begun end with the endpoints open now, and later
-    // endpoints cannot reach the region.
+    // Before the lock: later endpoints cannot reach the region.
     let mut closed = (!region.is_used_when_closed()).then(|| region.close());
     let mut standstill = domain.deferred_close.standstill();
     let reached = standstill.has_endpoints() && !region.fenced;
@@ -244,8 +243,8 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
         released();
         return Fate::Over;
     }
-    // From the handle, so that the link's pointer covers the whole region. The counter stays with
-    // the memory (N2).
+    // From the handle: the link's pointer covers the whole region. The counter stays with the
+    // memory (N2).
     let link = region.value_ptr().cast::<Link>();
     // SAFETY: an endpoint is open, and the caller gives up the handle.
     unsafe { standstill.keep(link, closed.is_some()) };

@@ -71,7 +71,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         }
         if let Some(counter) = attr.counter {
             counter.counts_writes_to(domain, access)?;
-            if asks_for_rma_events(domain) {
+            if requires_rma_events(domain) {
                 flags |= MrFlags::RMA_EVENT;
             }
         }
@@ -101,7 +101,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         attr: &MrAttr<'_, '_, T>,
         endpoint: Option<&T::Endpoint>,
     ) -> Result<(), OpenError> {
-        let counted = attr.counter.is_some() && asks_for_rma_events(&self.domain);
+        let counted = attr.counter.is_some() && requires_rma_events(&self.domain);
         if let Some(counter) = attr.counter {
             let bond = counter.bond();
             // SAFETY: the region is registered, and `&mut` is used only here.
@@ -129,7 +129,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     }
 }
 
-fn asks_for_rma_events<T: Transport>(domain: &DomainInner<T>) -> bool {
+fn requires_rma_events<T: Transport>(domain: &DomainInner<T>) -> bool {
     domain.attributes().domain.mr_mode.contains(MrMode::RMA_EVENT)
 }
 

@@ -18,7 +18,7 @@ use super::shared::address::{NO_PORT, fabric_addr, write_address};
 use super::shared::cell::{LANE_NEWS, MessageCell, State};
 use super::shared::list::NIL;
 use super::shared::queue::Queue;
-use super::transfer::lane_asking::{end_lanes, refuse_lane};
+use super::transfer::lane_requests::{end_lanes, refuse_lane};
 use super::transfer::receive::claimed_cell;
 use super::transfer::send::{end_offer, harvest, return_cell, revoke};
 use super::transport::Soft;

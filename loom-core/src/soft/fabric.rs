@@ -23,16 +23,14 @@ impl<'n> Network<'n> {
         self.info_with_faults(Plan::new(0))
     }
 
-    /// Returns an info with domains that require and check `modes`, to try out requirements of
-    /// hardware.
+    /// Returns an info with domains that require and check `modes`.
     #[must_use]
     pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
         self.info_with_faults(Plan { required: modes, ..Plan::new(0) })
     }
 
-    /// Returns an info for endpoints with faults, to try out a program's reaction. An endpoint uses
-    /// the plan of its own info ([`Binding::info`](crate::endpoint::Binding::info)), otherwise its
-    /// domain's.
+    /// Returns an info for endpoints with faults. An endpoint uses the plan of its own info
+    /// ([`Binding::info`](crate::endpoint::Binding::info)), otherwise its domain's.
     #[must_use]
     pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'n>> {
         self.granting(&Hints::default(), plan)

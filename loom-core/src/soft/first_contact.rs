@@ -40,7 +40,7 @@ impl Net {
 
     pub(super) fn have_look(&self, to: u64) {
         if let Some(port) = self.ports().get(usize::from(addr_parts(to).0)) {
-            port.tell();
+            port.notify();
         }
     }
 

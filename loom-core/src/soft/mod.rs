@@ -10,12 +10,10 @@
 //!   buffer.
 //! - Unexpected messages stay in their cells, so memory is linear in endpoints, and a sender
 //!   without a free cell is refused with "try again".
-//! - A poll advances messages only if its queue is empty, like libfabric's software providers. A
-//!   program that polls once per send, and never finds the queue empty, does not receive anything.
-//! - Closing an endpoint revokes its offers, and waits for copies and collective operations in
-//!   progress, and for peers that count at it or wake its thread up. Closing a region waits for
-//!   operations that use it. Otherwise, only a spin lock of opening and closing endpoints and
-//!   regions, and of joining and leaving groups, waits for other threads.
+//! - A poll advances messages only if its queue is empty, like libfabric's software providers.
+//! - Closing an endpoint revokes its offers, and waits for copies and collectives in progress.
+//!   Closing a region waits for operations that use it. Otherwise, only opening, closing, joining
+//!   and leaving wait for other threads.
 //!
 //! # Features
 //!
@@ -31,8 +29,7 @@
 //! [`RequiredModes`] adds requirements of hardware: registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`). A [`Plan`] in an info
 //! injects faults (`soft/faults/`) at no cost to other endpoints. Triggered operations
-//! (`FI_TRIGGER`) are not supported: the package `loom-fabric-deferred` defers work over every
-//! transport.
+//! (`FI_TRIGGER`) are not supported: use the package `loom-fabric-deferred`.
 //!
 //! # Strict networks
 //!
@@ -40,8 +37,8 @@
 //! `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. With
 //! the feature `std`, the environment variable `LOOM_STRICT=1` makes all networks strict. A program
 //! requests the features that it needs ([`Network::query`]), repeats posts after transient errors,
-//! and polls both sides. If these have queues of their own on one thread, a post or wait on one
-//! queue drives the other by [`Driving`](crate::Driving).
+//! and polls both sides. If these have queues of their own on one thread, use
+//! [`Driving`](crate::Driving).
 //!
 //! ```
 //! use loom_core::{Caps, Hints, soft::{Network, NetworkAttr}};
@@ -92,8 +89,7 @@
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | returns every buffer | may have to wait for other endpoints of the process (`shm`) |
 //!
-//! Faults of a single provider are not imitated (see `docs/providers`), nor features beyond those
-//! of a network (sleeping on counters, fences, keys chosen by the program, deeper queues).
+//! Faults of a single provider are not imitated (see `docs/providers`).
 //!
 //! ```
 //! use loom_core::{Av, Cq, Domain, Forever, Source, Tag, soft::{Network, NetworkAttr}};

@@ -1,5 +1,5 @@
-//! Checks of endpoints in domains with [required modes](super::faults::required_modes), which also
-//! use the required memory. Endpoints with a [plan of faults](super::faults) pass here, too.
+//! Checks of endpoints with [required modes](super::faults::required_modes) or a [plan of
+//! faults](super::faults).
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
 

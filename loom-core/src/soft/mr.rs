@@ -16,7 +16,6 @@ use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey};
 
-/// Counters for an operation on a range of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Counts {
     /// Kind of the endpoint's counters that count the completed operation.

@@ -10,9 +10,9 @@ use crate::vocabulary::{
 /// Compares fields of the same name: granted flags contain the requested ones, and sizes are at
 /// least as large.
 macro_rules! compared {
-    ($attr:literal, $granted:ident, $asked:expr, flags: $($flag:ident)*, sizes: $($size:ident)*) => {[
-        $((concat!($attr, ".", stringify!($flag)), $granted.$flag.contains($asked.$flag)),)*
-        $((concat!($attr, ".", stringify!($size)), $asked.$size <= $granted.$size),)*
+    ($attr:literal, $granted:ident, $requested:expr, flags: $($flag:ident)*, sizes: $($size:ident)*) => {[
+        $((concat!($attr, ".", stringify!($flag)), $granted.$flag.contains($requested.$flag)),)*
+        $((concat!($attr, ".", stringify!($size)), $requested.$size <= $granted.$size),)*
     ]};
 }
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), OpenError> {
@@ -54,30 +54,31 @@ fn first_unmet(fields: &[(&'static str, bool)]) -> Result<(), OpenError> {
     fields.iter().find(|(_, met)| !met).map_or(Ok(()), |(field, _)| Err(OpenError::NotOffered(field)))
 }
 
-fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<(), OpenError> {
+fn endpoint(granted: &EndpointAttributes, requested: &EndpointAttributes) -> Result<(), OpenError> {
     first_unmet(&[
-        ("endpoint_attr.kind", asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind),
-        ("endpoint_attr.protocol", asked.protocol == Protocol::UNSPEC),
+        ("endpoint_attr.kind", requested.kind == EndpointType::UNSPEC || requested.kind == granted.kind),
+        ("endpoint_attr.protocol", requested.protocol == Protocol::UNSPEC),
     ])?;
     first_unmet(&compared! {
-        "endpoint_attr", granted, asked,
+        "endpoint_attr", granted, requested,
         flags: ,
         sizes: protocol_version msg_prefix_size max_msg_size max_order_raw_size max_order_war_size
             max_order_waw_size tx_ctx_cnt rx_ctx_cnt
     })
 }
 
-fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), OpenError> {
-    let progress = |asked: Progress| asked == Progress::UNSPEC || asked == Progress::MANUAL;
-    let resource_mgmt = asked.resource_mgmt == ResourceMgmt::UNSPEC || asked.resource_mgmt == granted.resource_mgmt;
+fn domain(granted: &DomainAttributes, requested: &DomainAttributes) -> Result<(), OpenError> {
+    let progress = |requested: Progress| requested == Progress::UNSPEC || requested == Progress::MANUAL;
+    let resource_mgmt =
+        requested.resource_mgmt == ResourceMgmt::UNSPEC || requested.resource_mgmt == granted.resource_mgmt;
     first_unmet(&[
-        ("domain_attr.control_progress", progress(asked.control_progress)),
-        ("domain_attr.data_progress", progress(asked.data_progress)),
+        ("domain_attr.control_progress", progress(requested.control_progress)),
+        ("domain_attr.data_progress", progress(requested.data_progress)),
         ("domain_attr.resource_mgmt", resource_mgmt),
-        ("domain_attr.av_type", asked.av_type == AvType::UNSPEC || asked.av_type == granted.av_type),
+        ("domain_attr.av_type", requested.av_type == AvType::UNSPEC || requested.av_type == granted.av_type),
     ])?;
     first_unmet(&compared! {
-        "domain_attr", granted, asked,
+        "domain_attr", granted, requested,
         flags: caps,
         sizes: mr_key_size cq_data_size ep_cnt cq_cnt cntr_cnt tx_ctx_cnt rx_ctx_cnt max_ep_tx_ctx max_ep_rx_ctx
             max_ep_stx_ctx max_ep_srx_ctx mr_iov_limit max_err_data mr_cnt max_ep_auth_key max_group_id

@@ -1,7 +1,6 @@
 //! [`Handle`]: a counted reference to an object in a block of its own.
 //!
-//! The block comes from the caller's allocator, and holds the counts, the object with its tables
-//! and queues, and the allocator.
+//! The block holds the counts, the object with its tables and queues, and the allocator.
 //!
 //! # Rules
 //! 1. An object is open as long as it has a handle, and keeps handles of its parents.
@@ -131,8 +130,7 @@ pub(crate) struct Handle<'m, V: Object + ?Sized> {
     memory: PhantomData<&'m ()>,
 }
 
-/// Object with handles that threads may share. Otherwise the compiler reports one error per handle,
-/// instead of one per field.
+/// Object with handles that threads may share.
 #[diagnostic::on_unimplemented(
     message = "this object stays on the thread that opened it",
     label = "a queue, its endpoints, counters and event queues are used by one thread",

@@ -71,7 +71,6 @@ pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: usize, value: impl Fn(usize) 
     NonNull::slice_from_raw_parts(first, len)
 }
 
-/// Room for values in a block.
 pub(crate) struct Part<V> {
     pub(crate) at: usize,
     pub(crate) len: usize,
@@ -79,7 +78,6 @@ pub(crate) struct Part<V> {
 }
 
 impl<V> Part<V> {
-    /// Extends the layout of the block.
     pub(crate) fn of(block: &mut Layout, len: usize) -> Result<Self, OpenError> {
         let (layout, at) = extend(*block, array::<V>(len)?)?;
         *block = layout;

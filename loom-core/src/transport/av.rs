@@ -10,8 +10,8 @@ pub struct AvRoom {
     /// Number of slots of the table. Fabric addresses of the vector have smaller indices.
     pub places: usize,
     /// Maximum number of addresses in the raw vector at a time, if addresses may be removed while
-    /// endpoints are bound to the vector and operations in flight refer to them. Then the next
-    /// insertion gets the lowest free index. `None` if such removals are not permitted.
+    /// endpoints are bound and operations in flight refer to them. The next insertion then gets the
+    /// lowest free index.
     pub reused: Option<usize>,
     /// Maximum number of insertions in the lifetime of a vector, or `None` if unlimited.
     pub limit: Option<usize>,

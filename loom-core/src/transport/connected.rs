@@ -37,7 +37,7 @@ pub struct Fid(pub u64);
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_eq_attr")]
 pub struct EqAttr {
-    /// Minimum number of events that fit. Zero leaves it to the provider.
+    /// Minimum number of events. Zero leaves it to the provider.
     pub size: usize,
     /// Object to sleep on until an event arrives.
     pub wait: WaitObj,
@@ -291,7 +291,7 @@ pub struct MsgBindings<'a, T: Connected> {
     pub eq: &'a T::Eq,
     /// Shared receive context, if the endpoint does not receive by itself.
     pub shared_rx: Option<&'a T::Endpoint>,
-    /// Counters of its operations, each kind once.
+    /// Counters, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
     /// Selective completion, see [`Bindings`](super::Bindings::selective).
     pub selective: bool,

@@ -103,9 +103,8 @@ pub unsafe trait Counters: Fabrics {
     /// # Safety
     /// Contract of callers. The counter was opened with a file descriptor, on `domain`.
     unsafe fn counter_may_sleep(domain: &Self::Domain, counter: &Self::Counter) -> Result<bool, Errno>;
-    /// Returns `true` if the counter cannot be slept on any more because one of its endpoints was
-    /// closed. Then [`counter_wait`](Self::counter_wait) polls once a millisecond, and
-    /// [`counter_may_sleep`](Self::counter_may_sleep) waits a millisecond and returns `false`.
+    /// Returns `true` if the counter cannot be slept on any more, like
+    /// [`cq_naps`](super::CompletionQueues::cq_naps).
     ///
     /// # Safety
     /// Contract of callers.

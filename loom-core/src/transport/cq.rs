@@ -15,7 +15,7 @@ use crate::vocabulary::{Errno, WaitObj};
 pub unsafe trait CompletionQueues: Fabrics {
     /// `fid_cq`
     type Cq;
-    /// Result of a poll: an event that the transport composed, or a reference to an event.
+    /// Result of a poll: an event, or a reference.
     type Polled<'q>: Borrow<Event>
     where
         Self: 'q;

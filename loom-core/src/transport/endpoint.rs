@@ -20,8 +20,8 @@ use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 pub struct EndpointError {
     /// Cause.
     pub errno: Errno,
-    /// The provider failed to close objects that it opened before the failure. The objects that the
-    /// endpoint is bound to must stay open for ever.
+    /// The provider failed to close what it had opened. The objects that the endpoint is bound to
+    /// must stay open for ever.
     pub left_open: bool,
 }
 
@@ -49,16 +49,16 @@ impl From<Errno> for EndpointError {
 pub enum Closing {
     /// The endpoint is closed.
     Closed,
-    /// The endpoint is still open, because the provider cannot close it safely yet: receives or
-    /// reads are in flight, or closing would harm endpoints that have talked to it. The caller
-    /// posts no more operations, and may retry closing.
+    /// The provider cannot close the endpoint safely yet: receives or reads are in flight, or
+    /// closing would harm endpoints that have talked to it. The caller posts no more operations,
+    /// and may retry closing.
     Retired,
     /// The endpoint was left (`endpoint_leave`): its queues are not polled and its counters not
     /// used any more, and memory lent through it is not touched.
     Left,
 }
 
-/// Operations in flight on an endpoint to be closed that not every provider tolerates or can stop.
+/// Operations in flight on an endpoint to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
     /// Number of receives.
@@ -70,8 +70,7 @@ pub struct InFlight {
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
     /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on
-    /// transmit contexts of scalable endpoints, because some providers come back to them when the
-    /// answer reaches another context. Such reads count only here. Zero elsewhere.
+    /// transmit contexts of scalable endpoints. Such reads count only here. Zero elsewhere.
     pub transmits: usize,
 }
 
@@ -122,11 +121,10 @@ pub unsafe trait Endpoints: AddressVectors + CompletionQueues + Counters {
     /// # Safety
     /// Contract of callers. `in_flight` is accurate.
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno>;
-    /// Announces that the queues of a retired endpoint are not polled any more, and that no other
-    /// call, such as for its counters, drives it. This lasts until `endpoint_close` retires the
-    /// endpoint again or, without operations in flight, for good. Returns `true` if the provider
-    /// still drives the endpoint together with others of its domain. Then peers still reach the
-    /// domain's memory through it.
+    /// Announces that no call drives a retired endpoint any more, by its queues or counters, until
+    /// `endpoint_close` retires it again or, without operations in flight, for good. Returns `true`
+    /// if the provider still drives the endpoint together with others of its domain. Then peers
+    /// still reach the domain's memory through it.
     ///
     /// # Safety
     /// Contract of callers.

@@ -28,7 +28,7 @@ impl Context {
         Context(core::ptr::without_provenance_mut(word as usize))
     }
 
-    /// The address of scratch space that the provider may write while the operation is in flight.
+    /// The address of scratch space for the provider.
     #[inline]
     #[must_use]
     pub const fn space(space: *mut [u64; 8]) -> Self {

@@ -50,11 +50,9 @@ pub struct ProviderQuirks {
     pub multi_recv: bool,
     /// Multi-receives of tagged messages behave like `multi_recv`.
     pub tagged_multi_recv: bool,
-    /// Directed receives of untagged messages take messages of one peer only, and do not harm
-    /// others.
+    /// Directed receives of untagged messages take messages of one peer only.
     pub directed_recv: bool,
-    /// Tagged receives with ignored bits take messages that have arrived before, and leave later
-    /// receives their tags.
+    /// Tagged receives with ignored bits take messages that have arrived before.
     pub masked_recv: bool,
     /// Peeks do not receive messages.
     pub peek: bool,
@@ -165,8 +163,7 @@ pub unsafe trait Fabrics: Sized {
         core::iter::empty()
     }
 
-    /// Attribute to raise when opening an object fails with this number because the attribute
-    /// limits the number of open objects.
+    /// Attribute to raise when opening an object fails with this number.
     ///
     /// ```
     /// use loom_core::{Errno, soft::Soft, transport::Fabrics};

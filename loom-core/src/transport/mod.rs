@@ -1,9 +1,8 @@
-//! Boundary between the safe objects, which are written once, and the raw functions of a transport.
+//! Boundary between the safe objects and the raw functions of a transport.
 //!
-//! The functions of [`Transport`] open, close, post, poll and control. `Transport` is the sum of
-//! one trait per subject, like libfabric's tables of operations: users write `T: Transport` and
-//! call `T::send`. Functions that a transport may lack form separate traits: [`Connected`],
-//! [`Multicast`], [`Scalable`], [`Signals`], [`Collectives`].
+//! `Transport` is the sum of one trait per subject, like libfabric's tables of operations.
+//! Functions that a transport may lack form separate traits: [`Connected`], [`Multicast`],
+//! [`Scalable`], [`Signals`], [`Collectives`].
 //!
 //! # Contract of callers
 //!

@@ -45,9 +45,8 @@ pub unsafe trait MemoryRegions: Endpoints + Counters {
     /// it if [`ProviderQuirks::mr_close`](super::ProviderQuirks::mr_close) permits closing regions
     /// at any time.
     ///
-    /// libfabric does not promise it ("active or queued operations that reference a memory region
-    /// being closed may [...] result in accesses to invalid memory"). Its `tcp` provider checks a
-    /// key once and fills the region over many polls.
+    /// libfabric does not promise it: its `tcp` provider checks a key once and fills the region
+    /// over many polls.
     const MR_CLOSE_FENCES: bool;
 
     /// `fi_mr_regattr`. If the domain requires bound regions (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`),
@@ -90,8 +89,7 @@ pub unsafe trait MemoryRegions: Endpoints + Counters {
     /// `fi_close` of a region, which invalidates its key. See
     /// [`MR_CLOSE_FENCES`](Self::MR_CLOSE_FENCES).
     ///
-    /// Unless closing is a fence, the caller may hold a lock that opening an endpoint of the domain
-    /// takes. This function therefore must not wait for a thread that opens an endpoint.
+    /// Unless closing is a fence, this must not wait for a thread that opens an endpoint.
     ///
     /// # Safety
     /// Contract of callers.

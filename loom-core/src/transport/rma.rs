@@ -4,7 +4,7 @@ use super::{Context, Endpoints, Msg, Refusal};
 use crate::buffer::Lent;
 use crate::vocabulary::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
-/// Target of an RMA operation in the peer's memory: libfabric's `fi_rma_iov` without the length.
+/// Target of an RMA operation: `fi_rma_iov` without the length.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RmaTarget {

@@ -38,8 +38,7 @@ pub struct ContextBindings<'a, T: Transport> {
     pub options: &'a [(u32, OptionValue)],
 }
 
-/// Transport with scalable endpoints: one address, and contexts that post and complete
-/// independently.
+/// Transport with scalable endpoints.
 ///
 /// # Contract of callers
 ///
@@ -53,8 +52,7 @@ pub unsafe trait Scalable: Transport {
     /// `fid_ep` of a scalable endpoint.
     type ScalableEndpoint;
 
-    /// Returns `true` if the serialisation of this transport type suffices for the contexts of one
-    /// scalable endpoint.
+    /// Returns `true` if this transport type's serialisation suffices for several contexts.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
     /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. The error reports objects left
@@ -78,8 +76,7 @@ pub unsafe trait Scalable: Transport {
     /// # Safety
     /// Contract of callers.
     unsafe fn scalable_address(endpoint: &Self::ScalableEndpoint) -> Result<EndpointAddr, Errno>;
-    /// Returns `true` if writes may be injected through its transmit contexts. Some providers
-    /// cannot close the contexts afterwards.
+    /// Returns `true` if writes may be injected through its transmit contexts.
     fn injects_writes(endpoint: &Self::ScalableEndpoint) -> bool;
 
     /// `fi_tx_context`, `fi_ep_bind` and `fi_enable` of the transmit context with this number,

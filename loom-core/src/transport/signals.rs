@@ -23,8 +23,8 @@ pub unsafe trait Signals: Transport {
     unsafe fn cq_signal_of(cq: &Self::Cq) -> Self::Signal;
 
     /// `fi_cq_signal`: [`cq_sleep`](super::CompletionQueues::cq_sleep) returns. If no thread
-    /// sleeps, the next call may return at once. A signal at the moment a sleep begins may be lost,
-    /// so callers poll again after a while.
+    /// sleeps, the next call may return at once. A signal as a sleep begins may be lost, so callers
+    /// poll again.
     ///
     /// # Errors
     /// An error of the provider, such as `ENOSYS` if it has no signals.

@@ -4,9 +4,6 @@ use super::{Atomics, MemoryRegions, Messages, Rma};
 
 /// Network layer below the safe objects: the sum of the traits of a transport.
 ///
-/// Handles are raw: dropping one has no effect. One call of its `*_close` closes each, except
-/// retired endpoints (H3).
-///
 /// ```
 /// use loom_core::{Endpoint, Error, Forever, Peer, Source, Transport};
 ///

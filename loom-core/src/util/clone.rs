@@ -1,4 +1,4 @@
-//! [`clone_struct!`]: `Clone` of types whose parameters need not implement it.
+//! [`clone_struct!`].
 
 /// Implements `Clone` by that of these fields, which are all: `clone_struct!([T: Transport] Av['_, T], body)`.
 macro_rules! clone_struct {

@@ -4,8 +4,7 @@ use core::fmt;
 
 use super::sync::{AtomicU32, Ordering};
 
-/// If a count wrapped to zero, a parent could close before its children, so the process is aborted
-/// instead, like with too many references of an `Arc`.
+/// Beyond it, the process is aborted, like with too many references of an `Arc`.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
 #[inline]
@@ -194,8 +193,8 @@ mod tests {
             let mut this = Command::new(std::env::current_exe().unwrap());
             let name = "util::count::tests::a_count_beyond_the_limit_ends_the_process";
             let output = this.args(["--exact", name, "--nocapture"]).env(COUNT, count).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr).contains("more than 2147483647 objects");
-            (output.status.success(), said)
+            let reported = String::from_utf8_lossy(&output.stderr).contains("more than 2147483647 objects");
+            (output.status.success(), reported)
         };
         for count in ["kept by one", "shared", "one thread's"] {
             assert_eq!(run(count), (false, true), "{count}");

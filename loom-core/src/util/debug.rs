@@ -1,4 +1,4 @@
-//! [`debug_struct!`]: `Debug` of types whose parameters need not implement it.
+//! [`debug_struct!`].
 
 /// Implements `Debug` with these values: `debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait)`.
 macro_rules! debug_struct {

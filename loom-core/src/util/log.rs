@@ -1,16 +1,15 @@
 //! [`note!`]: lines for the log, compiled with the feature `log`.
 //!
 //! # Rules
-//! A logger is code of the program. It may be slow, take locks, and use loom itself.
+//! A logger may be slow, take locks, and use loom itself.
 //!
 //! 1. Functions that post, poll, wait or take completions have no lines.
 //! 2. No line is written while a lock of loom or a borrow of one of its cells is held.
 //! 3. A logger that panics ends the process, because some lines are written while an object is half
-//!    closed. It therefore cannot unwind out of a function of a transport either.
+//!    closed.
 //! 4. Lines contain no key of a region, no authorization key and no byte of a message.
 
-/// Writes a line with a subject: `open`, `close`, `quirk` or `left`. Evaluates the arguments only
-/// if the line is wanted.
+/// Writes a line with a subject: `open`, `close`, `quirk` or `left`.
 #[cfg(feature = "log")]
 macro_rules! note {
     ($level:ident, $subject:literal, $($text:tt)+) => {{

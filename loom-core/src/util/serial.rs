@@ -1,8 +1,7 @@
 //! Forms of values with the feature `serde`: text in human-readable formats, numbers and bytes in
 //! others.
 //!
-//! 64-bit numbers are text, because common formats lack them (TOML, JavaScript). A number is also
-//! accepted. Input is untrusted.
+//! 64-bit numbers are text, because TOML and JavaScript lack them. A number is also accepted.
 
 use core::fmt;
 use core::str::FromStr;

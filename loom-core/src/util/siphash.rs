@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Values from another program that reproduces SipHash-2-4's published ones.
+    /// Values from another program.
     #[test]
     fn words_are_hashed_with_siphash_1_3() {
         let hash = |seed, words: &[u64]| words.iter().fold(SipHash::of(seed), |state, word| state.word(*word)).finish();

@@ -1,7 +1,6 @@
 //! Numeric attributes of an `fi_info`.
 //!
-//! Fields have the names of the C structures. Zero in hints means "no demand". Sizes are in bytes,
-//! counts in objects or operations.
+//! Fields have the names of the C structures. Zero in hints means "no demand". Sizes are in bytes.
 
 use super::{
     AddressFormat, AvType, Caps, CompOrder, EndpointType, Mode, MrMode, MsgOrder, OpFlags, Progress, Protocol,
@@ -52,7 +51,7 @@ pub struct Attributes {
     pub provider_version: Version,
 }
 
-/// Attributes with the values of no demand, which are their default.
+/// Attributes that demand nothing by default.
 macro_rules! attributes {
     (
         $(#[$meta:meta])*
@@ -64,7 +63,7 @@ macro_rules! attributes {
         }
 
         impl $Type {
-            /// No demands. Equal to the default, and available in a `const`.
+            /// No demands: the default as a constant.
             pub const UNSPEC: Self = Self { $($field: $unspec,)* };
         }
     };
@@ -281,8 +280,7 @@ attributes! {
         pub mr_cnt: usize = 0,
         /// Default traffic class of endpoints.
         pub tclass: TrafficClass = TrafficClass::UNSPEC,
-        /// Maximum authorization keys of one endpoint. Zero if the declarations lack the field, as of
-        /// a loaded libfabric.
+        /// Maximum authorization keys of one endpoint. Zero if the declarations lack the field.
         pub max_ep_auth_key: usize = 0,
         /// Highest number of a group of peers. Zero if the declarations lack the field.
         pub max_group_id: u32 = 0,

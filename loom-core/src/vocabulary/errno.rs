@@ -138,7 +138,7 @@ impl Errno {
 
     /// The error in the return value of a C function, which is the negated number.
     ///
-    /// `None` for zero and positive values. A negative value outside the range of `i32` becomes
+    /// `None` for zero and positive values. Values outside of `i32` become
     /// [`EOTHER`](Self::EOTHER).
     #[must_use]
     pub fn from_ret(ret: isize) -> Option<Self> {

@@ -1,8 +1,7 @@
 //! Layouts of immediate data: named bit fields in the few bytes that travel with a message.
 //!
 //! [`data_layout!`](crate::data_layout) defines a struct with checked [encoding](Layout::encode)
-//! and [decoding](Layout::decode). Too wide values, invalid bits and bits beyond all fields are
-//! errors. Providers carry 0, 4 or 8 bytes (`cq_data_size`), which
+//! and [decoding](Layout::decode). Providers carry 0, 4 or 8 bytes (`cq_data_size`), which
 //! [`Info::carries`](crate::Info::carries) checks before opening.
 //!
 //! ```
@@ -199,7 +198,7 @@ impl Fields {
 /// Defines a struct with bit fields of immediate data: a [`Layout`](super::immediate::Layout).
 ///
 /// Each field has a type ([`Field`](super::immediate::Field)) and a constant width in bits, the
-/// first at the lowest bits. The [module](super::immediate) has an example.
+/// first at the lowest bits.
 #[macro_export]
 macro_rules! data_layout {
     (

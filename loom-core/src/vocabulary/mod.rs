@@ -1,9 +1,8 @@
 //! Types that loom and libfabric share: flags, error numbers, enumerations, addresses, tags, keys
 //! and attributes.
 //!
-//! All of them are plain data. Two rules hold:
-//! * **libfabric's own numbers.** A constant has the value of the C header. Constants of newer
-//!   headers are included.
+//! Rules:
+//! * **libfabric's own numbers.** A constant has the value of the C header.
 //! * **Unknown numbers are kept.** Flags retain unknown bits, and a C `enum` is a newtype over the
 //!   number.
 //!

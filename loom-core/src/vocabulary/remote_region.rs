@@ -6,9 +6,9 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 ///
 /// The base is an offset or a virtual address (`FI_MR_VIRT_ADDR`), as the owner's domain requires.
 ///
-/// A post that needs more than the owner's access is refused before the provider sees it
+/// A post that needs more access is refused
 /// ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because some providers do
-/// not report such an operation as failed:
+/// not report such failures:
 ///
 /// | operation | needs |
 /// |---|---|
@@ -76,8 +76,7 @@ impl RemoteRegion {
         out
     }
 
-    /// Decodes the form of [`to_bytes`](Self::to_bytes). Any bytes are valid, because the owner's
-    /// provider validates the key.
+    /// Decodes the form of [`to_bytes`](Self::to_bytes). Any bytes are valid.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
         let mut words = [0; 4];

@@ -167,7 +167,7 @@ fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg
     }
 }
 
-/// Untagged receive. Not inlined, to save registers of the caller.
+/// Not inlined, to save registers of the caller.
 ///
 /// # Safety
 /// Those of [`Messages::recv`].

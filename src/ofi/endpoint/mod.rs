@@ -399,8 +399,7 @@ pub(crate) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     EndpointError { errno, left_open }
 }
 
-/// Without `FI_SELECTIVE_COMPLETION`, every post except inject has an event. On a selective
-/// endpoint, flags or the default flags of `info` request it.
+/// On a selective endpoint, flags or the default flags of `info` request an event.
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     takes_options: TakesOptions,

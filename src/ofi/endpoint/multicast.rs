@@ -53,19 +53,19 @@ impl<L> Groups<L> {
 
     /// Tries with a socket whether the system permits one more join.
     #[cfg(feature = "std")]
-    fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
-        let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
-        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(known)?;
+    fn check_join(&self, group: Ipv4Addr) -> Result<(), Errno> {
+        let errno = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(errno)?;
         let groups = self.0.borrow();
         groups
             .iter()
             .map(|(_, group)| *group)
             .chain([group])
-            .try_for_each(|group| socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known))
+            .try_for_each(|group| socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(errno))
     }
 
     #[cfg(not(feature = "std"))]
-    fn ask(&self, _: Ipv4Addr) -> Result<(), Errno> {
+    fn check_join(&self, _: Ipv4Addr) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 
@@ -103,7 +103,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     if groups.0.borrow().is_full() {
         return Err(Errno::ENOBUFS);
     }
-    groups.ask(group)?;
+    groups.check_join(group)?;
     let raw = endpoint.raw();
     let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let padded = Padded::new(address);
@@ -131,7 +131,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
 }
 
 // SAFETY: open groups are in their endpoint's list, and `endpoint_close` closes them first. Only
-// providers known to keep the promises join (`quirks::multicasts`): `udp` reads a group's address
+// providers errno to keep the promises join (`quirks::multicasts`): `udp` reads a group's address
 // only in the send call, and its events carry the context.
 unsafe impl<L: Level> Multicast for Ofi<L> {
     type Group = Group<L>;

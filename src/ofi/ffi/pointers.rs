@@ -68,9 +68,8 @@ pointers! {
 }
 
 impl RawInfo {
-    /// Adopts an info from `fi_getinfo` or `fi_dupinfo`, found with hints that
-    /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it. It is
-    /// corrected like those of [`Ofi::query`](crate::ofi::Ofi::query).
+    /// Adopts an info from `fi_getinfo` or `fi_dupinfo`. It is corrected like those of
+    /// [`Ofi::query`](crate::ofi::Ofi::query).
     ///
     /// # Errors
     /// Those of [`Library::get`]. The info is then the caller's.
@@ -108,7 +107,7 @@ impl<L: Level> Fabric<L> {
 }
 
 impl<L: Level> Domain<L> {
-    /// Adopts a domain: one that was opened with flags (`fi_domain2`), or by a library in C.
+    /// Adopts a domain, for example of `fi_domain2`.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The domain was opened in this fabric with this
@@ -191,7 +190,7 @@ impl<L: Level> Eq<L> {
 }
 
 impl<L: Level> Mr<L> {
-    /// Adopts a memory region: one of several ranges, or with an authorization key.
+    /// Adopts a memory region.
     ///
     /// Reads key and descriptor, and again in
     /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable), for providers
@@ -208,7 +207,7 @@ impl<L: Level> Mr<L> {
 }
 
 impl<L: Level> Counter<L> {
-    /// Adopts a counter: one that counts bytes, or one of a wait set.
+    /// Adopts a counter.
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The counter is slept on only if it has a wait
@@ -230,7 +229,6 @@ impl<L: Level> Endpoint<L> {
     /// A transmit context over `sockets` is closed only when its operations have completed, in a
     /// domain without manual progress: otherwise `sockets` uses it after the close. Over an
     /// untested provider, the object is closed without operations in flight.
-    /// ([`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) keeps these rules.)
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)
@@ -240,8 +238,7 @@ impl<L: Level> Endpoint<L> {
     ///
     /// `selective` is `true` if the transmit queue is bound with `FI_SELECTIVE_COMPLETION`. Then
     /// the flags of a post through [`Transport`](loom_core::transport::Transport), or else the
-    /// default flags, decide whether it reports its completion. Otherwise posts with flags always
-    /// report it.
+    /// default flags, request its completion.
     ///
     /// # Errors
     /// Those of `open`, except that over `shm` of libfabric 1 `EBUSY` repeats the call up to 255

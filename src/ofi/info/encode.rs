@@ -14,7 +14,7 @@ const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::RMA_EVENT)
     .union(MrMode::COLLECTIVE);
 
-pub(crate) const fn can_be_asked(hints: &Hints<'_>) -> bool {
+pub(crate) const fn is_expressible(hints: &Hints<'_>) -> bool {
     (cfg!(libfabric_has_total_buffered_recv) || hints.rx_attr.total_buffered_recv == 0)
         && (cfg!(libfabric_has_max_ep_auth_key) || hints.domain_attr.max_ep_auth_key == 0)
         && (cfg!(libfabric_has_max_group_id) || hints.domain_attr.max_group_id == 0)

@@ -158,7 +158,7 @@ impl RawInfo {
         unsafe { self.raw.as_ref() }
     }
 
-    pub(crate) fn ask_for_order(&mut self, order: MsgOrder) {
+    pub(crate) fn request_order(&mut self, order: MsgOrder) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
         // SAFETY: null, or owned by the info.
@@ -296,7 +296,7 @@ impl Drop for RawInfo {
 }
 
 /// All fields in libfabric's format (`fi_tostr`), or in loom's if the library is newer than the
-/// [headers](headers_version): `fi_tostr` would read beyond the end of older structures.
+/// [headers](headers_version).
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if Library::of_object().version() != headers_version() {

@@ -36,7 +36,7 @@ pub(crate) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
         // Endpoints of shared memory accept every node and service.
         let is_place = matches!(field, TextField::Node | TextField::Service);
         let exists = |hints: &Hints<'_>| {
-            let mut infos = Ofi::<L>::ask(hints).into_iter().flatten();
+            let mut infos = Ofi::<L>::query_list(hints).into_iter().flatten();
             infos.any(|info| !(is_place && quirks::are_named_by_processes(info.raw())))
         };
         if exists(&any) && !exists(&alone) { unknown(field, name) } else { None }
@@ -55,7 +55,7 @@ pub(crate) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 pub(crate) fn write_addresses(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let infos = Ofi::<Local>::ask(&Hints::default()).into_iter().flatten();
+    let infos = Ofi::<Local>::query_list(&Hints::default()).into_iter().flatten();
     let sockets = infos.filter_map(|info| SocketAddr::try_from(&info.source_address()?).ok());
     let mut found = Vec::<IpAddr, ADDRESSES>::new();
     for address in sockets.map(|socket| socket.ip()) {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_of_which_nothing_is_said_has_nothing() {
+    fn card_without_attributes_is_empty() {
         let mut bus = sys::fi_bus_attr { bus_type: 7, ..Default::default() };
         let raw = sys::fid_nic { bus_attr: &raw mut bus, device_attr: ptr::null_mut(), ..Default::default() };
         // SAFETY: all pointers are null or valid.

@@ -118,8 +118,7 @@ pub enum QueryError {
         newest: Version,
     },
     /// [`Hints::source`] or [`Hints::destination`] does not match its format, differs in format
-    /// from the other or [`Hints::addr_format`], or has neither the format of socket addresses nor
-    /// of strings.
+    /// from the other or [`Hints::addr_format`], or is neither a socket address nor a string.
     Address,
     /// A text contains a zero byte.
     InteriorNul(TextField),
@@ -136,7 +135,6 @@ pub enum QueryError {
     /// and no other provider matches. Processes with one name crash, or do not reach each other.
     ChosenName,
     /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches.
-    /// Segments of a longer truncated message would use up later receives.
     SegmentLimit,
     /// Another error of libfabric.
     Errno(Errno),
@@ -175,7 +173,7 @@ impl QueryError {
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QueryError::NoMatch => f.write_str("no provider offers what is asked for: `loom info` lists the offers, `FI_LOG_LEVEL=warn` gives the reason"),
+            QueryError::NoMatch => f.write_str("no provider offers the requested features: `loom info` lists the offers, `FI_LOG_LEVEL=warn` gives the reason"),
             QueryError::Unknown { field: TextField::Provider, name, .. } => {
                 write!(f, "libfabric has no provider `{name}`: it has ")?;
                 names::write_providers(f)?;
@@ -206,10 +204,10 @@ impl fmt::Display for QueryError {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built for")
             }
             QueryError::ApiVersion { asked, oldest, newest } => {
-                write!(f, "version {asked} of the interface cannot be asked for, but {oldest} to {newest} can")
+                write!(f, "version {asked} of the interface cannot be requested, but {oldest} to {newest} can")
             }
             QueryError::Address => {
-                f.write_str("an address is not what its format says, or of another format than the rest")
+                f.write_str("an address does not match its format, or of another format than the rest")
             }
             QueryError::InteriorNul(field) => write!(f, "the {field} has a zero byte in it"),
             QueryError::TooLong { field, max } => write!(f, "the {field} is longer than {max} bytes"),
@@ -235,13 +233,13 @@ impl core::error::Error for QueryError {
 impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
         Self::Invalid(match error {
-            QueryError::NoMatch => "no provider offers what is asked for",
+            QueryError::NoMatch => "no provider offers the requested features",
             QueryError::LibraryNotFound => NOT_FOUND,
             QueryError::LibrarySymbol { .. } => "the library that is found is not libfabric 1.17 or later",
             QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
-            QueryError::ApiVersion { .. } => "this version of the interface cannot be asked for",
+            QueryError::ApiVersion { .. } => "this version of the interface cannot be requested",
             QueryError::Address => {
-                "an address of the hints is not what its format says, or of another format than the rest"
+                "an address of the hints does not match its format, or of another format than the rest"
             }
             QueryError::InteriorNul(_) => "a text of the hints has a zero byte in it",
             QueryError::TooLong { .. } => "a text of the hints is too long",
@@ -295,7 +293,7 @@ impl<L: Level> Ofi<L> {
     /// - `man fi_getinfo`
     #[doc(alias = "fi_getinfo")]
     pub fn query(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
-        match Self::ask(hints) {
+        match Self::query_list(hints) {
             Err(error @ (QueryError::NoMatch | QueryError::ChosenName)) => {
                 Err(names::unknown::<L>(hints).unwrap_or(error))
             }
@@ -303,7 +301,7 @@ impl<L: Level> Ofi<L> {
         }
     }
 
-    pub(crate) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
+    pub(crate) fn query_list(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
         let library = Library::get()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
             return Err(QueryError::NothingToListenOn);
@@ -311,7 +309,7 @@ impl<L: Level> Ofi<L> {
         if !addresses_are_sound(hints) {
             return Err(QueryError::Address);
         }
-        if !encode::can_be_asked(hints) {
+        if !encode::is_expressible(hints) {
             return Err(QueryError::NoMatch);
         }
         let provider = c_text(hints.provider, TextField::Provider)?;
@@ -322,7 +320,7 @@ impl<L: Level> Ofi<L> {
 
         let names = Names { provider: provider.as_ref(), fabric: fabric.as_ref(), domain: domain.as_ref() };
         let request = Request::new(hints, names, L::THREADING).ok_or(QueryError::Errno(Errno::ENOMEM))?;
-        let version = asked_version(hints)?;
+        let version = requested_version(hints)?;
         let flags =
             if hints.listen { sys::FI_SOURCE } else { 0 } | if hints.numeric_host { sys::FI_NUMERICHOST } else { 0 };
         let mut raw = ptr::null_mut();
@@ -346,10 +344,10 @@ impl<L: Level> Ofi<L> {
                 return Err(QueryError::ChosenName);
             }
         }
-        let asked = hints.caps.union(hints.rx_attr.caps);
+        let requested = hints.caps.union(hints.rx_attr.caps);
         list.retain(|info| {
             info.is_named(hints.provider, hints.fabric, hints.domain)
-                && !quirks::untrue_caps(info).intersects(asked)
+                && !quirks::untrue_caps(info).intersects(requested)
                 && info.attributes().rx.iov_limit >= hints.rx_attr.iov_limit
                 && has_keys_and_groups(info, &hints.domain_attr)
         });
@@ -363,9 +361,9 @@ impl<L: Level> Ofi<L> {
 }
 
 /// Providers ignore these hints.
-fn has_keys_and_groups(info: &RawInfo, asked: &DomainAttributes) -> bool {
+fn has_keys_and_groups(info: &RawInfo, requested: &DomainAttributes) -> bool {
     let granted = info.attributes().domain;
-    granted.max_ep_auth_key >= asked.max_ep_auth_key && granted.max_group_id >= asked.max_group_id
+    granted.max_ep_auth_key >= requested.max_ep_auth_key && granted.max_group_id >= requested.max_group_id
 }
 
 pub(crate) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryError> {
@@ -379,7 +377,7 @@ pub(crate) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryE
     }
 }
 
-fn asked_version(hints: &Hints<'_>) -> Result<Version, QueryError> {
+fn requested_version(hints: &Hints<'_>) -> Result<Version, QueryError> {
     let asked = hints.api_version.unwrap_or(HEADERS);
     if (OLDEST..=HEADERS).contains(&asked) {
         Ok(asked)

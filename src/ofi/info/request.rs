@@ -44,9 +44,9 @@ pub(crate) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
         };
         (whole, address.format())
     });
-    let asked = Some(hints.addr_format).filter(|format| *format != AddressFormat::UNSPEC);
+    let requested = Some(hints.addr_format).filter(|format| *format != AddressFormat::UNSPEC);
     let Some(first) = formats.next() else { return true };
-    let wanted = asked.unwrap_or(first.1);
+    let wanted = requested.unwrap_or(first.1);
     core::iter::once(first).chain(formats).all(|(whole, format)| whole && format == wanted)
 }
 

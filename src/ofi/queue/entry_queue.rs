@@ -42,9 +42,6 @@ entries!(CqEntry: CONTEXT, CqMsgEntry: MSG, CqDataEntry: DATA, CqTaggedEntry: TA
 
 /// A completion queue, raw, with entries in libfabric's layout, and contexts as they were posted.
 ///
-/// For posts through [`Transport`](loom_core::transport::Transport) by programs that need fewer
-/// fields.
-///
 /// Every `unsafe fn` relies on its caller for the contract of queues in `Transport`: the queue is
 /// open, one thread at a time uses it with its endpoints, and it is closed once, after them and
 /// before its domain.

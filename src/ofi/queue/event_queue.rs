@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_every_kind_are_told_apart() {
+    fn entries_of_every_kind_differ() {
         let fid = ptr::without_provenance_mut(64);
         let entry = sys::fi_eq_entry { fid, context: ptr::without_provenance_mut(5), data: 6 };
         for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE] {

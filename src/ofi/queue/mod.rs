@@ -26,11 +26,10 @@ use super::quirks::nap;
 use super::threading::{Handle, Shared};
 use super::{quirks, sys};
 
-/// Maximum number of events per call of `fi_cq_read`. With 16, reading a full queue took 6 %
-/// longer.
+/// Maximum number of events per call of `fi_cq_read`.
 const BATCH: usize = 64;
 
-/// A completion queue, raw: a `fid_cq`, and the events that were read from it and not yet reported.
+/// A completion queue, raw: a `fid_cq`, and its unreported events.
 #[doc(alias = "fid_cq")]
 #[derive(Debug)]
 pub struct Cq<L> {
@@ -70,14 +69,14 @@ impl Details {
     /// # Safety
     /// `err_data` is `bytes`, or points to `err_data_size` readable bytes.
     unsafe fn keep(&mut self, entry: &sys::fi_cq_err_entry) {
-        let said = entry.err_data.cast_const().cast::<u8>();
+        let data = entry.err_data.cast_const().cast::<u8>();
         self.provider_errno = entry.prov_errno;
         self.len = entry.err_data_size.min(DETAILS);
-        if said.is_null() {
+        if data.is_null() {
             self.len = 0;
-        } else if said != self.bytes.as_ptr() {
+        } else if data != self.bytes.as_ptr() {
             // SAFETY: the caller guarantees `err_data_size` readable bytes outside `self.bytes`.
-            unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
+            unsafe { data.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
         } else if entry.err_data_size == DETAILS && self.bytes == Self::NONE.bytes {
             self.len = 0;
         }
@@ -274,8 +273,7 @@ const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    // Looked up each time: some providers set or change the table later, opx when an endpoint
-    // is enabled.
+    // Looked up each time: some providers change the table later.
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
@@ -449,15 +447,15 @@ pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u
 }
 
 /// # Safety
-/// The contract of callers. `said` is null, or the data of an error with this number.
-pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {
+/// The contract of callers. `data` is null, or the data of an error with this number.
+pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, data: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // The provider writes here, or returns a string of its own.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (H1), `said` is null or the error's data, and the length is below
+    // SAFETY: the queue is open (H1), `data` is null or the error's data, and the length is below
     // that of `own`.
-    let text = unsafe { strerror(raw.as_ptr(), provider_errno, said.cast(), own.as_mut_ptr(), own.len() - 1) };
+    let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
     unsafe { text::copy(text, out) }
 }
@@ -477,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_provider_says_by_data_is_kept() {
+    fn error_data_of_a_provider_is_kept() {
         let mut last = Details::NONE;
         let mut keep = |entry: &mut sys::fi_cq_err_entry, own: bool, first: u8| {
             last = Details::NONE;

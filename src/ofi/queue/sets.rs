@@ -1,5 +1,4 @@
-//! [`PollSet`] and [`WaitSet`]: polling, or sleeping on, many queues and counters, for users of the
-//! raw layer.
+//! [`PollSet`] and [`WaitSet`], for users of the raw layer.
 //!
 //! libfabric 2 deprecates both, and the libraries of 1.17 and 2.5 have them.
 
@@ -33,8 +32,7 @@ mod sealed {
     }
 }
 
-/// Member of a [`PollSet`]: a counter, or a completion queue with entries that the user reads,
-/// because a set does not see the batches of objects' queues.
+/// Member of a [`PollSet`]: a counter, or an [`EntryCq`].
 pub trait PollSetMember<L>: sealed::Sealed {
     /// Identity in the results of [`PollSet::poll`].
     fn fid(&self) -> Fid {
@@ -126,8 +124,7 @@ impl<L: Level> PollSet<L> {
     }
 
     /// Drives all members, and writes the queues that may have entries and the counters that may
-    /// have changed since the last call to `ready`, as far as it has room. Returns their number.
-    /// Spurious results are possible.
+    /// have changed to `ready`. Returns their number.
     ///
     /// # Errors
     /// The provider's.

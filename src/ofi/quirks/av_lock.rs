@@ -1,4 +1,4 @@
-//! Serialises changes of an address vector with opening and closing its connectionless endpoints.
+//! Serialises changes of an address vector with opening and closing its endpoints.
 //!
 //! During an insertion, providers walk the vector's endpoints, some without a lock, and follow
 //! state that only an enabled, open endpoint has

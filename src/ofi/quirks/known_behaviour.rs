@@ -1,7 +1,6 @@
 //! Facts that the tests have shown of a provider, by version.
 //!
-//! loom relies on a fact that protects memory only if a test has shown it, over this provider in
-//! this version. Those outside [`SHOWN`] have no facts.
+//! Facts that protect memory require a test over this provider in this version ([`SHOWN`]).
 //!
 //! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
 //! and programs in `tests/faults/faults.c` that fail without it.
@@ -352,8 +351,8 @@ fn shown((name, library, version): (&str, Version, Version)) -> Facts {
 /// Returns `true` if the environment requests it, or puts a hook before each provider (`FI_HOOK`).
 #[cfg(feature = "std")]
 fn is_everything_untested() -> bool {
-    static ASKED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *ASKED.get_or_init(|| {
+    static IS_SET: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *IS_SET.get_or_init(|| {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         set("LOOM_UNTESTED").is_some_and(|value| value != "0") || set("FI_HOOK").is_some()
     })
@@ -436,7 +435,7 @@ mod tests {
         documented.collect()
     }
 
-    /// Shown behaviours with library and provider, by the tables of `tests/behaviours`.
+    /// By the tables of `tests/behaviours`.
     fn shown_by_tables() -> BTreeSet<(String, String, String)> {
         let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/behaviours");
         let mut shown = BTreeSet::new();

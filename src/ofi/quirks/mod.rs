@@ -1,6 +1,6 @@
 //! Needs of providers, and decisions that follow from their [facts](self::known_behaviour).
 //!
-//! Needs are listed by provider and hold in every version: serving a missing need is harmless.
+//! Needs are listed by provider and hold in every version.
 
 pub(crate) mod av_lock;
 pub(crate) mod known_behaviour;
@@ -53,7 +53,7 @@ pub(crate) fn correct(info: &mut RawInfo) {
 /// check rests on `man fi_mr`: a process that may attach can write without a key.
 fn have_keys_checked(info: &mut RawInfo) {
     if has_layer(info, "shm") {
-        info.ask_for_order(MsgOrder::WAW);
+        info.request_order(MsgOrder::WAW);
     }
 }
 

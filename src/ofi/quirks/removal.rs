@@ -22,7 +22,7 @@ use crate::ofi::info::RawInfo;
 use crate::ofi::quirks;
 use crate::ofi::threading::Level;
 
-/// Maximum number of removed addresses beyond a vector's capacity: their indices are reused later.
+/// Maximum number of removed addresses beyond a vector's capacity.
 const SPARE: usize = 16;
 
 /// The first index, reserved for late messages.

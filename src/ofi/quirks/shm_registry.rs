@@ -273,9 +273,9 @@ impl Group {
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         let (state, hash) = (entry.state, hash(&entry.address));
-        let is_told_by_form = self.left_in_peace && is_given(&entry.address);
+        let is_given_address = self.left_in_peace && is_given(&entry.address);
         let is_known = neighbours.is_known(hash) || (neighbours.untested_met && !self.left_in_peace);
-        let stays = count > 0 || is_known || (!is_told_by_form && neighbours.gone.is_full());
+        let stays = count > 0 || is_known || (!is_given_address && neighbours.gone.is_full());
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         if needed || used || (stays && (state != State::Left || !self.left_in_peace)) {
             entry.state = State::Retired;
@@ -284,7 +284,7 @@ impl Group {
         if !stays {
             // An endpoint that fails to close stays a neighbour.
             close()?;
-            if !is_told_by_form {
+            if !is_given_address {
                 let _ = neighbours.gone.push(hash);
             }
         }

@@ -24,7 +24,6 @@ use crate::ofi::{queue, sys};
 /// `EUSERS`, which providers do not return: the table is full.
 pub(crate) const FULL: Errno = Errno::from_raw(87);
 
-/// An endpoint of a domain without an entry.
 #[derive(Debug)]
 pub(crate) struct Unlisted(AtomicPtr<sys::fid_ep>);
 

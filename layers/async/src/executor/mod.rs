@@ -34,12 +34,11 @@ pub const BUDGET: usize = 64;
 ///
 /// # Rounds
 /// A round polls each woken task once, in order of the wake-ups, then takes a [turn](Drive::turn).
-/// Tasks woken meanwhile wait for the next round. Rounds follow each other without sleep.
+/// Rounds follow each other without sleep.
 ///
 /// # Wakers
-/// A wake-up takes constant time, without lock or allocation, on any thread. The block is freed
-/// after the executor, its [`Spawner`]s and all wakers, which may be kept forever, so the allocator
-/// is `'static`. A waker of a completed task may poll the next task in its slot.
+/// A wake-up takes constant time, without lock or allocation, on any thread. Wakers may be kept
+/// forever, so the allocator is `'static`.
 ///
 /// # Panics in tasks
 /// A task that panics is dropped. The panic reaches the caller of the round, which can go on.

@@ -1,8 +1,7 @@
 //! [`Ready`]: the woken tasks, as a lock-free list of nodes.
 //!
-//! Any thread pushes a node, at most once by its state. The executor swaps out the whole list and
-//! reverses it, which excludes ABA. A thread preempted between marking and pushing a node delays this
-//! task only.
+//! Any thread pushes a node. The executor swaps out the whole list and reverses it, which excludes
+//! ABA.
 //!
 //! # Rules
 //! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until then.

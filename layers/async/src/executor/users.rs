@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_user_is_told_so() {
+    fn last_user_is_reported() {
         let users = Users::one();
         users.add();
         assert!(!users.remove());

@@ -20,8 +20,7 @@ use crate::clock::Clock;
 /// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn wakes the due futures,
 /// never early, by deadline and then by first poll.
 ///
-/// The number of timers is unlimited. A future's first poll takes constant time, its end amortised
-/// logarithmic time.
+/// A future's first poll takes constant time, its end amortised logarithmic time.
 ///
 /// ```
 /// use core::time::Duration;

@@ -62,19 +62,19 @@ async fn plays(side: &Side, peer: &EndpointAddr, begins: bool) {
 fn play(run: fn(&Side, &EndpointAddr, bool)) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
-    let (tell_a, hear_b) = std::sync::mpsc::channel();
-    let (tell_b, hear_a) = std::sync::mpsc::channel();
+    let (send_a, receive_b) = std::sync::mpsc::channel();
+    let (send_b, receive_a) = std::sync::mpsc::channel();
     let other = thread::spawn({
         let domain = domain.clone();
         move || {
             let side = side(&domain);
-            tell_b.send(side.endpoint.address().unwrap()).unwrap();
-            run(&side, &hear_b.recv_timeout(LIMIT).unwrap(), false);
+            send_b.send(side.endpoint.address().unwrap()).unwrap();
+            run(&side, &receive_b.recv_timeout(LIMIT).unwrap(), false);
         }
     });
     let side = side(&domain);
-    tell_a.send(side.endpoint.address().unwrap()).unwrap();
-    run(&side, &hear_a.recv_timeout(LIMIT).unwrap(), true);
+    send_a.send(side.endpoint.address().unwrap()).unwrap();
+    run(&side, &receive_a.recv_timeout(LIMIT).unwrap(), true);
     other.join().unwrap();
 }
 
@@ -128,19 +128,19 @@ fn loop_around_epoll_drives_a_fabric() {
     play(|side, peer, begins| block_on_epoll(&(&side.idle, &side.driver), plays(side, peer, begins)));
 }
 
-struct WakesWhenAsked<'a> {
+struct WakesOnRequest<'a> {
     driver: &'a Driver,
     task: &'a Cell<Option<Waker>>,
 }
 
-impl Drive for WakesWhenAsked<'_> {
+impl Drive for WakesOnRequest<'_> {
     fn turn(&self, budget: usize) -> usize {
         self.driver.turn(budget)
     }
 }
 
 // SAFETY: the wrapped driver keeps the contract of `Sleepable`.
-unsafe impl Sleepable for WakesWhenAsked<'_> {
+unsafe impl Sleepable for WakesOnRequest<'_> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.driver.wait_fds(each)
     }
@@ -154,7 +154,7 @@ unsafe impl Sleepable for WakesWhenAsked<'_> {
     }
 }
 
-fn wake_when_asked(run: impl FnOnce(WakesWhenAsked<'_>, &mut dyn FnMut(&mut Context<'_>) -> Poll<()>)) {
+fn wake_on_request(run: impl FnOnce(WakesOnRequest<'_>, &mut dyn FnMut(&mut Context<'_>) -> Poll<()>)) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let driver = driver(&Domain::open(&network.info()).unwrap());
     let task = Cell::new(None);
@@ -166,13 +166,13 @@ fn wake_when_asked(run: impl FnOnce(WakesWhenAsked<'_>, &mut dyn FnMut(&mut Cont
         }
         Poll::Ready(())
     };
-    run(WakesWhenAsked { driver: &driver, task: &task }, &mut polled);
+    run(WakesOnRequest { driver: &driver, task: &task }, &mut polled);
     assert!(task.take().is_none(), "it was asked");
 }
 
 #[test]
 fn loop_around_epoll_does_not_sleep_when_the_question_has_woken_it() {
-    wake_when_asked(|drive, polled| block_on_epoll(&drive, core::future::poll_fn(polled)));
+    wake_on_request(|drive, polled| block_on_epoll(&drive, core::future::poll_fn(polled)));
 }
 
 async fn run_in_smol<V>(drive: impl Sleepable, future: impl Future<Output = V>) -> V {
@@ -213,7 +213,7 @@ fn smol_drives_a_fabric() {
 
 #[test]
 fn smol_does_not_sleep_when_the_question_has_woken_it() {
-    wake_when_asked(|drive, polled| {
+    wake_on_request(|drive, polled| {
         let polled = core::future::poll_fn(polled);
         smol::block_on(run_in_smol(drive, smol::future::or(polled, too_late())));
     });

@@ -2,8 +2,7 @@
 //!
 //! # Locks are free
 //! A rank writes its bytes after every rank has published the preceding round, and has thus read
-//! those of two rounds before, which use the same memory. Readers share a lock, so every lock is
-//! free when tried. A program's reference that leads to different boards fails the round.
+//! those of two rounds before, which use the same memory.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};

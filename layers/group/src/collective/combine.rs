@@ -4,8 +4,7 @@ use crate::schedule::Commutes;
 
 /// Combination of two elements, associative at least nearly, like a sum of floating-point numbers.
 ///
-/// This module has types for the operations of MPI and libfabric. [`Associative`] and
-/// [`Commutative`] wrap functions.
+/// [`Associative`] and [`Commutative`] wrap functions.
 ///
 /// ```
 /// # use loom_core::soft::{Network, NetworkAttr};

@@ -26,8 +26,7 @@
 //! ```
 //!
 //! # Packets and scratch
-//! Elements are copied through the team's packets, buffers of a fixed capacity, half for receives
-//! and half for sends. An open team does not allocate.
+//! Elements are copied through the team's packets, half for receives and half for sends.
 //!
 //! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
 //! and not by peer (`tx_depth` of the software transport), it must have room for the packets of all
@@ -86,15 +85,14 @@
 //! The software transport supports all except scan. `tcp;ofi_rxm` of libfabric 2 grants collectives
 //! or tagged messages, not both. With collectives, it runs barriers, broadcasts, all-reduces,
 //! all-gathers and scatters within its limits, and schedules fail with
-//! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). It does not report a dead
-//! member: the collective ends at the deadline of [`Running::wait`], or may seem to succeed.
+//! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted).
 //!
 //! # Errors
 //! If a member dies, a collective on the others ends with the error of a message, or at the
 //! deadline of [`Running::wait`]. After an error or an early drop, the team [has
 //! ended](crate::CollectiveError::Over): messages in flight are cancelled, or the group's queue
-//! returns them later with their packets. The number stays taken because of late messages.
-//! Replacing a member of the group ends its teams' collectives.
+//! returns their packets later. The number stays taken. Replacing a member of the group ends its
+//! teams' collectives.
 
 mod buffers;
 mod combine;

@@ -1,8 +1,7 @@
 //! [`ProviderGroup`]: collectives that the provider runs.
 //!
 //! Such a collective is one operation on one packet: operands, then room for results. The choice
-//! depends only on the arguments and the provider, so all members choose alike. It has no tags and
-//! no team number.
+//! depends only on the arguments and the provider.
 //!
 //! The provider matches operations by order. So those refused with a transient error are posted in
 //! call order, by the next collective that is turned.
@@ -116,8 +115,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     ///
     /// Providers do not cancel: the group's queue returns the packet of a dropped collective after
     /// the endpoint has left the group.
-    ///
-    /// The team borrows the group exclusively, because of the order.
     ///
     /// # Errors
     /// - [`CollectiveError::ProviderGroup`]: the size, this member's rank or the queue differ, or

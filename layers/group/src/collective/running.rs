@@ -26,8 +26,7 @@ const BUSY: u32 = 256;
 
 /// Collective in flight. Its first messages are posted, unless a driver polls the group's queue.
 ///
-/// Call [`turn`](Self::turn) or [`wait`](Self::wait), or await [`finish`](Self::finish). An early
-/// drop cancels its operations and [ends](CollectiveError::Over) the team.
+/// An early drop cancels its operations and [ends](CollectiveError::Over) the team.
 #[must_use = "a collective is given up when it is dropped"]
 pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     team: &'t Team<'t, 'm, T, B, A>,
@@ -477,8 +476,8 @@ fn room<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Room<B, A>>, Co
 }
 
 fn refused_once() -> impl FnMut() -> Result<(), PostError> {
-    let mut asked = false;
-    move || if core::mem::replace(&mut asked, true) { Ok(()) } else { Err(PostError::Again) }
+    let mut refused = false;
+    move || if core::mem::replace(&mut refused, true) { Ok(()) } else { Err(PostError::Again) }
 }
 
 fn scratch<E: Element>(words: &mut [u128], needs: Needs) -> Result<&mut [E], CollectiveError> {

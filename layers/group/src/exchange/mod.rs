@@ -1,8 +1,7 @@
 //! Endpoint descriptions that peers exchange as bytes before they transfer data.
 //!
-//! A [`Record`] holds the address of an endpoint and the memory regions that its peers may access,
-//! [encoded](Record::encode) into the caller's buffer and [decoded](Record::decode) in place. A
-//! [`bootstrap`](crate::bootstrap) distributes the bytes.
+//! A [`Record`] is [encoded](Record::encode) into the caller's buffer and [decoded](Record::decode)
+//! in place. A [`bootstrap`](crate::bootstrap) distributes the bytes.
 //!
 //! ```
 //! use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};

@@ -55,8 +55,8 @@ impl<'r> Record<'r> {
 
     /// Record of these parts.
     ///
-    /// `cq_data_size` is the width of immediate data in bytes in the endpoint's domain. `layout` is an
-    /// application number for peers to compare, such as a hash of its memory layout.
+    /// `cq_data_size` is the width of immediate data in bytes. `layout` is an application number
+    /// for peers to compare.
     #[must_use]
     pub const fn new(address: EndpointAddr, cq_data_size: u8, layout: u64, regions: &'r [RemoteRegion]) -> Self {
         Record { address, cq_data_size, layout, regions: Regions::listed(regions) }

@@ -1,7 +1,6 @@
 //! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
 //!
-//! A [`Schedule`] is a small `Copy` value. Each [`Op`] is a function of a round and an index, so
-//! executors can pause between operations.
+//! Each [`Op`] is a function of a round and an index.
 //!
 //! # Rules
 //! 1. A round has receives, then sends, then local operations ([`Op::Combine`], [`Op::Copy`]).

@@ -76,8 +76,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Limits of the magnitude of MPI libraries on fast networks. Only the long all-reduce between
-    /// two members was measured: measure with the example `tune_collectives`.
+    /// Limits of the magnitude of MPI libraries on fast networks: measure with the example
+    /// `tune_collectives`.
     pub const DEFAULT: Table = Table {
         broadcast: Switch { bytes: 128 << 10, members: 8 },
         all_reduce: Switch { bytes: 64 << 10, members: 2 },

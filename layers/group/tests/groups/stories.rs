@@ -1,5 +1,4 @@
-//! Random stories of a group with peers that answer, stay silent, close, are removed and replaced,
-//! under every fault.
+//! Random stories of a group and its peers under every fault.
 //!
 //! Invariants: every request has one outcome, every buffer returns once, messages of a pair arrive
 //! in order, and every operation in flight has a key. Without faults, all possible ones complete.
@@ -49,7 +48,7 @@ enum Step {
         turns: u8,
         patience: u16,
     },
-    Say {
+    Send {
         peer: u16,
         count: u8,
     },
@@ -77,7 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(kind, peers, len, turns, patience)| Step::Many { kind, peers, len, turns, patience });
     prop_oneof![
         8 => many,
-        3 => (any::<u16>(), 1..6_u8).prop_map(|(peer, count)| Step::Say { peer, count }),
+        3 => (any::<u16>(), 1..6_u8).prop_map(|(peer, count)| Step::Send { peer, count }),
         1 => any::<u16>().prop_map(Step::Remove),
         1 => (any::<u16>(), any::<u16>()).prop_map(|(place, peer)| Step::Put { place, peer }),
         1 => any::<u16>().prop_map(Step::Close),
@@ -106,8 +105,8 @@ struct Side {
     /// Last received message and last tagged one: untagged ones may overtake.
     last: [u64; 2],
     /// Last messages sent by this side, and of those received by the group.
-    said: [u64; 2],
-    heard: [u64; 2],
+    sent: [u64; 2],
+    received: [u64; 2],
 }
 
 const TAG: Tag = Tag(7);
@@ -155,8 +154,8 @@ impl World {
                 endpoint.tagged_recv(Source::Any, TAG, vec![0; LONGEST + 1]).unwrap();
             }
             let hub = av.insert(&address).unwrap();
-            let [last, said, heard] = [[0; 2]; 3];
-            Side { endpoint: Some(endpoint), hub, region, _memory: memory, last, said, heard }
+            let [last, sent, received] = [[0; 2]; 3];
+            Side { endpoint: Some(endpoint), hub, region, _memory: memory, last, sent, received }
         };
         let sides: Vec<_> = (0..count).map(side).collect();
         let addresses = sides.iter().map(|side| side.endpoint.as_ref().unwrap().address().unwrap());
@@ -265,9 +264,9 @@ impl World {
                         Kind::Read => assert_eq!(transfer.len, buf.len()),
                         Kind::Recv | Kind::TaggedRecv => {
                             assert_eq!(transfer.len, 8);
-                            let heard = &mut self.sides[target.unwrap()].heard[usize::from(kind.is_tagged())];
-                            assert!(number(buf) > *heard, "in the order of the pair");
-                            *heard = number(buf);
+                            let received = &mut self.sides[target.unwrap()].received[usize::from(kind.is_tagged())];
+                            assert!(number(buf) > *received, "in the order of the pair");
+                            *received = number(buf);
                         }
                         _ => assert_eq!(buf, source, "what is sent is not changed"),
                     }
@@ -291,14 +290,14 @@ impl World {
     fn take(&mut self, step: Step) {
         match step {
             Step::Many { kind, peers, len, turns, patience } => self.many(kind, &peers, len, turns, patience),
-            Step::Say { peer, count } => {
+            Step::Send { peer, count } => {
                 let at = usize::from(peer) % self.sides.len();
                 let side = &mut self.sides[at];
                 let Some(endpoint) = &side.endpoint else { return };
                 for _ in 0..count {
-                    side.said = side.said.map(|said| said + 1);
-                    let _ = endpoint.inject(side.hub, &side.said[0].to_le_bytes());
-                    let _ = endpoint.tagged_inject(side.hub, TAG, &side.said[1].to_le_bytes());
+                    side.sent = side.sent.map(|sent| sent + 1);
+                    let _ = endpoint.inject(side.hub, &side.sent[0].to_le_bytes());
+                    let _ = endpoint.tagged_inject(side.hub, TAG, &side.sent[1].to_le_bytes());
                 }
             }
             Step::Remove(peer) => {

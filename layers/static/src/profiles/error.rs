@@ -100,9 +100,9 @@ impl fmt::Display for ProfileError {
                 write!(f, "the profile has endpoints of type {asked}, and this one is of type {granted}")
             }
             ProfileError::Caps { missing } => write!(f, "the profile has capabilities that are not granted: {missing}"),
-            ProfileError::Mode { excess } => write!(f, "the provider asks for modes beyond the profile's: {excess}"),
+            ProfileError::Mode { excess } => write!(f, "the provider requires modes beyond the profile's: {excess}"),
             ProfileError::MrMode { excess } => {
-                write!(f, "the provider asks for registration modes beyond the profile's: {excess}")
+                write!(f, "the provider requires registration modes beyond the profile's: {excess}")
             }
             ProfileError::MsgOrder { missing } => write!(f, "the profile has orders that are not granted: {missing}"),
             ProfileError::InjectSize { asked, granted } => {

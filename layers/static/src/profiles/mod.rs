@@ -2,7 +2,7 @@
 //!
 //! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
 //! of its [`Info`]. Modes and registration modes are upper bounds, all others lower bounds. Generic
-//! code can check lengths and choose algorithms by them:
+//! code can use them:
 //!
 //! ```
 //! use loom_core::{Forever, Tag};
@@ -40,9 +40,7 @@
 //! the profile.
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
-//! and `fi_getinfo` of 1.17.0 and 2.5.1: the weakest value of these. A test compares every profile
-//! with every provider of the machine (`tests/libfabric/profiles.rs` of `loom-fabric`), without
-//! those that need hardware.
+//! and `fi_getinfo` of 1.17.0 and 2.5.1: the weakest value of these.
 //!
 //! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits.
 //!
@@ -151,7 +149,7 @@ impl Promise {
     #[must_use]
     pub fn hints(&self) -> Hints<'static> {
         // Automatic progress also works as manual progress.
-        let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
+        let requested = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
         let hints = Hints {
             caps: self.caps,
             mode: self.mode,
@@ -162,8 +160,8 @@ impl Promise {
                 // libfabric refuses hints that combine these two with other modes.
                 mr_mode: self.mr_mode.difference(MrMode::BASIC.union(MrMode::SCALABLE)),
                 cq_data_size: self.cq_data_size,
-                control_progress: asked(self.control_progress),
-                data_progress: asked(self.data_progress),
+                control_progress: requested(self.control_progress),
+                data_progress: requested(self.data_progress),
                 ..DomainAttributes::default()
             },
             ..Hints::default()

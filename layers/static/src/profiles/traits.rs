@@ -102,8 +102,6 @@ pub trait Profile: Sized {
 
 /// Profiles of providers with atomic operations of their own, in hardware or software.
 ///
-/// Over others, a program has to read, compute and write by itself, which is not atomic.
-///
 /// ```
 /// use loom_core::atomic::{FetchOp, Operation};
 /// use loom_static::profiles::{NativeAtomics, Shm};

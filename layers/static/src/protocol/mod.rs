@@ -1,8 +1,5 @@
 //! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
-//! A function bounded by these traits runs over each endpoint with the operations, and over a
-//! program's own protocols, which may wrap others. All calls are static.
-//!
 //! | trait | operations | capability |
 //! |---|---|---|
 //! | [`Completes`] | waits for an operation, drives progress | |
@@ -54,10 +51,7 @@
 //!
 //! A type implements [`Completes`] and the traits of its operations, with its own types of buffers,
 //! keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in an
-//! [`Outcome`]. `examples/framed` sends messages of any protocol in frames with a length and a
-//! checksum.
-//!
-//! Methods take `&mut self`: a protocol may keep state. Clone endpoints, which are counted handles.
+//! [`Outcome`]. Example: `examples/framed`.
 
 mod memory;
 mod messages;
@@ -96,7 +90,7 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 ///     }))
 /// }
 /// ```
-#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+#[must_use = "it holds the buffer, and reports whether the operation succeeded"]
 pub struct Outcome<B, E> {
     /// Buffer.
     pub buf: B,

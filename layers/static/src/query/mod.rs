@@ -58,10 +58,9 @@
 //! kinds of endpoints (connections, contexts of scalable endpoints) are opened without a query and
 //! narrowed by [`Query::only`].
 //!
-//! Requirements by value are checked at run time: directed receives (`FI_DIRECTED_RECV`), fences
-//! (`FI_FENCE`), the width of immediate data, receives of a
-//! [`SharedRx`](loom_core::endpoint::SharedRx). So are defects: multi-receives that are [not
-//! safe](loom_core::error::PostError::NotSafe), missing peeks.
+//! Checked at run time: directed receives (`FI_DIRECTED_RECV`), fences (`FI_FENCE`), the width of
+//! immediate data, receives of a [`SharedRx`](loom_core::endpoint::SharedRx), and defects of
+//! providers.
 //!
 //! # References
 //! - `man fi_getinfo`
@@ -228,8 +227,7 @@ pub trait Query: Sealed + Sized {
     }
 
     /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, in the transport's
-    /// order: libfabric's first is presumably the fastest (`man fi_getinfo`), constant for one
-    /// host, providers and environment.
+    /// order.
     fn ranked<T: Transport, I: IntoIterator<Item = Info<T>>>(infos: I) -> Ranked<I::IntoIter, Self> {
         Ranked { infos: infos.into_iter(), query: PhantomData }
     }

@@ -65,7 +65,7 @@ const _: () = {
 };
 
 #[test]
-fn hints_ask_for_what_the_query_says_and_nothing_else() {
+fn hints_are_exactly_those_of_the_query() {
     fn text(hints: &Hints<'_>) -> String {
         format!("{hints:?}")
     }
@@ -235,7 +235,7 @@ fn members_of_a_query_act_together() {
 }
 
 #[test]
-fn generic_code_runs_over_what_the_query_asks_for() {
+fn generic_code_runs_over_the_requirements_of_a_query() {
     fn greet<S: MsgSend<Buf = Vec<u8>>, R: MsgRecv<Buf = Vec<u8>>>(
         from: &mut S,
         to: S::To,

@@ -1,5 +1,5 @@
-//! [`Slots`]: table of submissions. A slot belongs to its caller or to the thread, by its state. Its owner
-//! alone locks the cell, so no lock is waited for.
+//! [`Slots`]: table of submissions. The owner of a slot, caller or thread by its state, alone locks
+//! the cell.
 
 #[cfg(not(loom_model))]
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const SUBMITTED: u8 = 1;
 const ABANDONED: u8 = 2;
 /// The caller's, with a result.
 const DONE: u8 = 3;
-/// The thread's, with a result that the caller did not take.
+/// The thread's, with a result not taken.
 const RETURNED: u8 = 4;
 
 pub(super) const NIL: u32 = u32::MAX;
@@ -298,7 +298,6 @@ impl<P> Slots<P> {
         if let Content::Done(ending) = content { Some(ending) } else { None }
     }
 
-    /// Completes a submission, or returns the result of an abandoned one.
     pub(super) fn complete(&self, index: u32, ending: Ending<P>) -> Option<Ending<P>> {
         let slot = self.at(index);
         self.cell(index).content = Content::Done(ending);

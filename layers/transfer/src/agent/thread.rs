@@ -26,9 +26,7 @@ use crate::peers::PeerKey;
 use crate::plan::Plan;
 use crate::request::Request;
 
-/// Events between two looks at the mail.
 const EVENTS: usize = 64;
-/// Polls without an event before a yield.
 const EMPTY_POLLS: u32 = 32;
 const CANCELLED: Error = Error::Provider(Errno::ECANCELED);
 
@@ -62,12 +60,11 @@ pub(super) struct Worker<'m, T: Transport, M: Buffer + Send, P, A: Allocator + S
     attr: AgentAttr,
     places: Vec<Place>,
     mail: u32,
-    /// Slot that is being started, which may panic.
+    /// Being started, which may panic.
     starting: Option<u32>,
     transfers: Vec<Option<(TransferKey, u32)>>,
     in_flight: usize,
     waits: Vec<(ArrivalKey, u32)>,
-    /// Transfers without room in the engine.
     backlog: VecDeque<u32>,
     backlog_deadline: u64,
     full: Error,
@@ -166,7 +163,7 @@ where
         }
     }
 
-    /// Lets other threads run. Returns `true` after a pause.
+    /// Returns `true` after a pause.
     fn idle(&mut self, time: Duration) -> bool {
         if self.in_flight == 0 && time >= self.attr.spin {
             if let Some(slot) = self.backlog.pop_front() {

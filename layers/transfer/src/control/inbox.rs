@@ -24,25 +24,22 @@ pub struct NotificationKey {
 #[derive(Clone, Copy)]
 struct Entry {
     generation: u32,
-    /// Writes that have arrived.
     counted: u64,
-    /// That of all fragments, once one has arrived.
+    /// Of all fragments, once one has arrived.
     head: Option<Header>,
-    /// Fragments that have arrived, a bit for each.
+    /// Bit for each fragment that has arrived.
     seen: u64,
     fragments: List,
     /// Reported, or in the queue.
     complete: bool,
-    /// The peer has to be informed that the number is free.
+    /// The peer must learn that the number is free.
     released: bool,
 }
 
-/// An entry for each number of each peer.
 pub(crate) struct Inbox<A: Allocator> {
     entries: Array<Entry, A>,
     complete: Queue<A>,
     layout: Layout,
-    /// Number of entries in state `released`.
     pub(super) released: usize,
 }
 
@@ -69,14 +66,13 @@ impl<A: Allocator> Inbox<A> {
         (number < numbers.into()).then(|| peer as usize * usize::from(numbers) + number as usize)
     }
 
-    /// Index of the peer to which an entry belongs.
     pub(crate) fn peer_of(&self, index: u64) -> Option<u32> {
         let peer = index / u64::from(self.layout.notifications);
         (index < self.entries.len() as u64).then(|| u32::try_from(peer).ok()).flatten()
     }
 
-    /// Ends the numbers of a peer, and starts them at a generation that none has had, by the clock at
-    /// first. Returns it, and the fragments that have arrived.
+    /// Restarts a peer's numbers at a new generation, by the clock at first. Returns it, and the
+    /// arrived fragments.
     pub(crate) fn reset<T: Transport>(&mut self, peer: u32, now: u64, slips: &mut Slips<'_, T, A>) -> (u32, List) {
         let mut fragments = List::EMPTY;
         let Some(first) = self.at(peer, 0) else { return (0, fragments) };
@@ -102,7 +98,7 @@ impl<A: Allocator> Inbox<A> {
         (epoch, fragments)
     }
 
-    /// Counts a write by the index of its number. Returns `false` if it belongs to no notification.
+    /// Returns `false` if the write belongs to no notification.
     pub(crate) fn count(&mut self, index: u64, generation: u64, mask: u32) -> bool {
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get_mut(at) else { return false };
@@ -118,7 +114,7 @@ impl<A: Allocator> Inbox<A> {
         true
     }
 
-    /// Stores a fragment. Returns `false` if it belongs to no notification.
+    /// Returns `false` if the fragment belongs to no notification.
     pub(super) fn fragment<T: Transport>(
         &mut self,
         header: &Header,
@@ -165,7 +161,6 @@ impl<A: Allocator> Inbox<A> {
         }
     }
 
-    /// Next notification to report.
     pub(crate) fn next(&mut self) -> Option<NotificationKey> {
         while let Some(index) = self.complete.pop() {
             // An entry that was reset may be in the queue.
@@ -182,14 +177,14 @@ impl<A: Allocator> Inbox<A> {
         Some((entry, head))
     }
 
-    /// Peer of the next number, from an index on, that the peer has to be informed of.
+    /// Peer of the next number, from an index on, to be reported as free.
     pub(super) fn next_released(&self, from: &mut usize) -> Option<u32> {
         let at = *from + self.entries.get(*from..)?.iter().position(|entry| entry.released)?;
         *from = at + 1;
         self.peer_of(at as u64)
     }
 
-    /// Number before an index, and its generation, of which the caller informs the peer.
+    /// Number before an index, and its generation.
     pub(super) fn take_released(&mut self, from: usize) -> Option<(u32, u32)> {
         let at = from.checked_sub(1)?;
         let entry = self.entries.get_mut(at).filter(|entry| entry.released)?;
@@ -200,7 +195,6 @@ impl<A: Allocator> Inbox<A> {
     }
 }
 
-/// Number of fragments of a message.
 pub(crate) const fn fragments(len: usize, room: usize) -> usize {
     if len == 0 { 1 } else { len.div_ceil(room) }
 }

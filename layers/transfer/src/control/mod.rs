@@ -14,13 +14,13 @@ use loom_core::{
 use self::inbox::Inbox;
 use self::slip::{Slip, Slips};
 use crate::attr::EngineAttr;
-use crate::event::{Ending, TransferKey};
+use crate::event::Ending;
 use crate::link::Number;
 use crate::peers::PeerKey;
 
 use self::inbox::fragments;
 pub use self::inbox::{Notification, NotificationKey};
-pub(crate) use self::slip::{Bytes, List};
+pub(crate) use self::slip::{Bytes, Destination, List};
 use self::wire::{HEADER, code};
 pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, ending};
 
@@ -46,8 +46,7 @@ pub(crate) struct Control<'m, T: Transport, A: Allocator> {
 
 /// Completed send of a control message.
 pub(crate) struct Sent {
-    pub(crate) to: Option<PeerKey>,
-    pub(crate) transfer: Option<TransferKey>,
+    pub(crate) to: Destination,
     pub(crate) error: Option<Error>,
     /// Route to an engine that was refused.
     pub(crate) refused: Option<Peer>,
@@ -134,10 +133,9 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
                 slip.set_len(transfer.len);
             }
             let index = self.slips.lay(slip);
-            if !self.slips.is_receive(index) {
-                let (to, transfer) = self.slips.purpose(index);
+            if let Some(to) = self.slips.destination(index) {
                 self.slips.give_back(index);
-                return Ok(Some(Incoming::Sent(self.sent(index, to, transfer, result.err().map(OpError::into)))));
+                return Ok(Some(Incoming::Sent(self.sent(to, result.err().map(OpError::into)))));
             }
             match result {
                 Ok(_) => return Ok(Some(Incoming::Received(index))),
@@ -146,10 +144,10 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    fn sent(&mut self, index: u32, to: Option<PeerKey>, transfer: Option<TransferKey>, error: Option<Error>) -> Sent {
-        let is_refused = to.is_none() && self.refused == self.slips.route(index);
+    fn sent(&mut self, to: Destination, error: Option<Error>) -> Sent {
+        let is_refused = to.peer.is_none() && self.refused == Some(to.route);
         let refused = if is_refused { self.refused.take() } else { None };
-        Sent { to, transfer, error, refused }
+        Sent { to, error, refused }
     }
 
     /// Header and body of a received message.
@@ -213,36 +211,23 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     /// Sends a staged notification with this header for each fragment.
-    pub(crate) fn send_staged(
-        &mut self,
-        staged: List,
-        to: (PeerKey, Peer),
-        transfer: Option<TransferKey>,
-        head: &Header,
-    ) {
-        let mut staged = staged;
+    pub(crate) fn send_staged(&mut self, mut staged: List, to: Destination, head: &Header) {
         let mut fragment = 0;
         while let Some(index) = self.slips.pop(&mut staged) {
             let header = Header { fragment, ..*head }.encode();
             if let Some(slip) = self.slips.get_mut(index) {
                 slip.bytes_mut()[..HEADER].copy_from_slice(&header);
             }
-            self.slips.address(index, (Some(to.0), to.1), transfer);
+            self.slips.address(index, to);
             self.slips.push(&mut self.outbox, index);
             fragment += 1;
         }
     }
 
     /// Puts a message into the outbox. Returns `false` if no slip is free.
-    pub(crate) fn send(
-        &mut self,
-        head: &Header,
-        to: (Option<PeerKey>, Peer),
-        transfer: Option<TransferKey>,
-        write: impl FnOnce(&mut [u8]) -> usize,
-    ) -> bool {
+    pub(crate) fn send(&mut self, head: &Header, to: Destination, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(index) = self.slips.take() else { return false };
-        self.slips.address(index, to, transfer);
+        self.slips.address(index, to);
         if let Some(slip) = self.slips.get_mut(index) {
             let (header, body) = slip.bytes_mut().split_at_mut(HEADER);
             header.copy_from_slice(&head.encode());
@@ -261,7 +246,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         let known = self.av.find(address);
         let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return false };
         let head = Header { number: reason as u32, ..Header::new(Kind::Refuse, name) };
-        let sent = self.send(&head, (None, route), None, |_| 0);
+        let sent = self.send(&head, Destination { peer: None, route, transfer: None }, |_| 0);
         match known {
             None if sent => self.refused = Some(route),
             None => {
@@ -278,10 +263,10 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     /// Informs the peer of the number that `next_release` has found before `from`.
-    pub(crate) fn send_release(&mut self, from: usize, to: (PeerKey, Peer), name: PeerKey) {
+    pub(crate) fn send_release(&mut self, from: usize, to: Destination, name: PeerKey) {
         if let Some((number, generation)) = self.inbox.take_released(from) {
             let head = Header { number, generation, ..Header::new(Kind::Release, name) };
-            self.send(&head, (Some(to.0), to.1), None, |_| 0);
+            self.send(&head, to, |_| 0);
         }
     }
 
@@ -294,10 +279,9 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.post_receives();
         for _ in 0..self.outbox.len() {
             let index = self.slips.pop(&mut self.outbox)?;
-            let (to, transfer) = self.slips.purpose(index);
-            let Some(route) = self.slips.route(index) else { continue };
+            let Some(to) = self.slips.destination(index) else { continue };
             let Some(slip) = self.slips.lift(index) else { continue };
-            let Err(rejected) = self.endpoint.send(route, slip) else { continue };
+            let Err(rejected) = self.endpoint.send(to.route, slip) else { continue };
             let index = self.slips.lay(rejected.value);
             match rejected.error {
                 // Others may have other peers.
@@ -308,7 +292,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
                 }
                 error => {
                     self.slips.give_back(index);
-                    return Some(self.sent(index, to, transfer, Some(error.into())));
+                    return Some(self.sent(to, Some(error.into())));
                 }
             }
         }

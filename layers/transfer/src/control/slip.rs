@@ -15,7 +15,6 @@ use crate::event::TransferKey;
 use crate::memory::Shared;
 use crate::peers::PeerKey;
 
-/// Zeroed bytes.
 pub(crate) struct Bytes<A: Allocator>(Array<u8, A>);
 
 impl<A: Allocator> Bytes<A> {
@@ -35,7 +34,7 @@ impl<A: Allocator> TargetBuffer for Bytes<A> {}
 
 type Block<'m, T, A> = Shared<Registered<'m, T, Bytes<A>>, A>;
 
-/// Buffer of a control message: the only owner of its part of the block.
+/// The only owner of its part of the block.
 pub(crate) struct Slip<'m, T: Transport, A: Allocator> {
     ptr: NonNull<u8>,
     capacity: usize,
@@ -90,17 +89,30 @@ impl List {
     }
 }
 
+/// Receiver of a message, and the transfer that it belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination {
+    /// `None` for an engine that is no peer.
+    pub(crate) peer: Option<PeerKey>,
+    pub(crate) route: Peer,
+    pub(crate) transfer: Option<TransferKey>,
+}
+
+impl Destination {
+    pub(crate) fn of(peer: PeerKey, route: Peer) -> Self {
+        Destination { peer: Some(peer), route, transfer: None }
+    }
+}
+
 struct Entry<'m, T: Transport, A: Allocator> {
     /// `None` while posted.
     slip: Option<Slip<'m, T, A>>,
     next: u32,
-    /// Receiver of a message to send, and its transfer.
-    to: Option<PeerKey>,
-    route: Option<Peer>,
-    transfer: Option<TransferKey>,
+    /// `None` for slips to receive.
+    to: Option<Destination>,
 }
 
-/// All slips: first those to send, then those to receive.
+/// First those to send, then those to receive.
 pub(crate) struct Slips<'m, T: Transport, A: Allocator> {
     entries: Array<Entry<'m, T, A>, A>,
     sends: u32,
@@ -132,7 +144,7 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Slips<'m, T, A> {
                 index: index as u32,
                 _block: block.clone(),
             };
-            Entry { slip: Some(slip), next: NONE, to: None, route: None, transfer: None }
+            Entry { slip: Some(slip), next: NONE, to: None }
         })?;
         let mut slips = Slips { entries, sends, free: List::EMPTY };
         let mut free = List::EMPTY;
@@ -151,16 +163,11 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         self.sends..count
     }
 
-    pub(super) const fn is_receive(&self, index: u32) -> bool {
-        index >= self.sends
-    }
-
     /// Number of slips that can be sent.
     pub(crate) const fn free(&self) -> usize {
         self.free.len as usize
     }
 
-    /// Slip for a message.
     pub(super) fn take(&mut self) -> Option<u32> {
         let mut free = self.free;
         let index = self.pop(&mut free)?;
@@ -213,7 +220,6 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         self.entries.get(index as usize).map_or(NONE, |entry| entry.next)
     }
 
-    /// Indices of a list.
     pub(super) fn iter(&self, list: List) -> impl Iterator<Item = u32> + use<'_, 'm, T, A> {
         let mut at = list.first;
         (0..list.len).map(move |_| {
@@ -235,7 +241,6 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         self.entries.get_mut(index as usize)?.slip.take()
     }
 
-    /// Returns a slip that is not posted any more, and its index.
     pub(super) fn lay(&mut self, slip: Slip<'m, T, A>) -> u32 {
         let index = slip.index;
         if let Some(entry) = self.entries.get_mut(index as usize) {
@@ -244,18 +249,13 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         index
     }
 
-    pub(super) fn address(&mut self, index: u32, to: (Option<PeerKey>, Peer), transfer: Option<TransferKey>) {
+    pub(super) fn address(&mut self, index: u32, to: Destination) {
         if let Some(entry) = self.entries.get_mut(index as usize) {
-            (entry.to, entry.route, entry.transfer) = (to.0, Some(to.1), transfer);
+            entry.to = Some(to);
         }
     }
 
-    pub(super) fn route(&self, index: u32) -> Option<Peer> {
-        self.entries.get(index as usize)?.route
-    }
-
-    /// Receiver of a message, and its transfer.
-    pub(super) fn purpose(&self, index: u32) -> (Option<PeerKey>, Option<TransferKey>) {
-        self.entries.get(index as usize).map_or((None, None), |entry| (entry.to, entry.transfer))
+    pub(super) fn destination(&self, index: u32) -> Option<Destination> {
+        self.entries.get(index as usize)?.to
     }
 }

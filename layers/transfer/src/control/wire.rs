@@ -28,7 +28,6 @@ pub(crate) enum Kind {
     Rail = 8,
 }
 
-/// Reason for which an engine refuses a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Version = 1,
@@ -52,7 +51,6 @@ impl Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Index of a fragment.
     pub(crate) fragment: u16,
     /// Sender's name at the receiver.
     pub(crate) to: PeerKey,
@@ -117,8 +115,7 @@ impl Header {
     }
 }
 
-/// First words of a hello: its name and version. Later versions keep the place of the address, so
-/// that each version can refuse another.
+/// First words of a hello: its name and version. Later versions keep the place of the address.
 const NAME: u32 = u32::from_le_bytes(*b"loom");
 pub(crate) const VERSION: u32 = u32::from_le_bytes(*b"EH\x01\0");
 const WORDS: usize = 9;
@@ -173,7 +170,6 @@ impl Hello {
         out
     }
 
-    /// Hello, and the encoded address.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let ([name, version, index, generation, first, small, epoch, sizes, message], address) = take::<WORDS>(bytes)?;
         let [bits, width, rails, answers] = small.to_le_bytes();

@@ -11,11 +11,9 @@ use crate::remote::RemoteMemory;
 use crate::request::Request;
 use crate::transfers::Stage;
 
-/// Bytes that are copied at a time.
 const CHUNK: usize = 4096;
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
-    /// Memory of this engine that a record describes.
     pub(super) fn own(&self, remote: &RemoteMemory) -> Option<MemoryKey> {
         self.memories.keys().find(|key| self.remote(*key).is_ok_and(|own| own == *remote))
     }

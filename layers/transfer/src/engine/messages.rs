@@ -6,8 +6,8 @@ use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Trans
 
 use super::{Engine, GENERATION_BITS};
 use crate::control::{
-    Control, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION, ending,
-    last_header,
+    Control, Destination, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
+    ending, last_header,
 };
 use crate::event::Ending;
 use crate::link::{Debt, LinkState, Number};
@@ -45,7 +45,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         link.spend(number, staged.len());
         let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
         let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
-        control.send_staged(staged, (peer, route), None, &head);
+        control.send_staged(staged, Destination::of(peer, route), &head);
         peers.posted(peer, staged.len());
         Ok(())
     }
@@ -55,7 +55,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Notification::new(self.control.as_mut()?, key)
     }
 
-    /// Checks that a message can be staged for a peer.
     pub(super) fn check_message(&self, peer: PeerKey, message: &[u8]) -> Result<(), Error> {
         const NO_MESSAGES: Error = Error::Invalid("`EngineAttr::message` is 0, here or at the peer");
         let control = self.control.as_ref().ok_or(NO_MESSAGES)?;
@@ -70,7 +69,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         control.can_stage(message).then_some(()).ok_or(Error::Full("EngineAttr::messages"))
     }
 
-    /// Checks that messages with addresses fit.
     pub(super) fn check_message_len(&self) -> Result<(), Error> {
         let Some(control) = &self.control else { return Ok(()) };
         let mut bytes = [0; 256];
@@ -82,7 +80,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address"))
     }
 
-    /// Begins with the control messages of a new peer.
     pub(super) fn begin_link(&mut self, peer: PeerKey) {
         let Engine { control: Some(control), peers, now, .. } = self else { return };
         let epoch = control.reset(peer, *now);
@@ -105,7 +102,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    /// Stops the transfers of a peer, and ends waits for it.
     pub(super) fn lose_peer(&mut self, peer: PeerKey, error: Error) {
         let Engine { transfers, control, waits, .. } = self;
         waits.fail(error, |wait| wait.peer == Some(peer));
@@ -123,7 +119,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    /// Counts a write whose immediate data is no value of `arrivals`.
+    /// The immediate data is no value of `arrivals`.
     #[cold]
     pub(super) fn count_notified(&mut self, data: Option<u64>) {
         let counted = (|| {
@@ -136,7 +132,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.strays += u64::from(counted.is_none());
     }
 
-    /// Receives messages, and looks for peers without a sign of life.
     pub(super) fn poll_control(&mut self) -> Result<(), CqError> {
         loop {
             let Some(control) = &mut self.control else { return Ok(()) };
@@ -159,8 +154,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    /// Requests a sign of life from peers that have not sent for half of the permitted time, and fails
-    /// those that have not answered for the other half.
+    /// Fails peers that send nothing for half of the permitted time, and nothing on request for the
+    /// other half.
     fn listen(&mut self) {
         let (silence, now) = (self.attr.silence, self.now);
         if silence == 0 || now < self.next_beat {
@@ -187,13 +182,13 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    fn sent(&mut self, Sent { to, transfer, error, refused }: Sent) {
+    fn sent(&mut self, Sent { to: Destination { peer, transfer, .. }, error, refused }: Sent) {
         // The engine may have become a peer meanwhile.
         if let (Some(route), Some(control)) = (refused.filter(|route| !self.peers.talks_by(*route)), &self.control) {
             control.av.remove(route);
         }
-        if let Some(to) = to {
-            self.peers.completed(to, &Vectors::of(&self.rails, self.control.as_ref()));
+        if let Some(peer) = peer {
+            self.peers.completed(peer, &Vectors::of(&self.rails, self.control.as_ref()));
         }
         if let Some(key) = transfer {
             if let Some(slot) = self.transfers.named(key) {
@@ -203,8 +198,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 }
                 self.transfers.settle(key.index);
             }
-        } else if let (Some(to), Some(error)) = (to, error) {
-            self.fail_peer(to, error);
+        } else if let (Some(peer), Some(error)) = (peer, error) {
+            self.fail_peer(peer, error);
         }
     }
 
@@ -337,7 +332,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Some(())
     }
 
-    /// Connects links, and sends messages.
     pub(super) fn send_messages(&mut self) {
         if self.control.is_none() {
             return;
@@ -365,7 +359,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             let Engine { control: Some(control), peers, .. } = self else { return };
             let found = peers.link(peer).and_then(|link| Some((link.route?, link.name)));
             if let Some((route, name)) = found {
-                control.send_release(from, (peer, route), name);
+                control.send_release(from, Destination::of(peer, route), name);
                 peers.posted(peer, 1);
             }
         }
@@ -374,7 +368,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    /// Inserts the addresses of a peer into the vectors, unless they are there.
     pub(super) fn place(&mut self, peer: PeerKey) -> Result<(), Error> {
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
@@ -398,14 +391,14 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Some(theirs) = peers.rails(peer) else { return Ok(()) };
         let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
         let Some(control_route) = link.route else { return Ok(()) };
-        let to = (Some(peer), control_route);
+        let to = Destination::of(peer, control_route);
         for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
             if link.debts & debt as u8 == 0 {
                 continue;
             }
             let sent = match debt {
-                Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, None, |_| 0),
-                Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, None, |_| 0),
+                Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, |_| 0),
+                Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, |_| 0),
                 Debt::Hello | Debt::Answer => {
                     let hello = Hello {
                         version: VERSION,
@@ -420,7 +413,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                         layout: control.layout,
                     };
                     let address = control.address()?;
-                    control.send(&Header::new(Kind::Hello, link.name), to, None, |body| {
+                    control.send(&Header::new(Kind::Hello, link.name), to, |body| {
                         let (head, rest) = body.split_at_mut(Hello::LEN);
                         head.copy_from_slice(&hello.encode());
                         // `check_message_len` has found that it fits.
@@ -445,7 +438,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 operations: remote.base.0,
                 ..Header::new(Kind::Rail, link.name)
             };
-            let sent = control.send(&head, to, None, |body| {
+            let sent = control.send(&head, to, |body| {
                 let (key, rest) = body.split_at_mut(8);
                 key.copy_from_slice(&remote.key.0.to_le_bytes());
                 8 + address.encode(rest).unwrap_or(0)
@@ -477,7 +470,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    /// Sends the message of a transfer, or queues it again.
     fn announce(&mut self, index: u32) {
         let peer = self.transfers.get_mut(index).and_then(|slot| slot.peer);
         let placed = peer.map_or(Ok(()), |peer| self.place(peer));
@@ -503,23 +495,24 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 return transfers.settle(index);
             }
         };
-        let key = slot.key(index);
+        let transfer = Some(slot.key(index));
+        let to = link.route.map(|route| Destination { transfer, ..Destination::of(peer, route) });
         let late = slot.failed + u64::from(slot.in_flight);
         let sent = match notice {
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
                 let head = last_header(link.name, None, &slot.ending, (value, late));
-                link.route.is_some_and(|route| control.send(&head, (Some(peer), route), Some(key), |_| 0))
+                to.is_some_and(|to| control.send(&head, to, |_| 0))
             }
             Notice::Message(staged) => {
                 slot.number = slot.number.or_else(|| link.acquire(attr.notifications.into()));
                 let number = slot.number.filter(|number| link.spend(*number, staged.len()));
-                if let (Some(number), Some(route)) = (number, link.route) {
+                if let (Some(number), Some(to)) = (number, to) {
                     let operations = if slot.reads { 0 } else { slot.operations };
                     let late = if slot.reads { 0 } else { late };
                     let len = slot.message_len;
                     let head = Header { len, ..last_header(link.name, Some(number), &slot.ending, (operations, late)) };
-                    control.send_staged(staged, (peer, route), Some(key), &head);
+                    control.send_staged(staged, to, &head);
                 }
                 number.is_some()
             }

@@ -32,8 +32,8 @@ use crate::transfers::{Slot, Stage, Transfers};
 
 /// Transfers between registered memory and peers' memory, over one to 16 rails.
 ///
-/// A rail is a domain with a queue and an endpoint. Operations of a transfer are spread over the
-/// rails in turn, and a rail without room is passed over.
+/// Operations of a transfer are spread over the rails in turn, and a rail without room is passed
+/// over.
 ///
 /// # Control messages
 /// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is inserted
@@ -69,8 +69,7 @@ use crate::transfers::{Slot, Stage, Transfers};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll). Dropping it closes its queues
-/// and regions, and ends all transfers.
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 ///
 /// `M` is the type of the memory, and `P` that of the plans.
 pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
@@ -100,7 +99,6 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// Bits of immediate data below a notification's generation, and bytes that all rails carry.
     data_bits: u32,
     data_width: u8,
-    /// Time of the last poll, and of the next look at the links.
     now: u64,
     next_beat: u64,
     alloc: A,
@@ -108,7 +106,6 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
 
 type Scratch<'m, T, A> = Array<EndpointMr<'m, T, Shared<Bytes<A>, A>>, A>;
 
-/// Number of engines that were opened.
 static ENGINES: AtomicU32 = AtomicU32::new(0);
 
 /// Bits of immediate data for the generation of a notification, at least.
@@ -334,12 +331,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(self.next_event())
     }
 
-    /// Returns `true` if the queues of all rails have failed.
     pub(crate) fn is_failed(&self) -> bool {
         self.failed == Self::all_rails(self.rails.len())
     }
 
-    /// Counts a write of a peer.
     #[inline]
     fn count(&mut self, data: Option<u64>) {
         if data.is_none_or(|value| self.arrivals.count(value).is_err()) {

@@ -110,7 +110,6 @@ impl<A: Allocator> Waits<A> {
         }
     }
 
-    /// Lets waits fail.
     pub(super) fn fail(&mut self, error: Error, which: impl Fn(&Wait) -> bool) {
         for (_, wait, failed) in self.slots.iter_mut().flatten() {
             if failed.is_none() && which(wait) {
@@ -129,7 +128,6 @@ impl<A: Allocator> Waits<A> {
         self.next_deadline = later.min().unwrap_or(u64::MAX);
     }
 
-    /// Next failed wait, which ends.
     pub(super) fn next_failed<B: Allocator>(&mut self, arrivals: &Arrivals<B>) -> Option<(ArrivalKey, Error)> {
         while self.failed > 0 {
             let slot = self.slots.iter_mut().find(|slot| slot.is_some_and(|slot| slot.2.is_some()))?;

@@ -1,8 +1,7 @@
 //! [`Index`]: maps an address to its slot.
 //!
-//! A hash table with buckets of one cache line and twelve slots. Addresses without room in a bucket
-//! are in its tree. Bits of the hash, one per depth, separate the children, then the bits of the
-//! address.
+//! A hash table with buckets of one cache line and twelve slots. Further addresses are in the
+//! bucket's tree, by the bits of the hash, then of the address.
 
 use super::NIL;
 use super::bucket::Bucket;
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_one_hash_are_told_apart_by_their_own_bits() {
+    fn addresses_with_one_hash_differ_by_their_own_bits() {
         let ways: Vec<_> = (0..3000).map(|ip| Way { hash: u64::MAX / 3, key: key(ip) }).collect();
         let (deepest, in_trees) = deepest(1000, &ways);
         assert!((64 + 16..=64 + 16 + 12).contains(&deepest), "{deepest} nodes");

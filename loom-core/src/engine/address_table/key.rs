@@ -7,9 +7,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// Address passed to the table: a socket address, or one of any format.
 ///
-/// A `SocketAddr` costs less than the equal [`EndpointAddr`], which has room for the longest
-/// address.
-///
 /// ```
 /// use std::net::SocketAddr;
 /// use loom_core::allocator_api2::alloc::Global;
@@ -54,7 +51,6 @@ impl<'a> From<&'a RangePeer> for AddressRef<'a> {
     }
 }
 
-/// Address in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
     /// Address and port, without the padding.

@@ -19,7 +19,7 @@ use crate::storage::{Block, Part};
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 
-/// Size and kind of a table, which allocates all of its memory when it is opened.
+/// Size and kind of a table.
 ///
 /// ```
 /// use loom_core::{engine::address_table::AddressTableAttr, vocabulary::AvType};
@@ -45,8 +45,7 @@ pub struct AddressTableAttr {
     /// Maximum number of peers, 8 bytes each.
     pub places: usize,
     /// Number of first slots that can have an address of their own, 22 bytes each, capped at
-    /// `places`. The others are for members of [ranges](super::SymmetricRange), which store their
-    /// addresses together.
+    /// `places`. The others are for members of [ranges](super::SymmetricRange).
     pub singles: usize,
     /// Bytes for addresses other than IPv4 sockets, in cells of 32. An IPv6 socket takes one, other
     /// addresses of `n` bytes [`bytes_for(n)`](Self::bytes_for).
@@ -137,17 +136,17 @@ impl Plan {
     pub(crate) unsafe fn table<'s>(&self, memory: NonNull<u8>) -> AddressTable<'s> {
         // SAFETY: the caller guarantees the memory of all parts, each of which is used once.
         let entries = unsafe { self.entries.slice(memory, |_| PeerSlot::default()) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let words = unsafe { self.words.slice(memory, |_| 0) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let segments = unsafe { self.segments.slice(memory, |_| Segment::EMPTY) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let cells = unsafe { self.cells.slice(memory, |_| Cell::EMPTY) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let buckets = unsafe { self.buckets.slice(memory, |_| Bucket::EMPTY) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let links = unsafe { self.links.slice(memory, |_| [NIL; 2]) };
-        // SAFETY: the memory is the table's, and has this part.
+        // SAFETY: the table's memory has this part.
         let records = unsafe { self.records.slice(memory, |_| Record::EMPTY) };
         AddressTable {
             format: self.attr.format,

@@ -1,7 +1,5 @@
 //! Table that maps peers to addresses and back.
 //!
-//! An [`AddressTable`] stores the address of each peer of an address vector and detects duplicates.
-//!
 //! | | |
 //! |---|---|
 //! | `fi_av_insert` | [`insert`](AddressTable::insert), or [`insert_at`](AddressTable::insert_at) if a provider chooses the slot |
@@ -16,11 +14,9 @@
 //!
 //! - IPv4 sockets (`struct sockaddr_in`) with equal address and port. The 8 bytes of padding are
 //!   ignored, and returned as zeros.
-//! - IPv6 sockets (`struct sockaddr_in6`) with equal address, port, flow information and scope: all
-//!   are on the wire or select it.
+//! - IPv6 sockets (`struct sockaddr_in6`) with equal address, port, flow information and scope.
 //! - Sockets in any of the socket formats.
-//! - Other addresses, and bytes that do not match their format, with equal format and bytes.
-//!   `FI_FORMAT_UNSPEC` means the table's format.
+//! - Others with equal format and bytes. `FI_FORMAT_UNSPEC` means the table's format.
 //!
 //! # Cost
 //!

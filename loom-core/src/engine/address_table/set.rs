@@ -17,7 +17,7 @@ use crate::vocabulary::AddressError;
 /// A peer removed from the vector keeps its rank until it is removed from the set or the next peer
 /// of its slot is inserted.
 ///
-/// Opening allocates two blocks: 4 bytes for each slot of the vector, and 8 for each member.
+/// Takes 4 bytes for each slot of the vector, and 8 for each member.
 ///
 /// ```
 /// use loom_core::{Av, Cq, allocator_api2::alloc::Global, engine::address_table::AddressSet};

@@ -1,6 +1,4 @@
 //! [`Store`]: bytes of addresses that do not fit into their slots, in chains of small cells.
-//!
-//! All cells have one size, so every free cell is usable without moving or fragmentation.
 
 use super::NIL;
 use super::key::Key;
@@ -205,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_comes_back_and_takes_as_many_cells_as_it_says() {
+    fn every_length_is_returned_and_takes_its_count_of_cells() {
         let bytes: Vec<u8> = (0..512).map(|at: u32| at.to_le_bytes()[0] ^ 0x5a).collect();
         let mut cells = vec![Cell::EMPTY; 40];
         let mut store = Store::new(&mut cells);

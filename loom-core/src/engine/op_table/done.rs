@@ -146,7 +146,7 @@ impl OpError {
 /// }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+#[must_use = "it holds the buffer, and reports whether the operation succeeded"]
 pub struct Done<B> {
     key: OpKey,
     buf: B,
@@ -303,17 +303,17 @@ mod tests {
             let event = Event::success(0, flags, 1);
             Event { tag: Tag(7), data: ImmediateData(8), source: FabricAddr(9), ..event }
         };
-        let told = |flags| {
+        let kinds = |flags| {
             let transfer = Transfer::of(&junk(flags));
             let error = OpError::of(&junk(flags));
             assert_eq!(error.tag.0 != 0, transfer.tag.is_some(), "{flags}");
             [transfer.tag.is_some(), transfer.data.is_some(), transfer.source.is_some()]
         };
         let (receive, tagged) = (CompletionFlags::RECV, CompletionFlags::TAGGED);
-        assert_eq!(told(CompletionFlags::SEND | tagged), [false; 3]);
-        assert_eq!(told(CompletionFlags::RMA | CompletionFlags::WRITE), [false; 3]);
-        assert_eq!(told(receive | CompletionFlags::MSG), [false, false, true]);
-        assert_eq!(told(receive | tagged), [true, false, true]);
-        assert_eq!(told(receive | tagged | CompletionFlags::REMOTE_CQ_DATA), [true; 3]);
+        assert_eq!(kinds(CompletionFlags::SEND | tagged), [false; 3]);
+        assert_eq!(kinds(CompletionFlags::RMA | CompletionFlags::WRITE), [false; 3]);
+        assert_eq!(kinds(receive | CompletionFlags::MSG), [false, false, true]);
+        assert_eq!(kinds(receive | tagged), [true, false, true]);
+        assert_eq!(kinds(receive | tagged | CompletionFlags::REMOTE_CQ_DATA), [true; 3]);
     }
 }

@@ -59,7 +59,7 @@ pub struct LentValues {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "it says whether the operation succeeded, and what it has fetched"]
+#[must_use = "it reports whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {
     /// Key that the post returned.
     pub key: OpKey,

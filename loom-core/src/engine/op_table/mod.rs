@@ -158,8 +158,8 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
 
     /// Builds a table in place, without a copy on the stack.
     ///
-    /// `horizon` is the number of events that the queue can hold, and `prefix` the number of bytes
-    /// that receives lend in front of their buffers, except multi-receives.
+    /// `horizon` is the number of events that the queue can hold, `prefix` that of the bytes before
+    /// the buffers of receives, except multi-receives.
     ///
     /// # Safety
     /// `this` is valid for writes and aligned.
@@ -238,8 +238,7 @@ impl<B> OpTable<B> {
         self.room.get() == 0 && !self.has_ghosts()
     }
 
-    /// Returns the number of events without an operation in flight, such as late ones of closed
-    /// endpoints.
+    /// Returns the number of events without an operation in flight.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.strays.get()
@@ -442,7 +441,6 @@ impl<B> OpTable<B> {
         self.ends.get()
     }
 
-    /// Returns the kind of this table's contexts.
     #[inline]
     pub(crate) const fn context_kind(&self) -> ContextKind {
         self.contexts
@@ -456,7 +454,7 @@ impl<B> OpTable<B> {
     }
 
     /// Returns `true` if an operation is in flight or its completion has not been taken.
-    pub(crate) fn knows(&self, key: OpKey) -> bool {
+    pub(crate) fn contains(&self, key: OpKey) -> bool {
         self.named(key).is_some_and(|slot| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped))
     }
 
@@ -491,14 +489,13 @@ impl<B> OpTable<B> {
 
 /// Limits an event to the lent bytes.
 ///
-/// Providers set `len` for receives only (`man fi_cq`). Other successes moved all lent bytes. A
-/// receive longer than the lent bytes was truncated (P5).
+/// Providers set `len` for receives only (`man fi_cq`). A receive longer than the lent bytes was
+/// truncated (P5).
 #[inline(always)]
 fn clamp_len(event: &Event, kind: Kind, lent: usize) -> Event {
     let mut event = *event;
     if event.is_error() {
         if event.errno == Errno::ETRUNC && event.len > lent && kind.direction() == Direction::Receive {
-            // `len` is the message's length, but the buffer holds no more than was lent.
             event.overflow_or_place = event.len - lent;
         }
         event.len = event.len.min(lent);

@@ -20,8 +20,8 @@ pub(crate) struct Message {
 }
 
 impl<B> OpTable<B> {
-    /// Records that an operation is being cancelled. If it is a multi-receive and the transport
-    /// does not flag its end, its next event with `ECANCELED` is the end.
+    /// Records a cancellation. If the transport does not flag a multi-receive's end, its next event
+    /// with `ECANCELED` is the end.
     pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
         if let Some(slot) = self.named(key).filter(|slot| slot.phase.get() == Phase::Filling) {
             slot.set_cancelled(if end_is_flagged { Cancelled::EndIsFlagged } else { Cancelled::EndIsNext });
@@ -109,8 +109,6 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
 /// Message in the buffer of a multi-receive. The buffer returns when the provider has released it
 /// and every piece was dropped.
 ///
-/// Forgetting a piece is safe: the buffer then stays in its queue until the queue is closed.
-///
 /// ```
 /// use loom_core::{Completion, Forever, Source};
 ///
@@ -191,7 +189,7 @@ impl<B> Piece<'_, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Inlined, with the key by value, which keeps most completions out of memory.
+    // Inlined, which keeps most completions out of memory.
     #[inline(always)]
     fn drop(&mut self) {
         self.table().give_back(self.message.key);

@@ -7,8 +7,7 @@ use crate::vocabulary::CompletionFlags;
 
 /// Name of a posted operation.
 ///
-/// Plain data, valid for the queue of the post until the completion is taken. Afterwards it is
-/// recognised as unknown.
+/// Valid for the queue of the post until the completion is taken, and unknown afterwards.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -48,8 +47,7 @@ impl OpKey {
         OpKey(word)
     }
 
-    /// Index of the operation's slot, below [`Cq::capacity`](crate::cq::Cq::capacity). Operations in
-    /// flight have distinct slots.
+    /// Index of the operation's slot, below [`Cq::capacity`](crate::cq::Cq::capacity).
     #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half of the word")]

@@ -25,7 +25,7 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "it says whether there is a message"]
+#[must_use = "it reports whether there is a message"]
 pub struct Peek {
     /// Key that the post returned.
     pub key: OpKey,
@@ -105,8 +105,8 @@ impl Peek {
 
 impl<B> OpTable<B> {
     /// Takes a slot for an operation without buffer, and passes its context to `submit`: a
-    /// [`Peek`](Kind::Peek), a [`PeekClaim`](Kind::PeekClaim), or a [`Spare`](Kind::Spare) receive
-    /// of 0 bytes for a peer's write to use up, which waits after a transient error.
+    /// [`Peek`](Kind::Peek), a [`PeekClaim`](Kind::PeekClaim), or a [`Spare`](Kind::Spare) receive,
+    /// which waits after a transient error.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.

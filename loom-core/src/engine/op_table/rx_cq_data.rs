@@ -58,8 +58,8 @@ impl<B> OpTable<B> {
     }
 
     /// Posts used-up receives again, with the same slots, keys and contexts. Receives of endpoints
-    /// that are not open complete with `ECANCELED`. After a transient error a receive keeps
-    /// waiting, and a receive of the table's own keeps waiting after any error.
+    /// that are not open complete with `ECANCELED`. A receive keeps waiting after a transient
+    /// error, the table's own after any error.
     #[cold]
     #[inline(never)]
     pub fn post_again(

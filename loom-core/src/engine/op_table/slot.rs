@@ -13,7 +13,6 @@ use crate::util::debug::debug_struct;
 #[repr(C)]
 pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
-    /// Number of lent bytes.
     pub(super) lent: Cell<usize>,
     /// Generations are odd, so no context equals `Context::NONE`.
     pub(super) key: Cell<OpKey>,
@@ -175,7 +174,6 @@ impl<B> Slot<B> {
         self.since.set(cancelled as u32);
     }
 
-    /// Begins a multi-receive.
     pub(super) fn begin_filling(&self, start: NonNull<u8>) {
         self.start.set(start);
         self.pieces.set(0);

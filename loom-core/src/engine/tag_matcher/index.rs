@@ -1,8 +1,7 @@
 //! [`Index`]: maps a key to its nodes, oldest first.
 //!
 //! A hash table with radix trees as buckets. The tree separates colliding keys by the bits in which
-//! they differ: at most as many steps as a key has bits, and about the logarithm of the number of
-//! colliding keys.
+//! they differ, in about the logarithm of their number.
 //!
 //! Nodes of one key form a ring in order of arrival, and the first is the tree's leaf.
 
@@ -25,7 +24,6 @@ const fn is_fork(at: u32) -> bool {
 pub(crate) struct Key {
     pub(crate) tag: u64,
     pub(crate) source: u64,
-    /// Number of the pattern or view.
     pub(crate) pattern: u64,
 }
 
@@ -176,8 +174,7 @@ impl Index {
         Index { lines, shift: u64::BITS - lines.len().trailing_zeros(), multipliers }
     }
 
-    /// A sum of products, folded and multiplied again, scatters keys with any pattern at random for
-    /// peers without the multipliers.
+    /// Scatters keys of any pattern at random for peers without the multipliers.
     #[inline]
     fn bucket(&self, key: &Key) -> u32 {
         let [a, b, c, d] = self.multipliers;

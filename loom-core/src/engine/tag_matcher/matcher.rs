@@ -17,7 +17,7 @@ use crate::error::OpenError;
 use crate::storage::{Block, Part};
 use crate::util::debug::debug_struct;
 
-/// Size of a matcher, which allocates all of its memory when it is made.
+/// Size of a matcher.
 ///
 /// ```
 /// use loom_core::engine::tag_matcher::TagMatcherAttr;
@@ -35,8 +35,8 @@ pub struct TagMatcherAttr {
     pub receives: u32,
     /// Maximum number of waiting messages.
     pub messages: u32,
-    /// Minimum number of masks (ignored bits, with or without source) with a kept index of the
-    /// waiting messages. At most [`MAX_MASKS`](Self::MAX_MASKS).
+    /// Minimum number of masks (ignored bits, with or without source) with an index of the
+    /// messages. At most [`MAX_MASKS`](Self::MAX_MASKS).
     pub masks: u32,
     /// Seed of the hash function. Peers without it cannot choose tags that collide.
     pub seed: u64,
@@ -121,8 +121,7 @@ struct NodeKey {
     generation: u32,
 }
 
-/// Posted receive. Plain data, recognised as unknown after the removal until its slot was used 2^31
-/// times.
+/// Posted receive. Unknown after the removal until its slot was used 2^31 times.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -140,8 +139,7 @@ struct NodeKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(NodeKey);
 
-/// Waiting message. Plain data, recognised as unknown after the removal until its slot was used
-/// 2^31 times.
+/// Waiting message. Unknown after the removal until its slot was used 2^31 times.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -163,7 +161,7 @@ pub struct ReceiveId(NodeKey);
 pub struct MessageId(NodeKey);
 
 impl ReceiveId {
-    /// Returns the slot index, below [`TagMatcherAttr::receives`], for arrays of data per receive.
+    /// Returns the slot index, below [`TagMatcherAttr::receives`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -171,7 +169,7 @@ impl ReceiveId {
 }
 
 impl MessageId {
-    /// Returns the slot index, below [`TagMatcherAttr::messages`], for arrays of data per message.
+    /// Returns the slot index, below [`TagMatcherAttr::messages`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -287,8 +285,7 @@ impl<A: Allocator> TagMatcher<A> {
         })
     }
 
-    /// Posts a receive behind those already posted. Returns `None` if every slot is in use
-    /// ([`TagMatcherAttr::receives`]).
+    /// Posts a receive behind the others. Returns `None` if every slot is in use.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;
@@ -317,8 +314,7 @@ impl<A: Allocator> TagMatcher<A> {
         self.posted.find(*envelope).map(|index| ReceiveId(self.receives.named(index)))
     }
 
-    /// Removes a posted receive, matched or cancelled. Returns its criteria, with the ignored bits
-    /// of the tag cleared, or `None` if it is not posted.
+    /// Removes a posted receive. Returns its criteria, with the ignored bits of the tag cleared.
     pub fn remove_receive(&mut self, ReceiveId(receive): ReceiveId) -> Option<Want> {
         if !self.receives.has(receive) {
             return None;
@@ -335,8 +331,7 @@ impl<A: Allocator> TagMatcher<A> {
         self.receives.taken as usize
     }
 
-    /// Keeps a message that no posted receive accepts, behind those already kept. Returns `None` if
-    /// every slot is in use ([`TagMatcherAttr::messages`]).
+    /// Keeps a message behind the others. Returns `None` if every slot is in use.
     #[must_use = "a message that is not kept is lost"]
     pub fn keep(&mut self, envelope: Envelope) -> Option<MessageId> {
         let place = self.messages.take()?;

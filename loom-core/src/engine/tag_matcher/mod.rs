@@ -2,12 +2,8 @@
 //!
 //! A receive accepts a message if their tags agree in all bits that it does not ignore, `(sent ^
 //! wanted) & !ignore == 0`, and it names the message's source or no source. A message goes to the
-//! *oldest* receive that accepts it, and a receive takes the *oldest* message that it accepts. If
-//! the messages of a sender are passed in the order of sending, they are matched in that order
-//! (`man fi_tagged`).
-//!
-//! [`TagMatcher`] stores [posted](TagMatcher::post) receives and [kept](TagMatcher::keep) messages,
-//! and finds partners.
+//! *oldest* receive that accepts it, and a receive takes the *oldest* message that it accepts. A
+//! sender's messages are matched in the order of their passing (`man fi_tagged`).
 //!
 //! | | |
 //! |---|---|

@@ -1,8 +1,7 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
-//! In the index, receives that ignore the same bits, and agree in naming a source or not, form a
-//! *pattern*. A message takes one lookup for each pattern with receives, and chooses the oldest
-//! result.
+//! Receives that ignore the same bits, with or without a source, form a *pattern*. A message takes
+//! one lookup for each pattern with receives, and chooses the oldest result.
 
 use core::cell::Cell;
 

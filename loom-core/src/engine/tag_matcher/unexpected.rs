@@ -1,6 +1,6 @@
 //! [`UnexpectedMessages`]: the messages that wait for a receive.
 //!
-//! All messages are in a list, which receives walk while it has at most [`FEW`].
+//! Receives walk a list of at most [`FEW`].
 //!
 //! A receive compares the tag bits that it does not ignore, with or without the source. Each such
 //! *view* has an index over all messages.
@@ -305,19 +305,19 @@ mod tests {
         for place in 0..=FEW {
             messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
         }
-        let asks_with = |ignore: u64| {
+        let matches_with = |ignore: u64| {
             let tag = TagMatch { tag: Tag(5 & !ignore), ignore };
             assert_eq!(messages.find(&Want { tag, source: FabricAddr::UNSPEC }), Some(0));
         };
         let kept =
             || [1, 2, 4].map(|ignore| (0..messages.live.get()).any(|at| messages.views.at(at).get().ignore == ignore));
-        asks_with(1);
-        asks_with(2);
-        asks_with(1);
+        matches_with(1);
+        matches_with(2);
+        matches_with(1);
         assert_eq!(kept(), [true, true, false]);
-        asks_with(4);
+        matches_with(4);
         assert_eq!(kept(), [true, false, true], "the first one was used again");
-        asks_with(2);
+        matches_with(2);
         assert_eq!(kept(), [false, true, true]);
     }
 }

@@ -10,7 +10,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
 pub(crate) const COLLECTIVE: CompletionFlags = CompletionFlags::COLLECTIVE;
 
-/// Joins the group of these members: the group that waits for this endpoint, or else a new group.
+/// Joins the group that waits for this endpoint, or a new one.
 pub(crate) fn join(
     net: &Net,
     port: &EndpointState,
@@ -53,16 +53,16 @@ pub(crate) fn join(
     Ok(number)
 }
 
-pub(crate) fn tell(net: &Net, at: u32) {
+pub(crate) fn notify(net: &Net, at: u32) {
     for member in net.members_of(at) {
-        net.port(addr_parts(member.addr.get()).0).tell();
+        net.port(addr_parts(member.addr.get()).0).notify();
     }
 }
 
-/// Ends a member's participation: no later operation of the group runs.
+/// No later operation of the group runs.
 pub(crate) fn break_off(net: &Net, number: u32) {
     net.group(net.group_of(number)).break_off();
-    tell(net, net.group_of(number));
+    notify(net, net.group_of(number));
 }
 
 fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>) {
@@ -145,7 +145,7 @@ pub(crate) fn leave_all(net: &Net, port: &EndpointState) {
         let waits = net.members_of(at).iter().any(|member| member.addr.get() == own.addr.get());
         if waits && net.group(at).is_joining() {
             net.group(at).break_off();
-            tell(net, at);
+            notify(net, at);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Collective operations: the implementation of [`Collectives`].
 //!
-//! A call stores its lent memory. The member with the last call runs the operation for all
-//! (`soft/collective/run.rs`) during this call, and notifies the others.
+//! The member with the last call runs the operation for all (`soft/collective/run.rs`), and
+//! notifies the others.
 
 #![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
 
 pub(crate) mod membership;
 pub(crate) mod run;
 
-use super::collective::membership::{COLLECTIVE, break_off, join, leave, tell};
+use super::collective::membership::{COLLECTIVE, break_off, join, leave, notify};
 use super::collective::run::{Calls, run};
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
@@ -55,7 +55,7 @@ impl SoftEndpoint<'_> {
         for member in members {
             member.call(round).finish(result);
         }
-        tell(&self.net, at);
+        notify(&self.net, at);
         // Last: leaving members wait for this, and the last of them frees the group's slot.
         group.end();
     }

@@ -1,5 +1,5 @@
-//! Collective operations on the memory of all members. One member runs them for all and reduces by
-//! rank, so that results are identical bit by bit.
+//! Collective operations, which one member runs for all. Reduces by rank, so that results are
+//! identical bit by bit.
 
 #![allow(unsafe_code, reason = "copies and computes in memory that was lent with collective operations")]
 

@@ -32,7 +32,7 @@ pub enum Every {
 /// Faults of endpoints, and the seed of all random choices
 /// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
 ///
-/// On one thread, equal seeds produce equal runs.
+/// On one thread, equal seeds give equal runs.
 ///
 /// # Example
 /// Tests a protocol under many seeds.
@@ -61,26 +61,24 @@ pub struct Plan {
     /// Refuses posts with [`PostError::Again`](crate::error::PostError::Again), like a full queue
     /// of a network card.
     pub refuse: Every,
-    /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO), like a
-    /// lost acknowledgement: receives, and sends, writes and reads that report success.
+    /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO):
+    /// receives, and sends, writes and reads that report success.
     pub fail: Every,
-    /// Drops sends, writes and reads that report success, unseen by the peer, and reports
+    /// Drops sends, writes and reads that report success, and reports
     /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED).
     pub lose: Every,
     /// Overruns the endpoint's queue, once, at this number of its completed operations. After the
     /// earlier events, the queue fails with [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its
     /// endpoints make no progress, and posts on them return "try again".
     pub overrun: Every,
-    /// Kills the endpoint at the selected post, once, as if its process had died. Its unreceived
-    /// messages and writes, and those in flight to it, end with the errors of a closed endpoint.
+    /// Kills the endpoint at the selected post, once, as if its process had died.
     pub kill: Every,
     /// Delays sent messages by further polls of the receiver without other events, at most this
     /// number. Messages and news of writes of one sender keep their order.
     pub delay: u32,
-    /// Delays and reorders writes and reads of one range. They are done before they are reported,
-    /// within further polls of the endpoint without other events, at most this number (and
-    /// 2^31 - 1). The buffer is lent until then. Injected bytes are lost if the endpoint is closed
-    /// earlier.
+    /// Delays and reorders writes and reads of one range, by at most this number (and 2^31 - 1) of
+    /// polls of the endpoint without other events. Injected bytes are lost if the endpoint is
+    /// closed earlier.
     ///
     /// The info grants only the order of messages ([`MsgOrder::SAS`]), unless this is zero.
     pub reorder: u32,
@@ -145,7 +143,7 @@ impl Rules {
     }
 
     pub(super) fn hides_sources(&self) -> bool {
-        self.plan.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
+        self.plan.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.reports_sources())
     }
 
     pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {

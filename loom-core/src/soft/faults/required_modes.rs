@@ -21,12 +21,10 @@ bitflags! {
         /// Refuses posts of buffers that are not [`Registered`](crate::registered::Registered)
         /// (`FI_MR_LOCAL`).
         const LOCAL_REGISTRATION = 1;
-        /// Binds regions for peers to an endpoint, which is their only path (`FI_MR_ENDPOINT`). The
-        /// endpoint is closed after them.
+        /// Binds regions for peers to an endpoint, which closes after them (`FI_MR_ENDPOINT`).
         const ENDPOINT_REGIONS = 1 << 1;
-        /// Requires contexts that point to memory for the transport (`FI_CONTEXT`: 32 bytes). The
-        /// transport writes to it, and reports the operation as failed if the memory is changed in
-        /// the meantime.
+        /// Requires contexts that point to memory for the transport (`FI_CONTEXT`: 32 bytes), which
+        /// reports the operation as failed if that memory is changed meanwhile.
         const CONTEXTS = 1 << 2;
         /// Like [`CONTEXTS`](Self::CONTEXTS), with twice as much memory (`FI_CONTEXT2`: 64 bytes).
         const LARGE_CONTEXTS = 1 << 3;
@@ -34,7 +32,7 @@ bitflags! {
         /// ([`Prefixed`](crate::buffer::Prefixed), `FI_MSG_PREFIX`), which the transport writes to.
         const PREFIXES = 1 << 4;
         /// Requires arrays of ranges to stay in place until the operation completes
-        /// (`FI_ASYNC_IOV`). loom permits only operations of one buffer then, and refuses others.
+        /// (`FI_ASYNC_IOV`). loom then permits only operations of one buffer.
         const ASYNC_IOV = 1 << 5;
         /// Lets a peer's write with immediate data consume the oldest receive of messages without
         /// tag, as over InfiniBand (`FI_RX_CQ_DATA`).

@@ -6,7 +6,7 @@ use crate::vocabulary::{Attributes, Caps, MrMode, MsgOrder};
 
 /// Capabilities for hints without capabilities: `tcp;ofi_rxm` then omits sources and directed
 /// receives.
-const UNASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
+const DEFAULT_CAPS: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
 
 /// Orders that every tested provider grants if the hints request them.
 const ORDERS: MsgOrder = MsgOrder::RAR
@@ -41,12 +41,12 @@ pub(crate) const QUIRKS: ProviderQuirks = ProviderQuirks {
 };
 
 #[cfg(feature = "std")]
-pub(crate) fn is_asked_for() -> bool {
+pub(crate) fn is_requested() -> bool {
     std::env::var_os("LOOM_STRICT").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 #[cfg(not(feature = "std"))]
-pub(crate) const fn is_asked_for() -> bool {
+pub(crate) const fn is_requested() -> bool {
     false
 }
 
@@ -59,13 +59,13 @@ pub(crate) struct Strict {
 
 impl Strict {
     pub(crate) fn of(hints: &Hints<'_>) -> Self {
-        let asked = hints.caps | hints.tx_attr.caps | hints.rx_attr.caps;
-        let caps = if asked.is_empty() { UNASKED } else { asked };
+        let requested = hints.caps | hints.tx_attr.caps | hints.rx_attr.caps;
+        let caps = if requested.is_empty() { DEFAULT_CAPS } else { requested };
         let orders = (hints.tx_attr.msg_order | hints.rx_attr.msg_order) & ORDERS;
         Strict { caps: caps.with_modifiers() | Caps::LOCAL_COMM, orders: orders | MsgOrder::SAS }
     }
 
-    pub(crate) const fn tells_sources(self) -> bool {
+    pub(crate) const fn reports_sources(self) -> bool {
         self.caps.contains(Caps::SOURCE)
     }
 
@@ -90,7 +90,6 @@ impl Strict {
     }
 }
 
-/// Contact of an endpoint with a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contact {
     /// Generations of this endpoint and of the peer, in their places.

@@ -42,7 +42,7 @@ impl Arriving {
     pub(crate) fn advance(&self) {
         let next = self.next.get() + 1;
         self.next.set(next);
-        self.lane().say_done(next);
+        self.lane().report_done(next);
     }
 }
 

@@ -1,16 +1,16 @@
 //! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
 //!
-//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_asking.rs`) and reads those that
-//! it has accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are
-//! *numbered* on both ways and delivered by number, which keeps their order.
+//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_requests.rs`) and reads those
+//! that it has accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are
+//! *numbered*, by lane and inbox, and delivered by number.
 //!
-//! A message without a receive moves from its slot to the slot's cell. The sender does not reuse
-//! the slot meanwhile.
+//! A message without a receive moves from its slot to the slot's cell, and blocks the slot
+//! meanwhile.
 //!
 //! # Ownership of a lane
 //!
 //! ```text
-//! IDLE ──ask (sender)──► ASKED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
+//! IDLE ──request (sender)──► REQUESTED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
 //!                          │ └──refuse (receiver)──► IDLE
 //!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
 //! ```
@@ -38,30 +38,59 @@ pub(super) const SLOT_BYTES: usize = 104;
 
 pub(super) const MOST_SLOTS: u32 = 256;
 
-const TAGGED: u64 = 1 << 8;
+/// Word of a slot: its message's number and kind. It hands the slot from the sender to the receiver.
+///
+/// | bits | content |
+/// | --- | --- |
+/// | 0 to 6 | length in bytes, or 127 for the notice of an RMA write |
+/// | 7 | message has immediate data |
+/// | 8 | message is tagged |
+/// | 9 to 63 | number of the message |
+///
+/// Message `n` uses slot `n & mask`. The word never returns to an earlier value:
+///
+/// ```text
+///  0 or n - slots ──send (sender)──► n ──send of n + slots, once `done` is above n──► n + slots
+///  sender's slot                     receiver's slot
+/// ```
+///
+/// The receiver does not change the word. It finds message `n` by the number, and returns the slot by
+/// [`Lane::report_done`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotWord(u64);
+
+const LEN: u64 = (1 << 7) - 1;
 const WITH_DATA: u64 = 1 << 7;
-const LEN: u64 = WITH_DATA - 1;
+const TAGGED: u64 = 1 << 8;
 const NUMBER_SHIFT: u32 = 9;
 
 const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Facts(u64);
+impl SlotWord {
+    /// Notice of an RMA write. The slot's tag is the length of the write.
+    pub(super) const WRITTEN: SlotWord = SlotWord(LEN | WITH_DATA);
 
-impl Facts {
-    pub(super) const WRITTEN: Facts = Facts(LEN | WITH_DATA);
+    #[inline(always)]
+    pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {
+        debug_assert!(len <= SLOT_BYTES, "longer messages go by the inbox");
+        let tagged = if tagged { TAGGED } else { 0 };
+        let with_data = if with_data { WITH_DATA } else { 0 };
+        SlotWord(len as u64 | tagged | with_data)
+    }
+
+    #[inline(always)]
+    const fn numbered(self, number: u64) -> Self {
+        SlotWord(number << NUMBER_SHIFT | self.0)
+    }
+
+    #[inline(always)]
+    const fn number(self) -> u64 {
+        self.0 >> NUMBER_SHIFT
+    }
 
     #[inline(always)]
     pub(super) const fn is_written(self) -> bool {
         self.0 & LEN == LEN
-    }
-
-    #[inline(always)]
-    pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {
-        debug_assert!(len <= SLOT_BYTES, "others go by the inbox");
-        let tagged = if tagged { TAGGED } else { 0 };
-        let with_data = if with_data { WITH_DATA } else { 0 };
-        Facts(len as u64 | tagged | with_data)
     }
 
     #[inline(always)]
@@ -86,6 +115,7 @@ impl Facts {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Slot {
+    /// [`SlotWord`].
     word: AtomicU64,
     pub(super) tag: Cell<u64>,
     pub(super) data: Cell<u64>,
@@ -114,7 +144,7 @@ impl Slot {
 #[repr(u32)]
 pub(super) enum LaneState {
     Idle,
-    Asked,
+    Requested,
     /// Withdrawn by the sender.
     Withdrawn,
     Open,
@@ -126,7 +156,7 @@ pub(super) enum LaneState {
 pub(super) enum LaneUse {
     /// Available for a request when idle.
     None,
-    Asked,
+    Requested,
     /// Messages to the peer are numbered.
     Numbered,
     /// Ended by the sender.
@@ -231,7 +261,7 @@ impl Lane {
         self.cell_at(self.place(number))
     }
 
-    pub(super) fn asking_cell(&self) -> &MessageCell {
+    pub(super) fn request_cell(&self) -> &MessageCell {
         self.cell_at(self.mask as usize + 1)
     }
 
@@ -258,27 +288,27 @@ impl Lane {
         self.state.load(Ordering::Acquire) == LaneState::Idle as u32
     }
 
-    pub(super) fn ask(&self, to: u64) -> u64 {
+    pub(super) fn request(&self, to: u64) -> u64 {
         let next = self.sent.next.get();
         self.sent.to.set(to);
         self.sent.done.set(next);
-        self.sent.used.set(LaneUse::Asked);
-        // Relaxed, both: the receiver acquires them with the asking cell.
+        self.sent.used.set(LaneUse::Requested);
+        // Relaxed, both: the receiver acquires them with the request cell.
         self.done.0.store(next, Ordering::Relaxed);
-        self.state.store(LaneState::Asked as u32, Ordering::Relaxed);
+        self.state.store(LaneState::Requested as u32, Ordering::Relaxed);
         next
     }
 
     /// Returns `false` if a receiver has accepted the lane.
     pub(super) fn withdraw(&self) -> bool {
-        let (asked, withdrawn) = (LaneState::Asked as u32, LaneState::Withdrawn as u32);
+        let (requested, withdrawn) = (LaneState::Requested as u32, LaneState::Withdrawn as u32);
         // Relaxed: decides which side ends the lane. An accepted one is ended by a cell in the
         // inbox, which orders the rest.
-        let withdraws = self.state.compare_exchange(asked, withdrawn, Ordering::Relaxed, Ordering::Relaxed);
+        let withdraws = self.state.compare_exchange(requested, withdrawn, Ordering::Relaxed, Ordering::Relaxed);
         !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
     }
 
-    pub(super) fn unask(&self) {
+    pub(super) fn cancel_request(&self) {
         self.sent.used.set(LaneUse::None);
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
     }
@@ -311,7 +341,7 @@ impl Lane {
     pub(super) fn room(&self) -> Room {
         let next = self.sent.next.get();
         if next - self.sent.done.get() >= self.slot_count() {
-            // Acquire: pairs with `say_done`, so that the receiver has read the slots.
+            // Acquire: pairs with `report_done`, so that the receiver has read the slots.
             self.sent.done.set(self.done.0.load(Ordering::Acquire));
             if next - self.sent.done.get() >= self.slot_count() {
                 return Room::Full;
@@ -321,13 +351,13 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn send(&self, watched: bool, facts: Facts, (tag, data): (u64, u64), fill: impl FnOnce(*mut u8)) {
+    pub(super) fn send(&self, watched: bool, word: SlotWord, (tag, data): (u64, u64), fill: impl FnOnce(*mut u8)) {
         let next = self.sent.next.get();
         let slot = self.slot(next);
         slot.tag.set(tag);
         slot.data.set(data);
         fill(slot.room());
-        let word = next << NUMBER_SHIFT | facts.0;
+        let word = word.numbered(next).0;
         if watched {
             // Release: publishes the slot's contents. Acquire: pairs with an earlier
             // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
@@ -353,9 +383,9 @@ pub(super) enum Room {
 impl Lane {
     pub(super) fn accept(&self, watched: bool) -> bool {
         let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
-        let asked = LaneState::Asked as u32;
+        let requested = LaneState::Requested as u32;
         // Relaxed: the sender learns only that it may number messages.
-        let accepted = self.state.compare_exchange(asked, open, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let accepted = self.state.compare_exchange(requested, open, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !accepted {
             self.leave();
         }
@@ -373,22 +403,22 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn arrived(&self, number: u64) -> Option<(&Slot, Facts)> {
+    pub(super) fn arrived(&self, number: u64) -> Option<(&Slot, SlotWord)> {
         let slot = self.slot(number);
         // Acquire: pairs with `send`.
-        let word = slot.word.load(Ordering::Acquire);
-        (word >> NUMBER_SHIFT == number).then_some((slot, Facts(word)))
+        let word = SlotWord(slot.word.load(Ordering::Acquire));
+        (word.number() == number).then_some((slot, word))
     }
 
     #[inline(always)]
     pub(super) fn may_have(&self, number: u64) -> bool {
-        self.slot(number).word.load(Ordering::Relaxed) >> NUMBER_SHIFT == number
+        SlotWord(self.slot(number).word.load(Ordering::Relaxed)).number() == number
     }
 
     /// The sender of a later message sees the receiver's earlier writes.
     pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
         // Changes no bits. Release: pairs with `send`.
-        self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
+        SlotWord(self.slot(number).word.fetch_add(0, Ordering::Release)).number() == number
     }
 
     #[inline(always)]
@@ -398,7 +428,7 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn say_done(&self, number: u64) {
+    pub(super) fn report_done(&self, number: u64) {
         if number & u64::from(self.mask >> 2) == 0 {
             // Release: reads of slots and changes of their cells come before.
             self.done.0.store(number, Ordering::Release);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_says_what_it_was_made_with() {
+    fn network_reports_its_attributes() {
         let made =
             NetworkAttr { endpoints: 3, tx_depth: 5, rx_depth: 7, eager_size: 64, regions: 11, ..NetworkAttr::DEFAULT };
         let Attributes { addr_format, endpoint, tx, rx, domain, provider_version, .. } = attributes(&made);

@@ -37,7 +37,6 @@ pub(crate) struct EndpointState {
     pub(crate) watch: Watch,
     /// Messages delayed by their senders' fault plans.
     pub(crate) wire: Inbox,
-    /// Used by RMA.
     pub(crate) reach: Reach,
     pub(crate) peer_counters: PeerCounters,
     pub(crate) returns: Aligned<Returns>,
@@ -59,7 +58,6 @@ pub(crate) struct LocalState {
     pub(crate) tx: Cell<Option<NonNull<Queue>>>,
     pub(crate) rx: Cell<Option<NonNull<Queue>>>,
     pub(crate) counters: BoundCounters,
-    /// Number of bound memory regions.
     pub(crate) regions: Cell<u32>,
     pub(crate) modes: Cell<RequiredModes>,
     /// `true` if completions need more than a report: counters, required modes or a fault plan.
@@ -74,7 +72,6 @@ pub(crate) struct LocalState {
     next_on_rx: Cell<u16>,
     /// Number of cells taken: selects the next one.
     pub(crate) turn: Cell<u32>,
-    /// Number of offers in flight.
     pub(crate) offers: Cell<u32>,
     /// Linked cells from the inbox, undelivered, oldest first.
     pub(crate) backlog: Cell<u32>,
@@ -147,7 +144,7 @@ impl EndpointState {
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         let own = self.own();
-        !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_told()
+        !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_pending()
     }
 
     #[inline]
@@ -174,8 +171,8 @@ impl EndpointState {
         self.watch.wake();
     }
 
-    pub(crate) fn tell(&self) {
-        self.revocations.tell();
+    pub(crate) fn notify(&self) {
+        self.revocations.notify();
         self.watch.wake();
     }
 }
@@ -230,7 +227,7 @@ impl LocalState {
         }
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn report_received(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {
             // SAFETY: just pushed by this thread, the only user of the queue (T1).
@@ -273,7 +270,7 @@ impl LocalState {
             }
             Report::All | Report::Failure => self.end_transmit(event),
             Report::Nothing => self.counters.count(&event),
-            Report::Told => {}
+            Report::Reported => {}
         }
     }
 
@@ -364,7 +361,6 @@ impl LocalState {
     }
 }
 
-/// Operation awaiting completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) context: u64,
@@ -384,7 +380,7 @@ pub(crate) enum Report {
     /// No event: injected, and no longer refusable.
     Nothing,
     /// Neither event nor count: both preceded the operation.
-    Told,
+    Reported,
 }
 
 const fn context_words(modes: RequiredModes) -> usize {

@@ -19,7 +19,6 @@ use crate::transport::CollectiveCall;
 use crate::util::sync::{AtomicU32, Ordering, spin_loop};
 use crate::vocabulary::Errno;
 
-/// Maximum number of operations in flight for each member.
 pub(crate) const ROUNDS: usize = 4;
 
 const JOINING: u32 = 0;
@@ -106,8 +105,8 @@ impl Group {
     /// memory lent by the members is this thread's.
     #[inline]
     pub(crate) fn begin(&self, round: u32) -> bool {
-        // No other round runs: this member has called in all earlier rounds, and no later one.
-        // Acquire: the operation comes after.
+        // No other round runs: this member has called in all earlier rounds. Acquire: the operation
+        // comes after.
         let begun = self.state.compare_exchange(OPEN, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if begun {
             self.arrived[slot(round)].store(0, Ordering::Relaxed);

@@ -40,7 +40,7 @@ use crate::util::debug::debug_struct;
 use crate::util::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
-/// Size of a network, which allocates all of its memory when it is created.
+/// Size of a network.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Domain, OpenError, allocator_api2::alloc::Global, soft::{Network, NetworkAttr}};
@@ -67,9 +67,8 @@ pub struct NetworkAttr {
     /// Maximum number of receives posted on an endpoint. A receive into several buffers counts for
     /// each buffer, and once more.
     pub rx_depth: u32,
-    /// Maximum length, in bytes, of a message that is copied into its cell, which completes the
-    /// send at once, and of an injected message. Longer messages are copied once, from the sender's
-    /// buffer, when they are received.
+    /// Maximum length, in bytes, of an injected message, and of one that is copied into its cell,
+    /// which completes the send at once. Longer messages are copied once, when they are received.
     pub eager_size: u32,
     /// Maximum number of open memory regions.
     pub regions: u16,
@@ -80,20 +79,17 @@ pub struct NetworkAttr {
     /// random seed if peers are not trusted.
     ///
     /// - Without the seed, a peer cannot choose tags that slow a receiver down.
-    /// - Without the seed, a peer cannot compute a key that it did not receive, even from other
-    ///   keys. A key has 46 bits to guess, without a limit of attempts, and is valid until the
-    ///   region is closed. With any seed, the key of a closed region does not open any of the next
-    ///   2^46 regions.
+    /// - Without the seed, a peer cannot compute a key that it did not receive. A key has 46 bits
+    ///   to guess, without a limit of attempts. With any seed, the key of a closed region does not
+    ///   open any of the next 2^46 regions.
     /// - The seed does not protect against code in this process.
     #[cfg_attr(feature = "serde", serde(with = "crate::util::serial::hexadecimal"))]
     pub seed: u64,
-    /// Number of peers for which an endpoint has a *lane*, a ring for short messages with several
-    /// times the message rate between threads. Lanes carry messages of at most 104 bytes to peers
-    /// that get many of them. A lane takes about 550 bytes for each of its `tx_depth` messages (256
-    /// at most).
+    /// Number of peers for which an endpoint has a *lane*, a ring with several times the message
+    /// rate between threads. Lanes carry messages of at most 104 bytes to peers that get many. A
+    /// lane takes about 550 bytes for each of its `tx_depth` messages (256 at most).
     pub lanes: u16,
-    /// Limits the network to the [least of the tested providers](super#strict-networks), for
-    /// programs that must run over libfabric unchanged.
+    /// Limits the network to the [least of the tested providers](super#strict-networks).
     pub strict: bool,
 }
 
@@ -121,7 +117,7 @@ impl NetworkAttr {
     }
 
     fn in_environment(self) -> Self {
-        NetworkAttr { strict: self.strict || strict::is_asked_for(), ..self }
+        NetworkAttr { strict: self.strict || strict::is_requested(), ..self }
     }
 
     fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
@@ -335,7 +331,7 @@ impl Net {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the number of a lane, as it was told")]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a lane, as reported")]
     pub(super) fn lane(&self, number: u64) -> &Lane {
         // SAFETY: `new_in` writes the lanes, and a sender passes the number of one of its lanes.
         let lane = unsafe { self.lanes.add(number as usize) };
@@ -460,8 +456,7 @@ impl Object for Net {
 
 /// Software network of endpoints that reach each other through memory.
 ///
-/// A counted handle, shareable between threads. `'n` is the lifetime of its memory, which is
-/// allocated once, with the size of [`NetworkAttr::layout`].
+/// A counted handle, shareable between threads. `'n` is the lifetime of its memory.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding, soft::{Network, NetworkAttr}};
@@ -491,8 +486,8 @@ pub struct Network<'n> {
 impl<'n> Network<'n> {
     /// Creates a network in memory of `alloc`.
     ///
-    /// `Domain::open` and other openers of kept objects require a network that lives as long as the
-    /// program: `&'static`, or an allocator shared by value.
+    /// `Domain::open` requires a network that lives as long as the program: `&'static`, or an
+    /// allocator shared by value.
     ///
     /// # Errors
     /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be)

@@ -15,7 +15,6 @@ const DRAWN: u32 = u64::BITS - DRAWN_BITS;
 const _: () = assert!(DRAWN_BITS == NUMBER_BITS, "what was drawn is the number of the region's door");
 const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
-/// Memory that a region exposes.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     pub(crate) ptr: NonNull<u8>,
@@ -77,8 +76,7 @@ impl Region {
     /// # Safety
     /// The count stays in place until [`close`](Self::close) returns.
     pub(crate) unsafe fn count_by(&self, count: &PeerCount) {
-        // Release: pairs with the load of a peer, which may have guessed the key before it received
-        // it.
+        // Release: pairs with the load of a peer, which may have guessed the key.
         self.counter.store(ptr::from_ref(count).cast_mut(), Ordering::Release);
     }
 

@@ -32,7 +32,7 @@ use crate::vocabulary::{Errno, WaitObj};
 pub(super) fn advance(net: &Net, queue: &Queue) {
     let first = queue.turn.get();
     if first == NO_PORT {
-        return queue.tell_overrun();
+        return queue.report_overrun();
     }
     let mut port = net.port(first);
     loop {
@@ -71,7 +71,7 @@ fn count_turn(queue: &Queue, own: &LocalState) {
 #[inline(never)]
 fn advance_from<'n>(net: &'n Net, queue: &Queue, mut port: &'n EndpointState, first: u16) {
     if queue.is_overrun() {
-        return queue.tell_overrun();
+        return queue.report_overrun();
     }
     loop {
         advance_port(net, queue, port);
@@ -222,7 +222,7 @@ fn unload(net: &Net, port: &EndpointState) {
         cell = next;
     }
     if own.faults().held.get() != NIL {
-        port.tell();
+        port.notify();
     }
 }
 
@@ -301,7 +301,7 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         let left = Left::milliseconds(milliseconds);
         while queue.is_empty() && falls_asleep(&cq.net, queue, sleeper, Sleeps::InCall) {
             let woken = sleeper.sleep(&left);
-            sleeper.say_awake();
+            sleeper.set_awake();
             if !woken {
                 break;
             }

@@ -1,5 +1,5 @@
-//! Protocol for falling asleep: the queue's thread announces its sleep, and then polls all words in
-//! which peers deliver to the ports of the queue. See [`sleeper`](crate::soft::shared::sleeper).
+//! Falling asleep: the queue's thread announces its sleep, then polls the words in which peers
+//! deliver. See [`sleeper`](crate::soft::shared::sleeper).
 //!
 //! | action of a peer | word |
 //! |---|---|
@@ -27,11 +27,11 @@ fn ports<'n>(net: &'n Net, queue: &'n Queue) -> impl Iterator<Item = &'n Endpoin
 
 /// Returns `true` if it may sleep.
 pub(crate) fn falls_asleep(net: &Net, queue: &Queue, sleeper: &Sleeper, how: Sleeps) -> bool {
-    let quiet = sleeper.say_asleep(how);
-    ports(net, queue).for_each(|port| port.watch.say_asleep());
+    let quiet = sleeper.set_asleep(how);
+    ports(net, queue).for_each(|port| port.watch.set_asleep());
     let asleep = quiet && !queue.is_overrun() && !ports(net, queue).any(has_something);
     if !asleep {
-        sleeper.say_awake();
+        sleeper.set_awake();
     }
     asleep
 }
@@ -43,7 +43,7 @@ fn has_something(port: &EndpointState) -> bool {
     let awaits = own.offers.get() != 0;
     !waits && !port.inbox.is_empty_for_sleeper()
         || awaits && !port.returns.0.is_empty_for_sleeper()
-        || port.revocations.are_told_for_sleeper()
+        || port.revocations.are_pending_for_sleeper()
         || own.arrivals.lanes().iter().any(|arriving| arriving.lane().has_for_sleeper(arriving.next.get()))
         || own.faults().late.get() > 0
 }

@@ -1,5 +1,4 @@
-//! Atomic operations: the poster's processor changes elements in the peer's memory, each in one
-//! step.
+//! Atomic operations: the poster's processor changes the peer's elements.
 //!
 //! Operations complete in their post, even if a plan delays writes.
 

@@ -85,7 +85,7 @@ pub(crate) unsafe fn do_later(
     let early = rma.context.filter(|_| early && until == Until::PeerLooks && rma.len <= net.eager_size);
     let rma = match early {
         Some(_) if !port.own().tx().reserve() => return Some(Err(Refusal::Again)),
-        Some(_) => &RmaOp { context: None, report: Report::Told, ..*rma },
+        Some(_) => &RmaOp { context: None, report: Report::Reported, ..*rma },
         None => rma,
     };
     // SAFETY: the caller guarantees the bytes, and an operation reported early fits into the cell.
@@ -135,7 +135,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
         }
     });
     head.set(State::Eager);
-    let report = if rma.context.is_some() || rma.report == Report::Told { rma.report } else { Report::Nothing };
+    let report = if rma.context.is_some() || rma.report == Report::Reported { rma.report } else { Report::Nothing };
     let (context, to) = (rma.context.unwrap_or(NO_CONTEXT), addr_parts(rma.target.to.0).0);
     net.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
     own.look_again();
@@ -213,7 +213,7 @@ pub(crate) fn forget_late(net: &Net, own: &LocalState) {
     }
     for head in held_back(net, own) {
         if let Some(sending) = end_offer(net, own, head) {
-            if !matches!(sending.report, Report::Nothing | Report::Told) {
+            if !matches!(sending.report, Report::Nothing | Report::Reported) {
                 own.tx().release();
             }
             head.come_home();

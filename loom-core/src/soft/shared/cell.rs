@@ -42,7 +42,7 @@ impl Message {
     }
 
     #[inline]
-    pub(crate) fn tell_written(&self, from: u64, len: usize, data: u64) {
+    pub(crate) fn set_written(&self, from: u64, len: usize, data: u64) {
         let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
         self.set_flags(CompletionFlags::RMA.union(remote));
         self.set_number(None);
@@ -178,40 +178,40 @@ impl MessageCell {
 /// takes from the inbox afterwards.
 #[derive(Debug)]
 pub(crate) struct Revocations {
-    told: AtomicBool,
+    pending: AtomicBool,
     looks: AtomicU32,
 }
 
 impl Revocations {
     pub(crate) fn new() -> Self {
-        Revocations { told: AtomicBool::new(false), looks: AtomicU32::new(0) }
+        Revocations { pending: AtomicBool::new(false), looks: AtomicU32::new(0) }
     }
 
     /// Gives notice after the revocation.
     ///
     /// Release: the receiver sees the offer revoked. A store instead of a swap would end the
     /// release sequence of an earlier, unread notice. Acquire: pairs with an earlier
-    /// `are_told_for_sleeper`, so that the sender sees that the receiver sleeps.
-    pub(crate) fn tell(&self) {
-        self.told.swap(true, Ordering::AcqRel);
+    /// `are_pending_for_sleeper`, so that the sender sees that the receiver sleeps.
+    pub(crate) fn notify(&self) {
+        self.pending.swap(true, Ordering::AcqRel);
     }
 
     /// Returns `true` after a notice, for a receiver about to [sleep](super::sleeper). The sender
     /// of a later notice sees the receiver's earlier writes.
-    pub(crate) fn are_told_for_sleeper(&self) -> bool {
-        // Changes no bits. Release: pairs with `tell`.
-        self.told.fetch_or(false, Ordering::Release)
+    pub(crate) fn are_pending_for_sleeper(&self) -> bool {
+        // Changes no bits. Release: pairs with `notify`.
+        self.pending.fetch_or(false, Ordering::Release)
     }
 
     #[inline]
-    pub(crate) fn are_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    pub(crate) fn are_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        // Acquire: pairs with `tell`.
-        let taken = self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Acquire);
+        // Acquire: pairs with `notify`.
+        let taken = self.pending.load(Ordering::Relaxed) && self.pending.swap(false, Ordering::Acquire);
         if taken {
             self.looks.fetch_add(1, Ordering::Relaxed);
         }

@@ -46,7 +46,6 @@ unsafe fn copy_by_call(src: *const u8, dst: *mut u8, len: usize) {
     unsafe { ptr::copy_nonoverlapping(src, dst, len) };
 }
 
-/// Maximum number of buffers of one operation.
 pub(crate) const LIMIT: usize = 4;
 
 /// Address, and length in bytes.

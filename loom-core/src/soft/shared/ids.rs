@@ -3,7 +3,6 @@
 use crate::util::siphash::SipHash;
 use crate::vocabulary::Errno;
 
-/// Number of drawn bits of a key.
 pub(crate) const DRAWN_BITS: u32 = 46;
 
 const HALF: u32 = DRAWN_BITS / 2;

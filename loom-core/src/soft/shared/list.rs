@@ -1,11 +1,10 @@
 //! Lock-free lists of numbered cells: [`Inbox`] for messages, [`Returns`] for cells.
 //!
 //! Both are stacks: a push is one compare-and-swap, and the owner takes the whole stack with one
-//! swap. This excludes ABA, and no thread waits for another.
+//! swap, which excludes ABA.
 
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// No cell.
 pub(crate) const NIL: u32 = u32::MAX;
 /// In place of a cell: a closed inbox.
 const CLOSED: u32 = u32::MAX - 1;

@@ -66,7 +66,7 @@ impl PeerCounters {
         true
     }
 
-    /// Closes the door, and waits for peers that are counting.
+    /// Waits for peers that are counting.
     pub(crate) fn close(&self) {
         self.users.close();
     }

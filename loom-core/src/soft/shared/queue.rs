@@ -173,7 +173,7 @@ impl Queue {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn tell_overrun(&self) {
+    pub(crate) fn report_overrun(&self) {
         if self.is_overrun() {
             self.reserved.set(self.reserved.get() + 1);
             let _ = self.push(Event::failure(0, CompletionFlags::empty(), Errno::EOVERRUN));

@@ -1,8 +1,7 @@
 //! Sleep of a queue's thread, and its wake-up by peers. [`Sleeper`] belongs to the queue.
 //!
 //! A peer delivers by a step on a word of the receiver: the inbox, the word of revocations, the
-//! list of returned cells, the slot of a lane. A thread that is about to sleep must find the
-//! delivery or be woken up.
+//! list of returned cells, the slot of a lane.
 //!
 //! ```text
 //!            sleeper                                peer
@@ -16,10 +15,9 @@
 //! peer's step acquires and releases. If the peer's step comes first, the sleeper finds the
 //! delivery. Otherwise, the peer acquires that the receiver sleeps.
 //!
-//! Two words record that a thread sleeps. The word of each port ([`Watch`]) lies in the network,
-//! where peers can read it. The word of the queue ([`Sleeper`]) may disappear with the queue, so
-//! peers reach it through a door of the port. One peer takes each word and wakes the sleeper. That
-//! peer rings after the sleeper has set the word anew, and later peers leave the ringing to it.
+//! Two words record that a thread sleeps. The word of each port ([`Watch`]) lies in the network.
+//! The word of the queue ([`Sleeper`]) may disappear with the queue, so peers reach it through a
+//! door of the port. The peer that takes a word wakes the sleeper.
 
 #![allow(unsafe_code, reason = "peers reach the sleeper of a queue through a door")]
 
@@ -57,7 +55,7 @@ impl Sleeper {
 
     /// Announces that the queue's thread is about to sleep. Returns `false` if a signal came, which
     /// this consumes.
-    pub(crate) fn say_asleep(&self, how: Sleeps) -> bool {
+    pub(crate) fn set_asleep(&self, how: Sleeps) -> bool {
         if how == Sleeps::OnDescriptor || self.signalled.load(Ordering::Relaxed) {
             self.bell.hide();
         }
@@ -69,7 +67,7 @@ impl Sleeper {
         !self.signalled.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn say_awake(&self) {
+    pub(crate) fn set_awake(&self) {
         self.asleep.store(AWAKE, Ordering::Relaxed);
     }
 
@@ -84,7 +82,7 @@ impl Sleeper {
     }
 
     pub(crate) fn signal(&self) {
-        // Release: the work before the signal. Acquire: pairs with an earlier swap in `say_asleep`,
+        // Release: the work before the signal. Acquire: pairs with an earlier swap in `set_asleep`,
         // so that `wake` finds the sleeper.
         if !self.signalled.swap(true, Ordering::AcqRel) {
             self.bell.show();
@@ -151,9 +149,8 @@ impl Watch {
         }
     }
 
-    pub(crate) fn say_asleep(&self) {
-        // Release: a late peer that takes this flag finds the queue's word set. Otherwise it would
-        // take only this flag, and other peers would leave the ringing to it.
+    pub(crate) fn set_asleep(&self) {
+        // Release: a late peer that takes this flag finds the queue's word set.
         self.asleep.store(true, Ordering::Release);
     }
 
@@ -168,7 +165,7 @@ impl Watch {
     #[cold]
     #[inline(never)]
     fn wake_sleeper(&self) {
-        // Acquire: pairs with `say_asleep`, so that the queue's word is found. One step, as in
+        // Acquire: pairs with `set_asleep`, so that the queue's word is found. One step, as in
         // `Sleeper::wake`.
         if !self.asleep.swap(false, Ordering::Acquire) {
             return;

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "hands messages to receives")]
 
-use super::lane_asking::answer;
+use super::lane_requests::answer;
 use super::receive::{admit, hand_on, hand_over};
 use super::send::return_cell;
 use crate::engine::tag_matcher::Envelope;
@@ -88,7 +88,7 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     if !own.rx().reserve() {
         return false;
     }
-    own.tell(written(head, 0));
+    own.report_received(written(head, 0));
     return_cell(net, head);
     true
 }

@@ -6,7 +6,7 @@ use super::deliver::deliver;
 use super::receive::truncated;
 use crate::engine::tag_matcher::Envelope;
 use crate::soft::lane::arrivals::Arriving;
-use crate::soft::lane::{Facts, Slot};
+use crate::soft::lane::{Slot, SlotWord};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::LocalState;
 use crate::soft::shared::cell::{LANE_NEWS, MessageCell, State, number_in_pair};
@@ -31,9 +31,9 @@ pub(crate) fn take_in_lanes(net: &Net, own: &LocalState) {
 #[inline(always)]
 pub(crate) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> bool {
     let (lane, next) = (arriving.lane(), arriving.next.get());
-    let Some((slot, facts)) = lane.arrived(next) else { return false };
+    let Some((slot, word)) = lane.arrived(next) else { return false };
     lane.prefetch(next);
-    if !deliver_slot(net, own, (lane.cell(next), arriving.from.get()), slot, facts) {
+    if !deliver_slot(net, own, (lane.cell(next), arriving.from.get()), slot, word) {
         return false;
     }
     arriving.advance();
@@ -41,26 +41,26 @@ pub(crate) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> 
 }
 
 #[inline(always)]
-fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
-    if facts.is_written() {
+fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, word: SlotWord) -> bool {
+    if word.is_written() {
         return deliver_written(net, own, (cell, from), slot);
     }
-    let kind = usize::from(facts.is_tagged());
+    let kind = usize::from(word.is_tagged());
     let posted = &own.posted[kind];
     let envelope = Envelope { tag: Tag(slot.tag.get()), source: FabricAddr(from) };
     let at = posted.find(envelope).filter(|at| own.receive(*at).room().min_left == 0);
-    let Some(at) = at else { return deliver_by_cell(net, own, (cell, from), slot, facts) };
+    let Some(at) = at else { return deliver_by_cell(net, own, (cell, from), slot, word) };
     let room = own.receive(at).room();
-    let len = facts.len().min(room.len);
+    let len = word.len().min(room.len);
     // SAFETY: the slot has the bytes, and the sender keeps them until the receiver reports the slot
     // as done. The receive is posted, so its memory is still lent.
     unsafe { copy_message(slot.room(), room.ptr, len) };
-    let mut event = Event::success(room.context, facts.received(), len);
+    let mut event = Event::success(room.context, word.received(), len);
     event.tag = envelope.tag;
     event.data = ImmediateData(slot.data.get());
     event.source = envelope.source;
-    if facts.len() > room.len {
-        own.end_receive(truncated(event, facts.len() - room.len));
+    if word.len() > room.len {
+        own.end_receive(truncated(event, word.len() - room.len));
     } else {
         own.end_receive(event);
     }
@@ -72,18 +72,24 @@ fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), 
 /// Returns `false` if it has to wait for the queue.
 #[cold]
 #[inline(never)]
-fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
+fn deliver_by_cell(
+    net: &Net,
+    own: &LocalState,
+    (cell, from): (&MessageCell, u64),
+    slot: &Slot,
+    word: SlotWord,
+) -> bool {
     let message = &cell.message;
-    message.set_flags(facts.received());
+    message.set_flags(word.received());
     message.set_number(None);
     message.from.set(from);
     message.tag.set(slot.tag.get());
     message.data.set(slot.data.get());
-    message.len.set(facts.len());
+    message.len.set(word.len());
     let room = net.eager_room(cell);
     message.bytes.set(room);
     // SAFETY: the slot has the bytes, its cell has as much room, and the receiver has both.
-    unsafe { copy_message(slot.room(), room, facts.len()) };
+    unsafe { copy_message(slot.room(), room, word.len()) };
     deliver_cell(net, own, cell)
 }
 
@@ -91,7 +97,7 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
 fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "a length, as it was put there")]
     let len = slot.tag.get() as usize;
-    cell.message.tell_written(from, len, slot.data.get());
+    cell.message.set_written(from, len, slot.data.get());
     deliver_cell(net, own, cell)
 }
 

@@ -1,6 +1,6 @@
 //! Messages on their way: from a post to a cell or a lane, and to a receive.
 
-pub(crate) mod lane_asking;
+pub(crate) mod lane_requests;
 
 pub(crate) mod send;
 

@@ -219,7 +219,7 @@ unsafe fn post_multi_receive(
     while let Some(at) = unexpected.find(&want) {
         let head = net.cell(at);
         let Some(nth) = admit(own, head, receive) else {
-            own.tell(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
+            own.report_received(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
             own.free_receive(place);
             return Ok(());
         };
@@ -344,7 +344,7 @@ pub(crate) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
         }
         break;
     }
-    own.tell(answer);
+    own.report_received(answer);
     Ok(())
 }
 
@@ -391,7 +391,7 @@ pub(crate) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
 pub(crate) fn discard_claimed(net: &Net, port: &EndpointState, context: u64) -> Result<(), Refusal> {
     let own = port.own();
     let head = take_claim(net, own, context)?;
-    let told = found(context, head);
-    own.tell(if discard(net, head) { told } else { none(context) });
+    let found_message = found(context, head);
+    own.report_received(if discard(net, head) { found_message } else { none(context) });
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use core::ptr;
 
-use super::lane_asking::consider;
+use super::lane_requests::consider;
 use crate::buffer::Lent;
 use crate::soft::faults::Fault;
-use crate::soft::lane::{Facts, Lane, Room, SLOT_BYTES};
+use crate::soft::lane::{Lane, Room, SLOT_BYTES, SlotWord};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use crate::soft::shared::address::addr_parts;
@@ -54,9 +54,9 @@ impl Outgoing {
     }
 
     #[inline(always)]
-    fn in_slot(&self) -> (Facts, (u64, u64)) {
-        let facts = Facts::new(self.len, self.tag.is_some(), self.data.is_some());
-        (facts, (self.tag.unwrap_or(0), self.data.map_or(0, |data| data.0)))
+    fn in_slot(&self) -> (SlotWord, (u64, u64)) {
+        let word = SlotWord::new(self.len, self.tag.is_some(), self.data.is_some());
+        (word, (self.tag.unwrap_or(0), self.data.map_or(0, |data| data.0)))
     }
 
     const fn kind(&self) -> CompletionFlags {
@@ -135,7 +135,7 @@ pub(crate) fn revoke(net: &Net, head: &MessageCell) -> bool {
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
     {
-        receiver.tell();
+        receiver.notify();
     }
     revoked
 }
@@ -217,8 +217,8 @@ fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl F
     if outgoing.context.is_some() && !own.tx().reserve() {
         return Err(Refusal::Again);
     }
-    let (facts, said) = outgoing.in_slot();
-    lane.send(false, facts, said, fill);
+    let (word, tag_and_data) = outgoing.in_slot();
+    lane.send(false, word, tag_and_data, fill);
     end_eager(own, outgoing);
     Ok(())
 }
@@ -241,8 +241,8 @@ fn send_watched(
     if outgoing.context.is_some() && !own.tx().reserve() {
         return Err(Refusal::Again);
     }
-    let (facts, said) = outgoing.in_slot();
-    lane.send(true, facts, said, fill);
+    let (word, tag_and_data) = outgoing.in_slot();
+    lane.send(true, word, tag_and_data, fill);
     wake_receiver(net, lane);
     end_eager(own, outgoing);
     Ok(())
@@ -367,7 +367,7 @@ fn push_late(
     if looks > 0 {
         sender.own().faults().tally.count(Fault::Delayed);
     }
-    port.tell();
+    port.notify();
     Ok(())
 }
 
@@ -397,7 +397,7 @@ pub(crate) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: Immedia
     if !lane.is_unwatched() {
         return announce_watched(net, lane, len, data);
     }
-    lane.send(false, Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(false, SlotWord::WRITTEN, (len as u64, data.0), |_| {});
     Ok(())
 }
 
@@ -407,7 +407,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     if !lane.is_open() {
         return Err(Errno::EHOSTUNREACH);
     }
-    lane.send(true, Facts::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(true, SlotWord::WRITTEN, (len as u64, data.0), |_| {});
     wake_receiver(net, lane);
     Ok(())
 }
@@ -420,7 +420,7 @@ pub(crate) fn announce(
     (to, len, data): (u64, usize, ImmediateData),
     delay: Option<u32>,
 ) -> Result<(), Errno> {
-    head.message.tell_written(own.addr.get(), len, data.0);
+    head.message.set_written(own.addr.get(), len, data.0);
     head.set(State::Eager);
     if own.routes.is_time() {
         consider(net, own, to);

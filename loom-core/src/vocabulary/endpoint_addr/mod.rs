@@ -28,10 +28,8 @@ mod wire;
 ///   | others | the format and hexadecimal bytes: `fi_addr_efa://fe80…` |
 ///   | formats without a name | `fi_format_4242://00ff…` |
 ///
-/// Hexadecimal is also used if the short text would lose bytes: for socket addresses with flow
-/// information, padding bytes or a wrong length, and for strings that are not visible ASCII with
-/// their own `scheme://` and exactly one terminating zero byte. Plain `127.0.0.1:4242` and
-/// `[::1]:4242` are read, not printed.
+/// Hexadecimal is also used if the short text would lose bytes, for example flow information. Plain
+/// `127.0.0.1:4242` and `[::1]:4242` are read, not printed.
 /// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and
 ///   [`decode`](Self::decode).
 ///
@@ -131,11 +129,10 @@ pub enum AddressError {
     /// ([`AvAttr::bytes`](crate::AvAttr::bytes),
     /// [`AddressTableAttr::bytes`](crate::engine::address_table::AddressTableAttr::bytes)).
     OutOfBytes,
-    /// The address vector was opened by the parent of this forked process. The child must open its
-    /// own.
+    /// The address vector was opened by the parent of this forked process.
     OtherProcess,
-    /// The provider has taken its maximum of addresses for a vector's lifetime, including removed
-    /// ones ([`AvAttr::capacity`](crate::AvAttr::capacity)).
+    /// The provider's maximum of addresses for a vector's lifetime is reached
+    /// ([`AvAttr::capacity`](crate::AvAttr::capacity)).
     TooManyPeers {
         /// Maximum number of addresses in the lifetime of a vector.
         limit: usize,

@@ -1,8 +1,8 @@
 //! Addresses as text, `scheme://body`, in the style of `fi_av_straddr`. Every address reads back
 //! unchanged.
 //!
-//! The body is a socket address, which always has a `:`, or hexadecimal digits, which never have
-//! one. A string address is printed unchanged if its own scheme cannot be taken for a format.
+//! The body is a socket address, with a `:`, or hexadecimal digits. A string address is printed
+//! unchanged if its own scheme cannot be taken for a format.
 
 use core::fmt::{self, Write};
 use core::net::SocketAddr;

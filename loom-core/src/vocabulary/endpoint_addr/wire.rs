@@ -3,7 +3,6 @@
 
 use super::{AddressError, AddressFormat, EndpointAddr};
 
-/// Length of format and length, in bytes.
 pub(super) const HEADER_LEN: usize = 8;
 
 impl EndpointAddr {

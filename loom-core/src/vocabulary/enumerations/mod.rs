@@ -1,5 +1,4 @@
-//! Enumerations, as newtypes over libfabric's numbers. Unknown numbers are kept and printed as
-//! numbers.
+//! Enumerations, as newtypes over libfabric's numbers.
 
 /// Defines an enumeration: a transparent newtype over `u32` with named constants.
 ///

@@ -1,12 +1,11 @@
 //! Flag words, with libfabric's bit values.
 //!
-//! libfabric reuses the 64 bits with several meanings, so each meaning has its own type. All retain
-//! unknown bits.
+//! libfabric reuses the 64 bits, so each meaning has its own type.
 
 /// Defines a flag type that retains unknown bits. Its text has the names joined with ` | `, then
 /// unnamed bits in hexadecimal, or is `0` if empty.
 ///
-/// Constants of several bits must follow the single bits, so that they are not printed in addition.
+/// Constants of several bits must follow the single bits.
 macro_rules! flags {
     ($(#[$($meta:tt)*])* pub struct $Flags:ident: $Bits:ty {
         $($(#[$($flag_meta:tt)*])* const $NAME:ident = $bits:expr;)+

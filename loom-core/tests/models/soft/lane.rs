@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::lane::{Facts, LANE_CELL, Lane, Room, SLOT_BYTES, Slot, cells_of_lane};
+use crate::soft::lane::{LANE_CELL, Lane, Room, SLOT_BYTES, Slot, SlotWord, cells_of_lane};
 use crate::soft::shared::cell::MessageCell;
 use crate::soft::shared::list::Inbox;
 
@@ -37,7 +37,7 @@ const FIRST: u64 = 1;
 impl World {
     fn open() -> Arc<Self> {
         let world = Self::idle();
-        assert_eq!(world.lane.ask(7), FIRST);
+        assert_eq!(world.lane.request(7), FIRST);
         assert!(world.lane.accept(false));
         world
     }
@@ -61,22 +61,23 @@ impl World {
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
-            self.lane.send(false, Facts::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
+            self.lane
+                .send(false, SlotWord::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
         }
         room
     }
 
-    fn receive(&self, number: u64, say_done: fn(&Lane, u64)) -> bool {
+    fn receive(&self, number: u64, report_done: fn(&Lane, u64)) -> bool {
         let arrived = self.lane.arrived(number).is_some();
         if arrived {
             assert_eq!(self.carried(number).read(), number as u32, "another message");
-            say_done(&self.lane, number + 1);
+            report_done(&self.lane, number + 1);
         }
         arrived
     }
 }
 
-fn slots_model(say_done: fn(&Lane, u64)) {
+fn slots_model(report_done: fn(&Lane, u64)) {
     loom::model(move || {
         let world = World::open();
         let receiver = {
@@ -84,7 +85,7 @@ fn slots_model(say_done: fn(&Lane, u64)) {
             thread::spawn(move || {
                 let mut next = FIRST;
                 for _ in 0..3 {
-                    next += u64::from(world.receive(next, say_done));
+                    next += u64::from(world.receive(next, report_done));
                 }
             })
         };
@@ -99,7 +100,7 @@ fn slots_model(say_done: fn(&Lane, u64)) {
 
 #[test]
 fn slots_are_filled_again_when_they_have_been_read() {
-    slots_model(Lane::say_done);
+    slots_model(Lane::report_done);
 }
 
 fn both_ways_model(lane_first: bool) {
@@ -110,7 +111,7 @@ fn both_ways_model(lane_first: bool) {
             thread::spawn(move || {
                 let cells = world.mail.follow(world.inbox.take(world.generation));
                 if cells == [0] {
-                    assert!(world.receive(FIRST, Lane::say_done), "not there yet");
+                    assert!(world.receive(FIRST, Lane::report_done), "not there yet");
                 }
             })
         };
@@ -143,7 +144,7 @@ fn leaving_model(leave: fn(&Lane)) {
             })
         };
         if world.lane.is_idle() {
-            assert_eq!(world.lane.ask(8), FIRST + 1);
+            assert_eq!(world.lane.request(8), FIRST + 1);
             assert!(world.send(FIRST + 1));
             assert!(world.send(FIRST + 2));
         }
@@ -160,7 +161,7 @@ fn lane_that_a_receiver_has_left_can_be_used_for_another() {
 fn lane_is_accepted_or_withdrawn() {
     loom::model(|| {
         let world = World::idle();
-        world.lane.ask(7);
+        world.lane.request(7);
         let receiver = {
             let world = world.clone();
             thread::spawn(move || world.lane.accept(false))
@@ -181,7 +182,7 @@ fn control_said_before_read() {
             let world = world.clone();
             thread::spawn(move || {
                 if world.lane.arrived(FIRST).is_some() {
-                    world.lane.say_done(FIRST + 1);
+                    world.lane.report_done(FIRST + 1);
                     world.carried(FIRST).read();
                 }
             })
@@ -213,7 +214,7 @@ fn numbers_and_slots_of_one_thread() {
         let world = World::open();
         assert!(world.send(1) && world.send(2) && !world.send(3));
         assert_eq!(world.lane.room(), Room::Full);
-        assert!(world.receive(1, Lane::say_done));
+        assert!(world.receive(1, Lane::report_done));
         assert_eq!(vec![world.lane.room()], [Room::Free]);
     });
 }

@@ -22,14 +22,14 @@ struct Receiver {
 
 #[derive(Clone, Copy)]
 struct Way {
-    tell: fn(&Receiver),
+    notify: fn(&Receiver),
     take: fn(&Receiver) -> bool,
     looks_on_arrival: bool,
 }
 
 impl Way {
     const RIGHT: Way = Way {
-        tell: |receiver| receiver.revocations.tell(),
+        notify: |receiver| receiver.revocations.notify(),
         take: |receiver| receiver.revocations.take(),
         looks_on_arrival: true,
     };
@@ -48,7 +48,7 @@ impl Receiver {
 
     fn revoke(&self, cell: u32, way: Way) {
         assert!(self.offers[cell as usize].claim(State::Revoked));
-        (way.tell)(self);
+        (way.notify)(self);
     }
 
     fn advance(&self, unexpected: &mut Vec<u32>, way: Way) {
@@ -110,7 +110,7 @@ fn offers_are_let_go_that_are_revoked_on_the_way() {
 }
 
 const BY_HAND: Way = Way {
-    tell: |receiver| {
+    notify: |receiver| {
         receiver.word.swap(true, Ordering::Release);
     },
     take: |receiver| receiver.word.swap(false, Ordering::Acquire),
@@ -126,17 +126,17 @@ fn revocations_by_hand() {
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_without_release() {
-    let tell = |receiver: &Receiver| {
+    let notify = |receiver: &Receiver| {
         receiver.word.swap(true, Ordering::Relaxed);
     };
-    two_revocations_model(Way { tell, ..BY_HAND });
+    two_revocations_model(Way { notify, ..BY_HAND });
 }
 
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_that_is_stored() {
-    let tell = |receiver: &Receiver| receiver.word.store(true, Ordering::Release);
-    two_revocations_model(Way { tell, ..BY_HAND });
+    let notify = |receiver: &Receiver| receiver.word.store(true, Ordering::Release);
+    two_revocations_model(Way { notify, ..BY_HAND });
 }
 
 /// Loads and then clears the word, and so clears a value that it has not read.
@@ -144,11 +144,11 @@ fn control_word_that_is_stored() {
 #[should_panic(expected = "kept for ever")]
 fn control_word_that_is_taken_in_two_steps() {
     let take = |receiver: &Receiver| {
-        let told = receiver.word.load(Ordering::Acquire);
-        if told {
+        let pending = receiver.word.load(Ordering::Acquire);
+        if pending {
             receiver.word.store(false, Ordering::Relaxed);
         }
-        told
+        pending
     };
     two_revocations_model(Way { take, ..BY_HAND });
 }

@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, open_inbox};
-use crate::soft::lane::{Facts, LANE_CELL, Lane, SLOT_BYTES, Slot, cells_of_lane};
+use crate::soft::lane::{LANE_CELL, Lane, SLOT_BYTES, Slot, SlotWord, cells_of_lane};
 use crate::soft::shared::cell::{MessageCell, Revocations};
 use crate::soft::shared::list::{Inbox, Returns};
 use crate::soft::shared::sleeper::{Sleeper, Sleeps, Watch};
@@ -46,7 +46,7 @@ impl World {
         let cells: Vec<_> = cells.collect();
         // SAFETY: the slots and cells are in the same world as the lane, and do not move in it.
         let lane = unsafe { Lane::new(0, NonNull::from(&slots[..]).cast(), SLOTS, NonNull::from(&cells[..]).cast()) };
-        assert_eq!(lane.ask(7), FIRST);
+        assert_eq!(lane.request(7), FIRST);
         assert!(lane.accept(true));
         let (inbox, generation) = open_inbox();
         let world = Arc::new(World {
@@ -71,11 +71,11 @@ impl World {
     }
 
     fn falls_asleep(&self, how: Sleeps, way: Way) -> bool {
-        let quiet = self.sleeper.say_asleep(how);
+        let quiet = self.sleeper.set_asleep(how);
         (way.say)(&self.watch);
         let asleep = quiet && !(way.has)(self);
         if !asleep {
-            self.sleeper.say_awake();
+            self.sleeper.set_awake();
         }
         asleep
     }
@@ -94,7 +94,7 @@ struct Way {
 }
 
 const INBOX: Way =
-    Way { bring: |world| world.push(0), say: Watch::say_asleep, has: |world| !world.inbox.is_empty_for_sleeper() };
+    Way { bring: |world| world.push(0), say: Watch::set_asleep, has: |world| !world.inbox.is_empty_for_sleeper() };
 
 const OTHERS: [Way; 3] = [
     Way {
@@ -102,9 +102,13 @@ const OTHERS: [Way; 3] = [
         has: |world| !world.returns.is_empty_for_sleeper(),
         ..INBOX
     },
-    Way { bring: |world| world.revocations.tell(), has: |world| world.revocations.are_told_for_sleeper(), ..INBOX },
     Way {
-        bring: |world| world.lane.send(true, Facts::new(0, false, false), (0, 0), |_| {}),
+        bring: |world| world.revocations.notify(),
+        has: |world| world.revocations.are_pending_for_sleeper(),
+        ..INBOX
+    },
+    Way {
+        bring: |world| world.lane.send(true, SlotWord::new(0, false, false), (0, 0), |_| {}),
         has: |world| world.lane.has_for_sleeper(FIRST),
         ..INBOX
     },
@@ -212,7 +216,7 @@ fn control_look_that_only_loads() {
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_slot_that_is_stored() {
-    let bring = |world: &World| world.lane.send(false, Facts::new(0, false, false), (0, 0), |_| {});
+    let bring = |world: &World| world.lane.send(false, SlotWord::new(0, false, false), (0, 0), |_| {});
     one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
 }
 

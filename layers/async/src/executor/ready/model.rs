@@ -26,7 +26,7 @@ impl World {
         })
     }
 
-    fn tell(&self, task: usize, bit: u32, wake: fn(&Ready, &Node)) {
+    fn wake(&self, task: usize, bit: u32, wake: fn(&Ready, &Node)) {
         self.done[task].fetch_or(bit, Ordering::Relaxed);
         wake(&self.ready, &self.nodes[task]);
     }
@@ -50,13 +50,13 @@ fn wake(ready: &Ready, node: &Node) {
     ready.wake(node);
 }
 
-fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
+fn woken_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
         let threads: Vec<_> = [1, 2]
             .map(|bit| {
                 let world = world.clone();
-                thread::spawn(move || world.tell(0, bit, wake))
+                thread::spawn(move || world.wake(0, bit, wake))
             })
             .into();
         let mut seen = 0;
@@ -69,18 +69,18 @@ fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     });
 }
 
-fn told_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
+fn woken_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
         let over = Arc::new(AtomicU32::new(0));
         let other = thread::spawn({
             let (world, over) = (world.clone(), over.clone());
             move || {
-                world.tell(0, 2, wake);
+                world.wake(0, 2, wake);
                 over.store(1, Ordering::Relaxed);
             }
         });
-        world.tell(0, 1, wake);
+        world.wake(0, 1, wake);
         let is_over = over.load(Ordering::Relaxed) == 1;
         let mut seen = 0;
         world.round(leave, |_, done| seen = done);
@@ -95,12 +95,12 @@ fn told_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
 
 #[test]
 fn model_two_threads_that_wake_a_task_are_both_heard() {
-    told_by_two(wake, Node::leave);
+    woken_by_two(wake, Node::leave);
 }
 
 #[test]
 fn model_wake_up_of_a_node_that_is_woken_is_seen_by_its_poll() {
-    told_while_polled(wake, Node::leave);
+    woken_while_polled(wake, Node::leave);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn model_two_tasks_are_woken_while_the_list_is_taken() {
         let threads: Vec<_> = [0, 1]
             .map(|task| {
                 let world = world.clone();
-                thread::spawn(move || world.tell(task, 1, wake))
+                thread::spawn(move || world.wake(task, 1, wake))
             })
             .into();
         let mut polls = [0; 2];
@@ -132,7 +132,7 @@ fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
             move || wake(&world.ready, &world.nodes[0])
         });
         world.round(Node::leave, |_, _| {});
-        world.tell(0, 1, wake);
+        world.wake(0, 1, wake);
         let mut seen = 0;
         world.round(Node::leave, |_, done| seen = done);
         stale.join().unwrap();
@@ -149,9 +149,9 @@ fn model_control_a_node_that_is_made_idle_after_the_poll() {
         let world = World::new();
         let other = thread::spawn({
             let world = world.clone();
-            move || world.tell(0, 2, wake)
+            move || world.wake(0, 2, wake)
         });
-        world.tell(0, 1, wake);
+        world.wake(0, 1, wake);
         let mut seen = 0;
         if world.ready.take(&world.nodes) == 0 {
             seen = world.done[0].load(Ordering::Relaxed);
@@ -168,7 +168,7 @@ fn model_control_a_node_that_is_made_idle_after_the_poll() {
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
 fn model_control_a_wake_up_without_release() {
-    told_while_polled(
+    woken_while_polled(
         |ready, node| {
             if node.state.swap(WOKEN, Ordering::Acquire) == IDLE {
                 ready.push(node);
@@ -181,7 +181,7 @@ fn model_control_a_wake_up_without_release() {
 #[test]
 #[should_panic(expected = "a wake-up was lost")]
 fn model_control_a_poll_without_acquire() {
-    told_while_polled(wake, |node| {
+    woken_while_polled(wake, |node| {
         let after = node.after.load(Ordering::Relaxed);
         node.state.swap(IDLE, Ordering::Release);
         after
@@ -191,5 +191,5 @@ fn model_control_a_poll_without_acquire() {
 #[test]
 #[should_panic(expected = "a node is in the list twice")]
 fn model_control_a_wake_up_that_always_pushes() {
-    told_by_two(|ready, node| ready.push(node), Node::leave);
+    woken_by_two(|ready, node| ready.push(node), Node::leave);
 }

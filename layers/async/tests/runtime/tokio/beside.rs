@@ -121,7 +121,7 @@ fn sockets_are_served_while_large_messages_move() {
                     socket.write_all(&byte).await.unwrap();
                 }
             };
-            let asks = async {
+            let requests = async {
                 let mut socket = TcpStream::connect(at).await.unwrap();
                 let (mut answers, mut byte) = (0_u32, [7]);
                 while !over.get() {
@@ -131,7 +131,7 @@ fn sockets_are_served_while_large_messages_move() {
                 }
                 answers
             };
-            let ((), (), (), answers) = tokio::join!(sends, receives, serves, asks);
+            let ((), (), (), answers) = tokio::join!(sends, receives, serves, requests);
             assert!(answers > 5, "{answers} while {MESSAGES} messages moved");
         })
         .await

@@ -1,5 +1,4 @@
-//! A fabric in a tokio runtime: sleepers wake, idle queues cost no processor time, and sockets,
-//! timers and tasks share the runtime.
+//! A fabric in a tokio runtime.
 
 mod asleep;
 mod beside;

@@ -9,7 +9,7 @@ use crate::tokio::{LIMIT, on_one_thread, pair};
 fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() {
     const TASKS: usize = 200;
     // Fewer slots than tasks: some requests wait.
-    let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
+    let (calls, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
     let fabric = thread::spawn(move || {
         on_one_thread(async {
             let [(a, to_b), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
@@ -35,9 +35,9 @@ fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
     let tasks: Vec<_> = (0..TASKS)
         .map(|number| {
-            let (ask, body) = (ask.clone(), number.to_le_bytes().to_vec());
+            let (calls, body) = (calls.clone(), number.to_le_bytes().to_vec());
             runtime.spawn(async move {
-                let answer = tokio::time::timeout(LIMIT, ask.call(body.clone())).await.unwrap();
+                let answer = tokio::time::timeout(LIMIT, calls.call(body.clone())).await.unwrap();
                 assert_eq!(answer, Some(body));
             })
         })
@@ -45,18 +45,18 @@ fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() 
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
-    drop(ask);
+    drop(calls);
     assert_eq!(fabric.join().unwrap(), TASKS);
 }
 
 #[test]
-fn who_asks_a_thread_that_has_gone_is_told_so() {
+fn call_to_a_thread_that_has_ended_returns_none() {
     on_one_thread(async {
-        let (ask, requests) = remote::<(), ()>(1);
+        let (calls, requests) = remote::<(), ()>(1);
         drop(requests);
-        assert_eq!(ask.call(()).await, None);
-        let (ask, mut requests) = remote::<(), ()>(0);
-        let (answer, ()) = tokio::join!(ask.call(()), async {
+        assert_eq!(calls.call(()).await, None);
+        let (calls, mut requests) = remote::<(), ()>(0);
+        let (answer, ()) = tokio::join!(calls.call(()), async {
             let request = requests.next().await.unwrap();
             assert!(!request.is_given_up());
             drop(request);

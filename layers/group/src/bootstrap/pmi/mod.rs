@@ -28,9 +28,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Rank that exchanges bytes through its launcher, over MPICH's PMI-2: `mpiexec -n 4 program`.
 ///
-/// In a round, each rank puts values under its own keys, waits in a fence, and gets the others'
-/// values, 500 bytes at a time. The launcher keeps all until the job ends: use it for addresses and
-/// keys.
+/// The launcher keeps all bytes until the job ends: use it for addresses and keys.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
 /// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection.
@@ -62,10 +60,7 @@ impl Pmi {
     /// If the environment has `PMI_FD`, it is an open descriptor without another owner in this
     /// process. This holds if a launcher has started the process and no other library, such as MPI,
     /// has taken it, but not if only the variable was inherited.
-    #[expect(
-        unsafe_code,
-        reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
-    )]
+    #[expect(unsafe_code, reason = "a number alone names an inherited descriptor; `open` takes one that is owned")]
     pub unsafe fn from_env(limit: usize, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
         let descriptor: RawFd = variable("PMI_FD")?;
         let rank = variable("PMI_RANK")?;
@@ -101,7 +96,7 @@ impl Pmi {
         if answer.number::<i32>("rc")? != 0 || answer.number::<u32>("pmi_version")? != 2 {
             return Err(BootstrapError::Mismatch(Mismatch::Version));
         }
-        let answer = wire.ask("fullinit", &format!("pmirank={rank};threaded=FALSE;"), until)?.done()?;
+        let answer = wire.request("fullinit", &format!("pmirank={rank};threaded=FALSE;"), until)?.done()?;
         let size = answer.number("size")?;
         check_rank(rank, size)?;
         if answer.number::<u32>("rank")? != rank {
@@ -175,7 +170,7 @@ impl Pmi {
         if core::mem::replace(&mut self.ended, true) {
             return Err(BootstrapError::Ended);
         }
-        self.wire.ask("finalize", "", until)?.done()?;
+        self.wire.request("finalize", "", until)?.done()?;
         Ok(())
     }
 
@@ -194,9 +189,9 @@ impl Pmi {
             let mut fields = format!("key={};value=", key(self.number, self.rank, part));
             encode(bytes, &mut fields);
             fields.push(';');
-            self.wire.ask("kvs-put", &fields, until)?.done()?;
+            self.wire.request("kvs-put", &fields, until)?.done()?;
         }
-        self.wire.ask("kvs-fence", "", until)?.done()?;
+        self.wire.request("kvs-fence", "", until)?.done()?;
         for rank in 0..self.size {
             if rank == self.rank {
                 visit(rank, mine);
@@ -231,7 +226,7 @@ impl Pmi {
     }
 
     fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
-        let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
+        let answer = self.wire.request("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
         let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
         let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
         let before = self.buffer.len();

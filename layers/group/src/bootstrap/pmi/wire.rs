@@ -39,7 +39,7 @@ impl Wire {
         Ok(Fields { text: text(&self.inbox)?, separator: ' ' })
     }
 
-    pub(super) fn ask(
+    pub(super) fn request(
         &mut self,
         command: &str,
         fields: &str,

@@ -62,7 +62,7 @@ impl Hub {
             }
             let Some(missing) = meeting.missing() else { break };
             if until.passed() {
-                meeting.tell(Frame::Failed(Failure::Missing(missing)));
+                meeting.report(Frame::Failed(Failure::Missing(missing)));
                 return Err(BootstrapError::Missing { rank: missing });
             }
             if moved {
@@ -72,7 +72,7 @@ impl Hub {
             meeting.look_after();
             if meeting.awaited != missing {
                 meeting.awaited = missing;
-                meeting.tell(Frame::Waiting(missing));
+                meeting.report(Frame::Waiting(missing));
             }
             pause.wait();
         }
@@ -99,7 +99,7 @@ impl Hub {
             // Keep the connections: closing them now would discard this frame where bytes are on
             // their way here.
             for spoke in &mut self.spokes {
-                _ = spoke.tell(Frame::Failed(failure));
+                _ = spoke.report(Frame::Failed(failure));
             }
             return Err(failure.into());
         }
@@ -128,7 +128,7 @@ impl Hub {
     }
 
     fn gather(&mut self, number: u32, code: u32, until: &mut dyn Deadline) -> Result<(), Failure> {
-        let (mut told, mut pause) = (0, Pause::default());
+        let (mut reported, mut pause) = (0, Pause::default());
         loop {
             let mut missing = None;
             let mut moved = false;
@@ -148,13 +148,13 @@ impl Hub {
                 continue;
             }
             for spoke in &mut self.spokes {
-                if told != missing {
+                if reported != missing {
                     spoke.queue(&Frame::Waiting(missing).to_bytes());
                 }
                 // Ignore errors: a rank that left after its bytes left because of the missing one.
                 _ = spoke.flush();
             }
-            told = missing;
+            reported = missing;
             pause.wait();
         }
     }
@@ -254,13 +254,13 @@ impl Meeting {
                     seat.came = true;
                     caller.inbox.clear();
                     let link = seat.link.insert(caller);
-                    _ = link.tell(Frame::Waiting(self.awaited));
+                    _ = link.report(Frame::Waiting(self.awaited));
                     return;
                 }
                 Refusal::Taken
             }
         };
-        _ = caller.tell(Frame::Refused(refusal));
+        _ = caller.report(Frame::Refused(refusal));
     }
 
     fn look_after(&mut self) {
@@ -271,9 +271,9 @@ impl Meeting {
         }
     }
 
-    fn tell(&mut self, frame: Frame) {
+    fn report(&mut self, frame: Frame) {
         for seat in &mut self.seats {
-            if seat.link.as_mut().is_some_and(|spoke| spoke.tell(frame).is_err()) {
+            if seat.link.as_mut().is_some_and(|spoke| spoke.report(frame).is_err()) {
                 seat.link = None;
             }
         }

@@ -81,7 +81,7 @@ impl Link {
         Ok(true)
     }
 
-    pub(super) fn tell(&mut self, frame: Frame) -> Result<(), Gone> {
+    pub(super) fn report(&mut self, frame: Frame) -> Result<(), Gone> {
         self.queue(&frame.to_bytes());
         self.flush().map(|_| ())
     }

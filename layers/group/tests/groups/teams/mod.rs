@@ -1,5 +1,4 @@
-//! Teams over the software transport, all members on one thread: results against a plain
-//! computation, and packets and teams after failures.
+//! Teams over the software transport, all members on one thread.
 
 mod agree;
 mod awaited;

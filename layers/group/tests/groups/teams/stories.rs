@@ -1,5 +1,4 @@
-//! Random stories: concurrent collectives of teams that share members, under every fault, with
-//! members that are removed, killed, or give up.
+//! Random stories of teams that share members, under every fault.
 //!
 //! Invariants: completed collectives have correct results, an error names a member and ends the
 //! team, and every packet returns. Without faults all complete.
@@ -19,7 +18,7 @@ use crate::teams::counted::Counted;
 use crate::teams::world::{FINE, Group, Members, Size, Turn, groups, harmless};
 
 #[derive(Clone, Debug)]
-struct Told {
+struct TeamStory {
     /// In the order of ranks.
     ranks: Vec<u32>,
     attr: TeamAttr,
@@ -54,13 +53,13 @@ const FAULTS: [Fault; 9] = [
 #[derive(Clone, Debug)]
 struct Story {
     members: u32,
-    teams: Vec<Told>,
+    teams: Vec<TeamStory>,
     fault: Fault,
     seed: u64,
     eager: u32,
 }
 
-fn told(members: u32, number: u8) -> impl Strategy<Value = Told> {
+fn team_story(members: u32, number: u8) -> impl Strategy<Value = TeamStory> {
     let ranks = Just((0..members).collect::<Vec<_>>()).prop_shuffle();
     let call = (0..KINDS.len(), 0..14_usize, any::<u32>());
     let table = prop_oneof![Just(Table::DEFAULT), Just(Table::of(Switch::ALWAYS)), Just(Table::of(Switch::NEVER))];
@@ -70,7 +69,7 @@ fn told(members: u32, number: u8) -> impl Strategy<Value = Told> {
         move |(mut ranks, size, at_once, packets, elements, table, calls)| {
             ranks.truncate(size as usize);
             let call = |(kind, count, seed): (usize, usize, u32)| Call::new(KINDS[kind], size, count, seed.into());
-            Told {
+            TeamStory {
                 ranks,
                 attr: TeamAttr::new(number).with_at_once(at_once).with_packets(packets).with_table(table),
                 capacity: 8 * elements + 3,
@@ -83,7 +82,7 @@ fn told(members: u32, number: u8) -> impl Strategy<Value = Told> {
 fn story() -> impl Strategy<Value = Story> {
     let fault = prop::sample::select(&FAULTS[..]);
     (1..7_u32, 1..4_u8).prop_flat_map(move |(members, teams)| {
-        let teams: Vec<_> = (1..=teams).map(|number| told(members, number)).collect();
+        let teams: Vec<_> = (1..=teams).map(|number| team_story(members, number)).collect();
         (teams, fault.clone(), any::<u32>(), prop_oneof![Just(0_u32), Just(16), Just(64)])
             .prop_map(move |(teams, fault, seed, eager)| Story { members, teams, fault, seed: seed.into(), eager })
     })
@@ -103,7 +102,7 @@ impl Draw {
 type Room<'s> = (&'s [u64], &'s Bounds, &'s mut [u64]);
 
 struct Acts<'s> {
-    told: &'s Told,
+    story: &'s TeamStory,
     rank: u32,
     team: &'s Members<'s>,
     rooms: Vec<Option<Room<'s>>>,
@@ -121,24 +120,24 @@ fn number(call: usize) -> usize {
 
 impl Acts<'_> {
     fn is_done(&self) -> bool {
-        self.error.is_some() || (self.next == self.told.calls.len() && self.running.is_empty())
+        self.error.is_some() || (self.next == self.story.calls.len() && self.running.is_empty())
     }
 
     fn act(&mut self, draw: &mut Draw) {
         if self.error.is_some() {
             return;
         }
-        let Self { told, team, .. } = *self;
-        if self.next < told.calls.len() && draw.below(3) == 0 {
+        let Self { story, team, .. } = *self;
+        if self.next < story.calls.len() && draw.below(3) == 0 {
             let is_far = self.running.iter().any(|(call, _)| number(self.next) - number(*call) >= 63);
-            if team.under_way() == told.attr.at_once || is_far {
+            if team.under_way() == story.attr.at_once || is_far {
                 // A collective far behind may have completed: a turn detects it.
                 let busy = if team.is_over() { CollectiveError::Over } else { CollectiveError::Busy };
-                assert!(team.under_way() < told.attr.at_once || team.barrier().map(drop) == Err(busy));
+                assert!(team.under_way() < story.attr.at_once || team.barrier().map(drop) == Err(busy));
                 return;
             }
             let Some((input, bounds, output)) = self.rooms[self.next].take() else { return };
-            match told.calls[self.next].begin(team, bounds, input, output) {
+            match story.calls[self.next].begin(team, bounds, input, output) {
                 Ok(running) => self.running.push((self.next, running)),
                 Err(error) => self.fail(error),
             }
@@ -221,15 +220,15 @@ fn play(story: &Story) {
     let size = Size { tx_depth: 64, eager: story.eager, ..Size::new(story.members) };
     let groups = groups(size, |rank| faults(story, rank));
     let mut packets = vec![HashSet::new(); groups.len()];
-    let teams: Vec<Vec<Members<'_>>> = story.teams.iter().map(|told| open(&groups, told, &mut packets)).collect();
+    let teams: Vec<Vec<Members<'_>>> = story.teams.iter().map(|story| open(&groups, story, &mut packets)).collect();
     let expected: Vec<Vec<_>> =
-        story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
+        story.teams.iter().map(|story| story.calls.iter().map(Call::expected).collect()).collect();
 
     let mut buffers: Vec<Vec<Vec<_>>> = Vec::new();
-    for (told, expected) in story.teams.iter().zip(&expected) {
-        let ranks = 0..told.ranks.len();
+    for (story, expected) in story.teams.iter().zip(&expected) {
+        let ranks = 0..story.ranks.len();
         let of = |rank: usize| {
-            let calls = told.calls.iter().zip(expected);
+            let calls = story.calls.iter().zip(expected);
             let room = |(call, expected): (&Call, &Vec<Vec<u64>>)| {
                 let output = call.output(rank as u32, &expected[rank]);
                 (call.input(rank as u32), call.bounds(rank as u32), output)
@@ -239,11 +238,11 @@ fn play(story: &Story) {
         buffers.push(ranks.map(of).collect());
     }
     let mut acts = Vec::new();
-    for ((told, teams), buffers) in story.teams.iter().zip(&teams).zip(&mut buffers) {
+    for ((story, teams), buffers) in story.teams.iter().zip(&teams).zip(&mut buffers) {
         for (team, buffers) in teams.iter().zip(buffers) {
             let rooms = buffers.iter_mut().map(|(input, bounds, output)| Some((&**input, &*bounds, &mut **output)));
             acts.push(Acts {
-                told,
+                story,
                 rank: team.rank(),
                 team,
                 rooms: rooms.collect(),
@@ -256,7 +255,7 @@ fn play(story: &Story) {
         }
     }
 
-    let calls: usize = story.teams.iter().map(|told| told.calls.len() * told.ranks.len()).sum();
+    let calls: usize = story.teams.iter().map(|story| story.calls.len() * story.ranks.len()).sum();
     let mut draw = Draw(story.seed | 1 << 40);
     let mut acted = 0;
     for _ in 0..PATIENCE * calls {
@@ -289,7 +288,7 @@ fn play(story: &Story) {
             acts.is_done() || is_fatal,
             "all is over: member {} of {:?}, {:?}",
             acts.rank,
-            acts.told.ranks,
+            acts.story.ranks,
             acts.over
         );
         assert!(acts.error.is_none() || is_fatal, "{:?}", acts.error);
@@ -301,13 +300,13 @@ fn play(story: &Story) {
         assert_eq!(team.under_way(), 0);
     }
     let mut over = over.into_iter();
-    for ((told, expected), buffers) in story.teams.iter().zip(&expected).zip(&buffers) {
+    for ((story, expected), buffers) in story.teams.iter().zip(&expected).zip(&buffers) {
         for (rank, buffers) in buffers.iter().enumerate() {
             for call in over.next().unwrap() {
                 assert!(
                     buffers[call].2 == expected[call][rank],
                     "{:?} of member {rank}: {:?}",
-                    told.calls[call],
+                    story.calls[call],
                     buffers[call].2
                 );
             }
@@ -320,18 +319,18 @@ fn play(story: &Story) {
     all_come_back(story, &groups, packets);
 }
 
-fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) -> Vec<Members<'g>> {
+fn open<'g>(groups: &'g [Group], story: &TeamStory, packets: &mut [HashSet<usize>]) -> Vec<Members<'g>> {
     let open = |(rank, member): (u32, &u32)| {
         let noted = &mut packets[*member as usize];
         let packets = std::iter::repeat_with(|| {
-            let packet = Counted::new(told.capacity);
+            let packet = Counted::new(story.capacity);
             noted.insert(packet.addr());
             packet
         });
-        let peers = told.ranks.iter().map(|member| PeerIndex(*member));
-        Team::open(&groups[*member as usize], told.attr, peers, rank, packets).unwrap()
+        let peers = story.ranks.iter().map(|member| PeerIndex(*member));
+        Team::open(&groups[*member as usize], story.attr, peers, rank, packets).unwrap()
     };
-    (0..).zip(&told.ranks).map(open).collect()
+    (0..).zip(&story.ranks).map(open).collect()
 }
 
 fn all_come_back(story: &Story, groups: &[Group], mut packets: Vec<HashSet<usize>>) {

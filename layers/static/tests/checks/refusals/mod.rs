@@ -1,7 +1,7 @@
 //! Refusals of queries and profiles, each beside an accepted twin without other differences.
 //!
-//! The cases are in `compile_fail/`, with the messages of Rust 1.95. Under other compilers only the twins run. To renew the
-//! messages: `TRYBUILD=overwrite cargo test --features std --test checks refusals`, then read every one of them.
+//! The cases are in `compile_fail/`, with the messages of Rust 1.95. To renew them:
+//! `TRYBUILD=overwrite cargo test --features std --test checks refusals`.
 
 macro_rules! twins {
     ($($(#[$doc:meta])* fn $name:ident() $body:block)*) => {
@@ -38,8 +38,7 @@ fn cases_are_refused() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*/*.rs");
 }
 
-/// Constants of type parameters are refused only on generating code. An accepted program among the
-/// cases would make the others be built, so twins have their own folder.
+/// Constants of type parameters are refused only on generating code.
 #[test]
 fn cases_are_refused_when_code_is_generated() {
     let names = |folder: &str| {

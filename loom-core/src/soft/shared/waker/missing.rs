@@ -4,7 +4,6 @@ use core::ffi::c_int;
 
 use crate::vocabulary::{Errno, WaitObj};
 
-/// Bell without values.
 #[derive(Debug)]
 pub(crate) enum Bell {}
 

@@ -1,7 +1,7 @@
-//! [`Bell`], on which the thread of a queue sleeps, and by which other threads wake it up. This is
-//! the only part of the transport that needs an operating system.
+//! [`Bell`], on which the thread of a queue sleeps: the only part of the transport that needs an
+//! operating system.
 //!
-//! It does not exist without the feature `std`, and on systems other than Unix.
+//! Exists with the feature `std` on Unix.
 
 #[cfg(all(feature = "std", unix, not(loom_model)))]
 mod system;

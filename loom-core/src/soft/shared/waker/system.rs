@@ -15,9 +15,8 @@ use crate::vocabulary::{Errno, WaitObj};
 /// descriptor, if it has one.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// `true` if the bell was rung, and `wait` has not yet consumed the ring. Used with the lock
-    /// held, which orders it. Atomic only for ThreadSanitizer, which does not see the standard
-    /// library's lock.
+    /// `true` if `wait` has not yet consumed a ring. Used with the lock held. Atomic only for
+    /// ThreadSanitizer, which does not see the standard library's lock.
     rung: AtomicBool,
     lock: Mutex<()>,
     condition: Condvar,
@@ -103,7 +102,6 @@ impl Bell {
     }
 }
 
-/// Remaining time of a sleep.
 #[derive(Debug)]
 pub(crate) struct Left {
     /// `None` for a sleep without a limit.

@@ -54,7 +54,7 @@ pub struct Book {
     messages: Vec<Message>,
     added: Vec<(OpKey, Added)>,
     /// Events of each write.
-    told: Vec<u32>,
+    notified: Vec<u32>,
     written: Vec<OpKey>,
     pub closing: bool,
 }
@@ -67,8 +67,8 @@ fn bytes(number: usize, len: usize) -> Vec<u8> {
 
 impl Book {
     pub fn new(setting: Setting) -> Self {
-        let (ops, messages, added, told, written) = Default::default();
-        Book { setting, ops, messages, added, told, written, closing: false }
+        let (ops, messages, added, notified, written) = Default::default();
+        Book { setting, ops, messages, added, notified, written, closing: false }
     }
 
     pub fn draft(&mut self, channel: Channel, len: usize) -> (usize, Memory) {
@@ -158,8 +158,8 @@ impl Book {
     }
 
     pub fn next_write(&mut self) -> usize {
-        self.told.push(0);
-        self.told.len() - 1
+        self.notified.push(0);
+        self.notified.len() - 1
     }
 
     pub fn writes(&mut self, key: OpKey) {
@@ -170,10 +170,10 @@ impl Book {
         self.ops.iter().filter(|op| matches!(op.kind, Kind::Write | Kind::Peek(_))).count() >= PEER_EVENTS
     }
 
-    pub fn told(&mut self, data: u64) {
-        let told = self.told.get_mut(usize::try_from(data).unwrap()).expect("it was written");
-        *told += 1;
-        assert_eq!(*told, 1, "it is told once");
+    pub fn notified(&mut self, data: u64) {
+        let notified = self.notified.get_mut(usize::try_from(data).unwrap()).expect("it was written");
+        *notified += 1;
+        assert_eq!(*notified, 1, "it is notified once");
     }
 
     pub fn check_settled(&self) {
@@ -181,8 +181,8 @@ impl Book {
             return;
         }
         let written = self.written.iter().filter(|key| self.op(**key).is_some_and(|op| op.end == Some(End::Done)));
-        let told = self.told.iter().sum::<u32>();
-        assert!(usize::try_from(told).unwrap() >= written.count(), "a peer is told of each write");
+        let notified = self.notified.iter().sum::<u32>();
+        assert!(usize::try_from(notified).unwrap() >= written.count(), "a peer is notified of each write");
         let channels = self.messages.iter().map(|message| message.channel);
         for channel in channels.filter(|channel| self.is_exact(*channel)) {
             let waiting = self.receives(channel).filter(|op| !op.has_gone()).count();

@@ -1,7 +1,6 @@
 //! Stories of tasks over a driven queue, with an oracle.
 //!
-//! The tasks of a small executor post through two endpoints of a small queue, wait in every way,
-//! and are dropped anywhere. Invariants:
+//! Invariants:
 //! - a task that can continue is woken: once the world is quiet, an extra poll makes no progress
 //! - messages arrive once, unchanged and in order, additions are sequential, and each write is
 //!   reported once

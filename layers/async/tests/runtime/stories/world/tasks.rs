@@ -183,7 +183,7 @@ impl Ground {
         match event {
             Completion::Remote(event) => {
                 let ImmediateData(data) = event.data().expect("each write has a number");
-                self.book.borrow_mut().told(data);
+                self.book.borrow_mut().notified(data);
             }
             Completion::Peek(peek) => self.answer(&peek),
             Completion::Op(done) => self.book.borrow_mut().done(done),

@@ -16,51 +16,51 @@ pub(crate) fn consider(net: &Net, own: &LocalState, to: u64) {
     routes.forget();
     let mut refused = false;
     for lane in routes.lanes().filter(|lane| lane.is_idle()) {
-        refused |= lane.used() == LaneUse::Asked;
+        refused |= lane.used() == LaneUse::Requested;
         lane.set_used(LaneUse::None);
     }
     routes.wait_on(refused);
     if !routes.granted.get() || refused {
         return;
     }
-    let mut asked = false;
+    let mut requested = false;
     for lane in routes.lanes() {
-        if lane.to() == to && matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered) {
-            asked = true;
+        if lane.to() == to && matches!(lane.used(), LaneUse::Requested | LaneUse::Numbered) {
+            requested = true;
             if lane.is_open() {
                 lane.set_used(LaneUse::Numbered);
             }
         }
     }
-    if asked {
+    if requested {
         return;
     }
-    let at_home = |lane: &&Lane| lane.asking_cell().is(State::Home) && lane.ending_cell().is(State::Home);
+    let at_home = |lane: &&Lane| lane.request_cell().is(State::Home) && lane.ending_cell().is(State::Home);
     match routes.lanes().find(|lane| lane.used() == LaneUse::None && at_home(lane)) {
-        Some(lane) => ask(net, own, lane, to),
+        Some(lane) => request_lane(net, own, lane, to),
         None if routes.candidate.replace(to) != to => {}
         None => {
-            let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered));
+            let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Requested | LaneUse::Numbered));
             let quiet = in_use.filter(|lane| lane.was_quiet()).last();
             quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
         }
     }
 }
 
-fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
-    let first = lane.ask(to);
-    if !tell(net, own, (lane.asking_cell(), to), (lane.index, first), None) {
-        lane.unask();
+fn request_lane(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
+    let first = lane.request(to);
+    if !notify(net, own, (lane.request_cell(), to), (lane.index, first), None) {
+        lane.cancel_request();
     }
 }
 
 fn end_lane(net: &Net, own: &LocalState, lane: &Lane) {
     match lane.used() {
         LaneUse::None | LaneUse::Done => return,
-        LaneUse::Asked if lane.withdraw() => {}
-        LaneUse::Asked | LaneUse::Numbered => {
+        LaneUse::Requested if lane.withdraw() => {}
+        LaneUse::Requested | LaneUse::Numbered => {
             let number = lane.number();
-            let _ = tell(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
+            let _ = notify(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
         }
     }
     lane.set_used(LaneUse::Done);
@@ -73,7 +73,7 @@ pub(crate) fn end_lanes(net: &Net, own: &LocalState) {
 }
 
 /// Returns `false` if the peer is gone.
-fn tell(
+fn notify(
     net: &Net,
     own: &LocalState,
     (head, to): (&MessageCell, u64),
@@ -89,11 +89,11 @@ fn tell(
     head.set(State::Eager);
     let (index, generation) = addr_parts(to);
     let port = net.ports().get(usize::from(index));
-    let told = port.is_some_and(|port| port.push(generation, head));
-    if !told {
+    let delivered = port.is_some_and(|port| port.push(generation, head));
+    if !delivered {
         head.come_home();
     }
-    told
+    delivered
 }
 
 #[cold]
