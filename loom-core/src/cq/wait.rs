@@ -39,9 +39,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_sread")]
-    pub fn wait(&self, key: OpKey, until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+    pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         self.check_not_driven()?;
-        let mut until = DeadlineChecks::new(until);
+        let mut checks = DeadlineChecks::default();
         loop {
             match self.body.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
@@ -55,7 +55,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 Advance::Taken(done) => return Ok(Some(done)),
                 Advance::Kept(kept) => kept,
             };
-            if until.passed(kept) {
+            if checks.are_due(kept) && until.passed() {
                 // A failed repost completes without an event.
                 return Ok(match self.body.ops.take(key) {
                     Taken::Done(done) => Some(done),
@@ -70,10 +70,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// Those of [`wait`](Self::wait).
     #[inline]
-    pub fn wait_value(&self, key: OpKey, until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+    pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.check_not_driven()?;
         let ops = &self.body.ops;
-        let mut until = DeadlineChecks::new(until);
+        let mut checks = DeadlineChecks::default();
         loop {
             if !ops.is_valued(key) {
                 return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
@@ -84,7 +84,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 Advance::Taken(fetched) => return Ok(Some(fetched)),
                 Advance::Kept(kept) => kept,
             };
-            if until.passed(kept) {
+            if checks.are_due(kept) && until.passed() {
                 return Ok(ops.take_value(key));
             }
         }
@@ -120,10 +120,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         &self,
         counter: &Counter<'_, T>,
         threshold: u64,
-        until: impl Deadline,
+        mut until: impl Deadline,
     ) -> Result<bool, CqError> {
         let failed = counter.read_error();
-        let mut until = DeadlineChecks::new(until);
+        let mut checks = DeadlineChecks::default();
         loop {
             if counter.read() >= threshold {
                 return Ok(true);
@@ -131,7 +131,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             if counter.read_error() != failed {
                 return Err(CqError::CountedFailure);
             }
-            if until.passed(self.progress()?) {
+            if checks.are_due(self.progress()?) && until.passed() {
                 return Ok(counter.read() >= threshold);
             }
         }
@@ -158,9 +158,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// Those of [`wait`](Self::wait). `UnknownKey` also if the endpoint was closed.
-    pub fn wait_peek(&self, key: OpKey, until: impl Deadline) -> Result<Option<Peek>, CqError> {
+    pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
         self.check_not_driven()?;
-        let mut until = DeadlineChecks::new(until);
+        let mut checks = DeadlineChecks::default();
         loop {
             if let Some(peek) = self.take_peek(key) {
                 return Ok(Some(peek));
@@ -168,7 +168,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             if !self.body.ops.is_peeking(key) {
                 return Err(CqError::UnknownKey);
             }
-            if until.passed(self.body.progress()?) {
+            if checks.are_due(self.body.progress()?) && until.passed() {
                 return Ok(self.take_peek(key));
             }
         }
@@ -284,22 +284,21 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 }
 
-/// Deadline of a wait. Checked when no event came, and after every 256th kept event, because events
-/// of other operations could come for ever.
-struct DeadlineChecks<D> {
-    until: D,
+/// Checks of a deadline: when no event came, and after every 256th kept event, because events of other
+/// operations could come for ever.
+#[derive(Default)]
+struct DeadlineChecks {
     kept_events: u8,
 }
 
-impl<D: Deadline> DeadlineChecks<D> {
-    const fn new(until: D) -> Self {
-        DeadlineChecks { until, kept_events: 0 }
-    }
-
+impl DeadlineChecks {
     #[inline(always)]
-    fn passed(&mut self, has_kept: bool) -> bool {
-        self.kept_events = self.kept_events.wrapping_add(has_kept.into());
-        (!has_kept || self.kept_events == 0) && self.until.passed()
+    const fn are_due(&mut self, has_kept: bool) -> bool {
+        if has_kept {
+            self.kept_events = self.kept_events.wrapping_add(1);
+            return self.kept_events == 0;
+        }
+        true
     }
 }
 
