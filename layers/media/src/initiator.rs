@@ -1,0 +1,552 @@
+//! [`Initiator`]: sends flows to targets.
+
+use core::fmt;
+use core::ops::Range;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::{OpenError, PostError};
+use loom_core::exposed::Window;
+use loom_core::storage::Array;
+use loom_core::{Access, Buffer, Domain, Error, Transport};
+use loom_transfer::{Engine, Event, MemoryKey, NotificationKey, Outcome, Request, TransferKey};
+
+use crate::attr::MediaAttr;
+use crate::flow::{FlowKey, Flows, Samples};
+use crate::layout::FlowLayout;
+use crate::link::{Link, Owed, Status, TargetKey};
+use crate::message::{MAX_LEN, Message, Refusal};
+use crate::record::TargetRecord;
+use crate::span::{Blocks, Span};
+
+/// Event of an initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "each event is reported once"]
+pub enum InitiatorEvent {
+    /// A target is ready, has refused the flow, or has failed. With [`MediaAttr::retry`], it is tried
+    /// again.
+    Target {
+        /// The target.
+        target: TargetKey,
+        /// Reason of the failure.
+        result: Result<(), Error>,
+    },
+    /// A transfer to a target has ended.
+    Ended {
+        /// The target.
+        target: TargetKey,
+        /// Index of the grain, or number of the first sample.
+        start: u64,
+        /// First error.
+        result: Result<(), Error>,
+    },
+    /// A target was removed, and all transfers to it have ended.
+    Removed {
+        /// The target.
+        target: TargetKey,
+    },
+}
+
+/// Number of a flow's targets by what became of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "targets may have been passed over"]
+pub struct Fanout {
+    /// The transfer was submitted, and ends with [`InitiatorEvent::Ended`].
+    pub submitted: usize,
+    /// Passed over: the target has no room, or too many transfers have not ended.
+    pub behind: usize,
+    /// Passed over: the target is not ready yet.
+    pub connecting: usize,
+    /// Passed over: the target has failed.
+    pub failed: usize,
+}
+
+struct Flow {
+    memory: MemoryKey,
+    layout: FlowLayout,
+    /// Later transfers begin at this grain or sample, or behind it.
+    next: u64,
+}
+
+/// Transfer to a target.
+#[derive(Clone, Copy)]
+struct Entry {
+    flow: FlowKey,
+    target: TargetKey,
+    start: u64,
+    /// Kept after an outcome with operations in flight.
+    transfer: Option<TransferKey>,
+    has_ended: bool,
+}
+
+struct Place<A: Allocator> {
+    key: TargetKey,
+    link: Option<Link>,
+    /// Addresses, to connect again.
+    address: Array<u8, A>,
+    address_len: usize,
+}
+
+/// Sender of media flows from rings of registered memory to many targets.
+///
+/// A transfer to a target without room is left out, and delays no other target.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    engine: Engine<'m, T, M, Span, A>,
+    flows: Flows<Flow, A>,
+    places: Array<Place<A>, A>,
+    entries: Array<Option<Entry>, A>,
+    attr: MediaAttr,
+    now: u64,
+}
+
+const UNKNOWN: Error = Error::Invalid("there is no such flow");
+
+impl<'m, T, M, A> Initiator<'m, T, M, A>
+where
+    T: Transport + 'm,
+    M: Buffer + Send + 'm,
+    A: Allocator + Clone + Send + 'm,
+{
+    /// Opens an initiator with a rail for each domain.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_in`].
+    pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
+        if u32::try_from(attr.peers.max(attr.transfers)).is_err() {
+            return Err(OpenError::Size.into());
+        }
+        let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
+        let places = Array::try_new_in(attr.peers, alloc.clone(), |index| {
+            let address = Array::new_in(attr.record, alloc.clone(), |_| 0)?;
+            Ok::<_, OpenError>(Place { key: TargetKey::new(index), link: None, address, address_len: 0 })
+        })?;
+        let entries = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
+        Ok(Initiator { engine, flows: Flows::new(attr.flows, alloc)?, places, entries, attr, now: 0 })
+    }
+
+    /// Registers memory as the ring of a flow, whose first grain or sample has the number `first`.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout or memory that
+    /// is shorter, and those of [`Engine::register`].
+    pub fn add_flow(&mut self, memory: M, layout: FlowLayout, first: u64) -> Result<FlowKey, Error> {
+        let full = Error::Full("MediaAttr::flows");
+        if !layout.is_valid() {
+            return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
+        }
+        if !self.flows.has_room() {
+            return Err(full);
+        }
+        let memory = self.engine.register(memory, Access::empty())?;
+        if self.engine.window(memory).is_none_or(|window| (window.len() as u64) < layout.bytes()) {
+            self.engine.deregister(memory)?;
+            return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+        }
+        self.flows.insert(Flow { memory, layout, next: first }).ok_or(full)
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A> {
+    /// Removes a flow, whose memory is dropped.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] while the flow has targets, or operations in flight.
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
+        self.look_at_operations();
+        let memory = self.flows.get(flow).ok_or(UNKNOWN)?.memory;
+        let has_targets = self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.flow == flow));
+        if has_targets || self.entries.iter().flatten().any(|entry| entry.flow == flow) {
+            return Err(PostError::Again.into());
+        }
+        self.flows.remove(flow);
+        self.engine.deregister(memory)
+    }
+
+    /// Adds a target of a flow by its record, and connects in the background
+    /// ([`InitiatorEvent::Target`]).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow, for other bytes, or if the target has another layout,
+    /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
+    /// [`Engine::insert_peer`].
+    pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
+        let Flow { layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let record = TargetRecord::decode(record)?;
+        if !record.layout.fits(&layout) {
+            return Err(Error::Invalid("the target has another layout than the flow"));
+        }
+        if record.memory.rails() == 0 {
+            return Err(Error::Invalid("the target has no rail"));
+        }
+        let place = self.places.iter_mut().find(|place| place.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
+        let to = place.address.get_mut(..record.address.len()).ok_or(Error::Full("MediaAttr::record"))?;
+        let peer = self.engine.insert_peer(record.address)?;
+        to.copy_from_slice(record.address);
+        place.address_len = record.address.len();
+        place.link = Some(Link::new(flow, peer, &record, next));
+        Ok(place.key)
+    }
+
+    /// Removes a target. Transfers to it end first, unless they have operations to post, which are
+    /// cancelled. [`InitiatorEvent::Removed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
+        let link = self.link_mut(target).ok_or(Error::Invalid("there is no such target"))?;
+        link.leaves = true;
+        let Initiator { engine, entries, .. } = self;
+        for entry in entries.iter().flatten().filter(|entry| entry.target == target) {
+            entry.transfer.map(|transfer| engine.cancel(transfer));
+        }
+        Ok(())
+    }
+
+    /// State of a target: ready, not ready yet (`None`), or failed. Returns an error for an unknown key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn status(&self, target: TargetKey) -> Result<Option<Result<(), Error>>, Error> {
+        let place = self.places.iter().find(|place| place.key == target);
+        let link = place.and_then(|place| place.link.as_ref()).ok_or(Error::Invalid("there is no such target"))?;
+        Ok(match link.status {
+            Status::Connecting => None,
+            Status::Attached => Some(Ok(())),
+            Status::Failed(error) => Some(Err(error)),
+        })
+    }
+
+    /// Number below which a target has room for grains or samples. `None` if it is not ready.
+    #[must_use]
+    pub fn room(&self, target: TargetKey) -> Option<u64> {
+        let link = self.places.iter().find(|place| place.key == target)?.link.as_ref()?;
+        matches!(link.status, Status::Attached).then_some(link.limit)
+    }
+
+    /// Slot of a grain, to write it.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] while transfers of the grain before it in the slot have operations in flight.
+    /// Those that have been posted in no part are cancelled. [`Error::Invalid`] for an unknown flow or
+    /// one of samples.
+    pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Window<'_>, Error> {
+        let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Grains(layout, slots) = *layout else {
+            return Err(Error::Invalid("the flow has samples"));
+        };
+        let memory = *memory;
+        self.free(flow, index, index + 1, u64::from(slots))?;
+        let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
+        let (slot, len) = (to_usize(index % u64::from(slots))?, to_usize(layout.len())?);
+        let window = self.engine.window(memory).ok_or(UNKNOWN)?;
+        Ok(window.slice(slot * len, len)?)
+    }
+
+    /// Ring of samples, to write `count` samples from number `start` on.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] while transfers of earlier samples in their places have operations in flight.
+    /// [`Error::Invalid`] for an unknown flow, one of grains, or more samples than the ring has.
+    pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Samples<'_>, Error> {
+        let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Samples(layout) = *layout else {
+            return Err(Error::Invalid("the flow has grains"));
+        };
+        if count > layout.len {
+            return Err(Error::Invalid("the ring has fewer samples"));
+        }
+        let memory = *memory;
+        self.free(flow, start, start + u64::from(count), layout.len.into())?;
+        Ok(Samples { window: self.engine.window(memory).ok_or(UNKNOWN)?, layout })
+    }
+
+    /// Ends the transfers of what lies in the places of these grains or samples.
+    fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> Result<(), Error> {
+        self.look_at_operations();
+        let Initiator { engine, entries, .. } = self;
+        let mut is_free = true;
+        for entry in entries.iter().flatten() {
+            if entry.flow == flow && entry.start < start && entry.start.saturating_add(ring) < end {
+                entry.transfer.map(|transfer| engine.cancel(transfer));
+                is_free = false;
+            }
+        }
+        is_free.then_some(()).ok_or(PostError::Again.into())
+    }
+
+    /// Sends slices of a grain to all targets of its flow: all of them, those that have been produced since
+    /// the last call, or none, for a header alone. Indices do not decrease.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
+    /// or slices that the layout does not have.
+    pub fn send_grain(&mut self, flow: FlowKey, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
+        self.send_slices(flow, index, slices, false)
+    }
+
+    /// Sends the header of a grain that is invalid.
+    ///
+    /// # Errors
+    /// Those of [`send_grain`](Self::send_grain).
+    pub fn send_invalid(&mut self, flow: FlowKey, index: u64) -> Result<Fanout, Error> {
+        self.send_slices(flow, index, 0..0, true)
+    }
+
+    fn send_slices(&mut self, key: FlowKey, index: u64, slices: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
+        let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
+        let FlowLayout::Grains(layout, slots) = flow.layout else {
+            return Err(Error::Invalid("the flow has samples"));
+        };
+        let Range { start, end } = slices;
+        if start > end || end > layout.slices {
+            return Err(Error::Invalid("the grain does not have these slices"));
+        }
+        if index < flow.next || index == u64::MAX {
+            return Err(Error::Invalid("the flow has gone beyond this grain"));
+        }
+        flow.next = index;
+        let len = layout.len();
+        let blocks = |_: &FlowLayout, to: &FlowLayout| {
+            let local = index % u64::from(slots) * len;
+            Blocks::Slices { layout, local, remote: index % to.ring() * len, start, end }
+        };
+        let message = |flow, sequence| Message::Slices { flow, index, start, end, invalid, sequence };
+        Ok(self.send(key, index, index + 1, blocks, message))
+    }
+
+    /// Sends a block of samples to all targets of its flow. Blocks follow each other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow or one of grains, a block of no sample or more than the ring
+    /// has, or one that begins before the end of an earlier one.
+    pub fn send_samples(&mut self, key: FlowKey, start: u64, count: u32) -> Result<Fanout, Error> {
+        let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
+        let FlowLayout::Samples(from) = flow.layout else {
+            return Err(Error::Invalid("the flow has grains"));
+        };
+        let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= from.len && start >= flow.next);
+        let end = end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
+        flow.next = end;
+        let blocks = |_: &FlowLayout, to: &FlowLayout| {
+            let to = if let FlowLayout::Samples(to) = to { *to } else { from };
+            Blocks::Samples { from, to, start, count }
+        };
+        let message = |flow, sequence| Message::Samples { flow, start, count, sequence };
+        Ok(self.send(key, start, end, blocks, message))
+    }
+
+    fn send(
+        &mut self,
+        flow: FlowKey,
+        start: u64,
+        end: u64,
+        blocks: impl Fn(&FlowLayout, &FlowLayout) -> Blocks,
+        message: impl Fn(u32, u32) -> Message,
+    ) -> Fanout {
+        let mut fanout = Fanout::default();
+        let Initiator { engine, flows, places, entries, .. } = self;
+        let Some(Flow { memory, layout, .. }) = flows.get(flow) else { return fanout };
+        let of_flow = |place: &&mut Place<A>| place.link.as_ref().is_some_and(|link| link.flow == flow);
+        for place in places.iter_mut().filter(of_flow) {
+            let Some(link) = place.link.as_mut().filter(|link| !link.leaves) else { continue };
+            match link.status {
+                Status::Connecting => fanout.connecting += 1,
+                Status::Failed(_) => fanout.failed += 1,
+                Status::Attached if end > link.limit => {
+                    fanout.behind += 1;
+                    // What lies behind the limit by then, the target reports as lapped.
+                    if link.active == 0 && link.owed.is_none() {
+                        (link.owed, link.status) = (Some(Owed::Attach(end)), Status::Attached);
+                    }
+                }
+                Status::Attached => {
+                    let free = entries.iter().position(Option::is_none);
+                    let Some((index, peer)) = free.zip(link.peer) else {
+                        fanout.behind += 1;
+                        continue;
+                    };
+                    #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
+                    let span = Span { entry: index as u32, blocks: blocks(layout, &link.layout) };
+                    let request = Request::write(peer, *memory, &link.memory, span);
+                    let (bytes, len) = message(link.number, link.sequence).encode();
+                    let entry = Entry { flow, target: place.key, start, transfer: None, has_ended: false };
+                    match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
+                        Ok(transfer) => {
+                            if let Some(free) = entries.get_mut(index) {
+                                *free = Some(Entry { transfer: Some(transfer), ..entry });
+                            }
+                            link.sequence = link.sequence.wrapping_add(1);
+                            link.active += 1;
+                            fanout.submitted += 1;
+                        }
+                        Err(rejected) if matches!(rejected.error, Error::Full(_)) => fanout.behind += 1,
+                        Err(rejected) => {
+                            link.fail(rejected.error);
+                            fanout.failed += 1;
+                        }
+                    }
+                }
+            }
+        }
+        fanout
+    }
+
+    /// Number of transfers that have not ended, or have operations in flight.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
+    /// Posts operations, connects targets, and returns the next event. `now` is the time in nanoseconds of any
+    /// clock.
+    ///
+    /// # Errors
+    /// Those of [`Engine::poll`].
+    pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
+        self.now = now;
+        let mut event = None;
+        match self.engine.poll(now)? {
+            Some(Event::Ended(outcome)) => event = self.ended(&outcome),
+            Some(Event::Notified(key)) => self.notified(key),
+            Some(Event::Peer { peer, result: Err(error) }) => {
+                for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+                    if link.peer == Some(peer) {
+                        link.fail(error);
+                        link.retry_at = now.saturating_add(self.attr.retry);
+                        link.is_lost = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        if event.is_none() {
+            event = self.look_at_targets();
+        }
+        Ok(event)
+    }
+
+    fn ended(&mut self, outcome: &Outcome<Span>) -> Option<InitiatorEvent> {
+        let slot = self.entries.get_mut(outcome.request.plan().entry as usize)?;
+        let entry = slot.as_mut()?;
+        entry.has_ended = true;
+        let Entry { target, start, .. } = *entry;
+        if outcome.in_flight == 0 {
+            *slot = None;
+        }
+        if let Some(link) = self.link_mut(target) {
+            link.active -= 1;
+        }
+        Some(InitiatorEvent::Ended { target, start, result: outcome.result().map(|_| ()) })
+    }
+
+    /// Forgets transfers whose last operations have completed after their outcome.
+    fn look_at_operations(&mut self) {
+        let Initiator { engine, entries, .. } = self;
+        for slot in entries.iter_mut() {
+            let is_over = |entry: &Entry| {
+                entry.has_ended && entry.transfer.is_none_or(|key| engine.operations_in_flight(key).is_none())
+            };
+            if slot.as_ref().is_some_and(is_over) {
+                *slot = None;
+            }
+        }
+    }
+
+    fn notified(&mut self, key: NotificationKey) {
+        let Some(notification) = self.engine.notification(key) else { return };
+        let peer = notification.peer();
+        let mut bytes = [0; MAX_LEN];
+        let message = notification.copy_to(&mut bytes).and_then(|bytes| Message::decode(bytes));
+        drop(notification);
+        let (number, reply) = match message {
+            Some(Message::Granted { flow, limit, attached }) => (flow, Ok((limit, attached))),
+            Some(Message::Refused { flow, reason }) => (flow, Err(reason)),
+            _ => return,
+        };
+        let links = self.places.iter_mut().filter_map(|place| place.link.as_mut());
+        for link in links.filter(|link| link.peer == Some(peer) && link.number == number) {
+            match reply {
+                Ok((limit, attached)) => link.grant(limit, attached),
+                Err(reason) => link.fail(Error::Invalid(match reason {
+                    Refusal::Unknown => "the target does not have the flow",
+                    Refusal::Layout => "the target has another layout than the flow",
+                    Refusal::Busy => "another initiator is attached to the target",
+                    Refusal::Protocol => "the target refused a message",
+                    Refusal::Closed => "the target ends the flow",
+                })),
+            }
+        }
+    }
+
+    /// Sends messages, connects again, and reports changes.
+    fn look_at_targets(&mut self) -> Option<InitiatorEvent> {
+        let Initiator { engine, flows, places, attr, now, .. } = self;
+        let mut lost = None;
+        let mut event = None;
+        for place in places.iter_mut() {
+            let Some(link) = &mut place.link else { continue };
+            if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
+                let layout = flows.get(link.flow).map(|flow| flow.layout);
+                let (flow, sequence) = (link.number, link.sequence);
+                let message = match (owed, layout) {
+                    (Owed::Attach(next), Some(layout)) => {
+                        let is_first = !link.has_attached;
+                        Some(Message::Attach { flow, layout, next, sequence, is_first })
+                    }
+                    (Owed::Detach, _) if link.active == 0 => Some(Message::Detach { flow, sequence }),
+                    _ => None,
+                };
+                if let Some((bytes, len)) = message.map(|message| message.encode()) {
+                    match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
+                        Err(Error::Full(_)) => {}
+                        Err(error) if error == Error::from(PostError::Again) => {}
+                        // A peer that failed is reported as an event.
+                        Ok(()) | Err(_) => link.sent(owed),
+                    }
+                }
+            }
+            if link.leaves && link.active == 0 && link.is_detached() {
+                let target = place.key;
+                lost = link.peer;
+                place.link = None;
+                place.key = target.next();
+                event = Some(InitiatorEvent::Removed { target });
+                break;
+            }
+            if link.is_lost && !link.leaves && attr.retry > 0 && *now >= link.retry_at && link.active == 0 {
+                if let Some(peer) = link.peer.take() {
+                    engine.remove_peer(peer);
+                }
+                match engine.insert_peer(place.address.get(..place.address_len).unwrap_or(&[])) {
+                    Ok(peer) => link.connect(peer, flows.get(link.flow).map_or(0, |flow| flow.next)),
+                    Err(_) => link.retry_at = now.saturating_add(attr.retry),
+                }
+            }
+            if let Some(result) = link.report.take() {
+                event = Some(InitiatorEvent::Target { target: place.key, result });
+                break;
+            }
+        }
+        // Its peer leaves with the last of its flows.
+        if let Some(peer) = lost {
+            let is_used = self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
+            if !is_used {
+                self.engine.remove_peer(peer);
+            }
+        }
+        event
+    }
+
+    fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
+        self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> fmt::Debug for Initiator<'_, T, M, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initiator").field("in_progress", &self.in_progress()).finish_non_exhaustive()
+    }
+}

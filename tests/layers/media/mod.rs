@@ -1,0 +1,6 @@
+//! Media flows: grains and samples from an initiator to targets that come, go, and fall behind.
+
+mod grains;
+mod samples;
+mod targets;
+mod world;
