@@ -25,6 +25,7 @@ fn pages() -> Vec<PathBuf> {
         "layers/async",
         "layers/deferred",
         "layers/group",
+        "layers/media",
         "layers/tagged",
         "layers/transfer",
         "layers/updates",

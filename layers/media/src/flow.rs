@@ -132,7 +132,7 @@ impl<'t> Samples<'t> {
         let word = usize::from(self.layout.word);
         let count = (len / word) as u64;
         let end = start.checked_add(count).ok_or(RangeError::OutOfWindow)?;
-        if channel >= self.layout.channels || len % word != 0 || count > u64::from(self.layout.len) {
+        if channel >= self.layout.channels || !len.is_multiple_of(word) || count > u64::from(self.layout.len) {
             return Err(RangeError::OutOfWindow);
         }
         let mut at = start;

@@ -328,7 +328,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             return Err(Error::Invalid("the flow has grains"));
         };
         let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= from.len && start >= flow.next);
-        let end = end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
+        let end =
+            end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
         flow.next = end;
         let blocks = |_: &FlowLayout, to: &FlowLayout| {
             let to = if let FlowLayout::Samples(to) = to { *to } else { from };
@@ -532,7 +533,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         }
         // Its peer leaves with the last of its flows.
         if let Some(peer) = lost {
-            let is_used = self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
+            let is_used =
+                self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
             if !is_used {
                 self.engine.remove_peer(peer);
             }

@@ -136,7 +136,8 @@ impl SampleLayout {
     /// If the word is 0 or longer than 4,096 bytes, or if the ring has 2<sup>32</sup> samples.
     #[must_use]
     pub const fn mxl(word: u16, channels: u16, sample_rate: Rate, history_ns: u64) -> Self {
-        let samples = history_ns as u128 * sample_rate.numerator as u128 / (500_000_000 * sample_rate.denominator as u128);
+        let samples =
+            history_ns as u128 * sample_rate.numerator as u128 / (500_000_000 * sample_rate.denominator as u128);
         let page = 4096 / word as u128;
         let len = samples.div_ceil(page) * page;
         assert!(page > 0 && len <= u32::MAX as u128, "a ring has fewer samples than that");
@@ -178,7 +179,7 @@ impl SampleLayout {
     }
 
     pub(crate) const fn is_valid(&self) -> bool {
-        self.word > 0 && self.channels > 0 && self.period > 0 && self.len > 0 && self.len % self.period == 0
+        self.word > 0 && self.channels > 0 && self.period > 0 && self.len > 0 && self.len.is_multiple_of(self.period)
     }
 }
 
@@ -317,7 +318,8 @@ mod tests {
         let audio = |rate| SampleLayout::mxl(4, 2, Rate::new(rate, 1), 200_000_000);
         assert_eq!((audio(48_000).len, audio(96_000).len), (19_456, 38_912));
         assert_eq!(audio(48_000).byte_rate(Rate::new(48_000, 1)), 384_000);
-        let slots = [(25, 1), (30_000, 1001), (50, 1), (60, 1)].map(|(of, by)| Rate::new(of, by).grains_in(200_000_000));
+        let slots =
+            [(25, 1), (30_000, 1001), (50, 1), (60, 1)].map(|(of, by)| Rate::new(of, by).grains_in(200_000_000));
         assert_eq!(slots, [5, 5, 10, 12]);
     }
 

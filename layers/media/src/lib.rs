@@ -66,3 +66,7 @@ pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
 pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
 pub use self::link::TargetKey;
 pub use self::target::{Release, Target, TargetEvent};
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -227,7 +227,9 @@ mod tests {
     fn layouts_without_bytes_are_refused() {
         let none = GrainLayout { header: 0, slice_len: [0; 4], slices: 1 };
         let odd = SampleLayout { word: 4, channels: 2, period: 48, len: 50 };
-        for layout in [FlowLayout::Grains(none, 1), FlowLayout::Samples(odd), FlowLayout::Grains(GrainLayout::smpte291(), 0)] {
+        for layout in
+            [FlowLayout::Grains(none, 1), FlowLayout::Samples(odd), FlowLayout::Grains(GrainLayout::smpte291(), 0)]
+        {
             assert_eq!(decode_layout(encode_layout(&layout)), None, "{layout:?}");
         }
     }

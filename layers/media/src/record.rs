@@ -22,7 +22,12 @@ pub(crate) struct TargetRecord<'a> {
 
 impl<'a> TargetRecord<'a> {
     /// Writes the record without the addresses, and returns the room for these.
-    pub(crate) fn head<'o>(flow: u32, layout: &FlowLayout, memory: &RemoteMemory, out: &'o mut [u8]) -> Option<&'o mut [u8]> {
+    pub(crate) fn head<'o>(
+        flow: u32,
+        layout: &FlowLayout,
+        memory: &RemoteMemory,
+        out: &'o mut [u8],
+    ) -> Option<&'o mut [u8]> {
         let (head, rest) = out.split_at_mut_checked(HEAD)?;
         let (magic, head) = head.split_at_mut(MAGIC.len());
         let (number, head) = head.split_at_mut(4);

@@ -15,8 +15,19 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Blocks {
     /// Slices of a grain, at these offsets of both rings.
-    Slices { layout: GrainLayout, local: u64, remote: u64, start: u16, end: u16 },
-    Samples { from: SampleLayout, to: SampleLayout, start: u64, count: u32 },
+    Slices {
+        layout: GrainLayout,
+        local: u64,
+        remote: u64,
+        start: u16,
+        end: u16,
+    },
+    Samples {
+        from: SampleLayout,
+        to: SampleLayout,
+        start: u64,
+        count: u32,
+    },
 }
 
 impl Blocks {
@@ -122,7 +133,11 @@ mod tests {
                 }
                 moved(Blocks::Samples { from, to, start, count }, &source, &mut target);
                 for &place in &all {
-                    assert_eq!(target[at(&to, place)], name(place.0, place.1).to_le_bytes(), "{place:?} {from:?} {to:?}");
+                    assert_eq!(
+                        target[at(&to, place)],
+                        name(place.0, place.1).to_le_bytes(),
+                        "{place:?} {from:?} {to:?}"
+                    );
                 }
                 let written = target.chunks_exact(4).filter(|word| **word != [0; 4]).count();
                 assert_eq!(written, all.len(), "and no other");
@@ -144,15 +159,14 @@ mod tests {
         let layout = GrainLayout { header: 5, slice_len: [3, 2, 0, 0], slices: 4 };
         let from: Vec<u8> = (1..=50).collect();
         let mut to = vec![0; 25];
-        let count = |start, end, to: &mut [u8]| {
-            moved(Blocks::Slices { layout, local: 25, remote: 0, start, end }, &from, to)
-        };
+        let count =
+            |start, end, to: &mut [u8]| moved(Blocks::Slices { layout, local: 25, remote: 0, start, end }, &from, to);
         assert_eq!([count(0, 1, &mut to), count(1, 3, &mut to), count(3, 4, &mut to)], [2, 2, 2]);
         assert_eq!(to, from[25..]);
         let mut header = vec![0; 25];
         assert_eq!(count(0, 0, &mut header), 1);
         assert_eq!(header, [&from[25..30], &[0; 20]].concat());
-        assert_eq!(count(0, 4, &mut vec![0; 25]), 1);
-        assert_eq!(count(2, 2, &mut vec![0; 25]), 0);
+        assert_eq!(count(0, 4, &mut [0; 25]), 1);
+        assert_eq!(count(2, 2, &mut [0; 25]), 0);
     }
 }

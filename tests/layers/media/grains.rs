@@ -75,8 +75,14 @@ fn slices(world: &mut World<impl Transport + 'static>, count: u64) {
 #[test]
 fn slices_become_valid_in_order_while_their_writes_overtake_each_other() {
     for seed in 0..40 {
-        let faults =
-            Faults { reorder: 7, delay: 5, refuse: Every::About(4), unordered: true, narrow_data: true, ..Faults::new(seed) };
+        let faults = Faults {
+            reorder: 7,
+            delay: 5,
+            refuse: Every::About(4),
+            unordered: true,
+            narrow_data: true,
+            ..Faults::new(seed)
+        };
         let (network, mut world) = World::faulty(faults, ring(4));
         world.add(&network.info(), ring(5), Release::Keep(2));
         slices(&mut world, 12);

@@ -21,7 +21,8 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
     for index in 0..50 {
         world.write(picture(), index);
         behind += world.initiator.send_grain(world.flow, index, 0..24).unwrap().behind;
-        let is_complete = |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
+        let is_complete =
+            |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
         world.until(|world| world.receivers[1].events.iter().any(is_complete));
         world.receivers[1].verify(picture(), index, 24);
     }
@@ -130,7 +131,8 @@ fn a_target_that_is_removed_under_load_ends_all_its_transfers() {
     let key = world.receivers[0].key.unwrap();
     world.initiator.remove_target(key).unwrap();
     world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: key }));
-    let of_first = world.events.iter().filter(|event| matches!(event, InitiatorEvent::Ended { target, .. } if *target == key));
+    let of_first =
+        world.events.iter().filter(|event| matches!(event, InitiatorEvent::Ended { target, .. } if *target == key));
     assert_eq!(of_first.count(), 6, "each transfer has an end, before the removal");
     world.until(|world| world.initiator.in_progress() == 0);
     let complete = world.receivers[1].events.iter().filter(|event| matches!(event, TargetEvent::Complete { .. }));
@@ -182,7 +184,8 @@ fn a_silent_target_fails_and_the_others_go_on() {
         world.write(picture(), index);
         let fanout = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
         assert!(fanout.submitted + fanout.behind + fanout.failed == 2, "{fanout:?}");
-        let is_complete = |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
+        let is_complete =
+            |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
         world.until(|world| world.receivers[0].events.iter().any(is_complete));
     }
     world.until(|world| matches!(world.initiator.status(gone), Ok(Some(Err(_)))));

@@ -65,7 +65,8 @@ impl World<Soft<'static>> {
 
     pub(super) fn faulty(faults: Faults, layout: FlowLayout) -> (Network<'static>, Self) {
         let network = network();
-        let world = World::open(&network.info_with_faults(faults), layout, MediaAttr { silence: 2000, retry: 1, ..attr() });
+        let world =
+            World::open(&network.info_with_faults(faults), layout, MediaAttr { silence: 2000, retry: 1, ..attr() });
         (network, world)
     }
 }
@@ -85,7 +86,9 @@ impl<T: Transport + 'static> World<T> {
         let (at, key) = (self.receivers.len() - 1, self.receivers.last().unwrap().key.unwrap());
         let is_failure = |status| matches!(status, Some(Err(_)));
         let is_ready = |world: &Self| world.initiator.status(key) == Ok(Some(Ok(())));
-        self.until(|world| is_ready(world) || world.attr.retry == 0 && is_failure(world.initiator.status(key).unwrap()));
+        self.until(|world| {
+            is_ready(world) || world.attr.retry == 0 && is_failure(world.initiator.status(key).unwrap())
+        });
         assert!(is_ready(self), "{:?}", self.initiator.status(key));
         self.until(|world| !world.receivers[at].events.is_empty());
         let flow = self.receivers[at].flow;
