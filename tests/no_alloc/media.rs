@@ -60,7 +60,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
                 let room = initiator.room(of_video) >= Some(index + 2) && initiator.room(of_audio) >= Some(start + 16);
                 if !sent && room && initiator.in_progress() == 0 {
                     sent = true;
-                    let window = initiator.grain(video, index).map_err(wrong)?;
+                    let window = initiator.grain(video, index).map_err(wrong)?.ok_or(Failure::Wrong("a free slot"))?;
                     window.copy_from(0, &[number as u8; 8]).map_err(|_| Failure::Wrong("a window"))?;
                     for slices in [0..3, 3..8] {
                         let _ = initiator.send_grain(video, index, slices).map_err(wrong)?;

@@ -11,6 +11,7 @@ use loom_core::{Access, Buffer, Domain, Error, Transport};
 use loom_transfer::{Engine, Event, MemoryKey, NotificationKey, Outcome, Request, TransferKey};
 
 use crate::attr::MediaAttr;
+use crate::backlog::Part;
 use crate::flow::{FlowKey, Flows, Samples};
 use crate::layout::FlowLayout;
 use crate::link::{Link, Owed, Status, TargetKey};
@@ -39,6 +40,16 @@ pub enum InitiatorEvent {
         /// First error.
         result: Result<(), Error>,
     },
+    /// Grains or samples that were deferred, and will not be sent: the target has failed, or had no room
+    /// until others took their places in the ring.
+    Passed {
+        /// The target.
+        target: TargetKey,
+        /// The first.
+        from: u64,
+        /// End, which does not belong to them.
+        to: u64,
+    },
     /// A target was removed, and all transfers to it have ended.
     Removed {
         /// The target.
@@ -52,8 +63,9 @@ pub enum InitiatorEvent {
 pub struct Fanout {
     /// The transfer was submitted, and ends with [`InitiatorEvent::Ended`].
     pub submitted: usize,
-    /// Passed over: the target has no room, or too many transfers have not ended.
-    pub behind: usize,
+    /// The target has no room, or has not yet processed earlier transfers. A later call of
+    /// [`Initiator::poll`] submits it, or [`InitiatorEvent::Passed`] reports it.
+    pub deferred: usize,
     /// Passed over: the target is not ready yet.
     pub connecting: usize,
     /// Passed over: the target has failed.
@@ -73,8 +85,8 @@ struct Entry {
     flow: FlowKey,
     target: TargetKey,
     start: u64,
+    transfer: TransferKey,
     /// Kept after an outcome with operations in flight.
-    transfer: Option<TransferKey>,
     has_ended: bool,
 }
 
@@ -190,18 +202,15 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Ok(place.key)
     }
 
-    /// Removes a target. Transfers to it end first, unless they have operations to post, which are
-    /// cancelled. [`InitiatorEvent::Removed`] follows.
+    /// Removes a target. Its transfers that were submitted end first, those that were deferred are passed
+    /// over. [`InitiatorEvent::Removed`] follows.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
     pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
         let link = self.link_mut(target).ok_or(Error::Invalid("there is no such target"))?;
         link.leaves = true;
-        let Initiator { engine, entries, .. } = self;
-        for entry in entries.iter().flatten().filter(|entry| entry.target == target) {
-            entry.transfer.map(|transfer| engine.cancel(transfer));
-        }
+        link.backlog.pass_all();
         Ok(())
     }
 
@@ -226,31 +235,32 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         matches!(link.status, Status::Attached).then_some(link.limit)
     }
 
-    /// Slot of a grain, to write it.
+    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have
+    /// operations in flight. Their other operations are cancelled.
     ///
     /// # Errors
-    /// [`PostError::Again`] while transfers of the grain before it in the slot have operations in flight.
-    /// Those that have been posted in no part are cancelled. [`Error::Invalid`] for an unknown flow or
-    /// one of samples.
-    pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Window<'_>, Error> {
+    /// [`Error::Invalid`] for an unknown flow or one of samples.
+    pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
         let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, slots) = *layout else {
             return Err(Error::Invalid("the flow has samples"));
         };
         let memory = *memory;
-        self.free(flow, index, index + 1, u64::from(slots))?;
+        if !self.free(flow, index, index.saturating_add(1), slots.into()) {
+            return Ok(None);
+        }
         let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
         let (slot, len) = (to_usize(index % u64::from(slots))?, to_usize(layout.len())?);
         let window = self.engine.window(memory).ok_or(UNKNOWN)?;
-        Ok(window.slice(slot * len, len)?)
+        Ok(Some(window.slice(slot * len, len)?))
     }
 
-    /// Ring of samples, to write `count` samples from number `start` on.
+    /// Ring of samples, to write `count` samples from number `start` on. `None` while transfers of
+    /// earlier samples in their places have operations in flight.
     ///
     /// # Errors
-    /// [`PostError::Again`] while transfers of earlier samples in their places have operations in flight.
     /// [`Error::Invalid`] for an unknown flow, one of grains, or more samples than the ring has.
-    pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Samples<'_>, Error> {
+    pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
         let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = *layout else {
             return Err(Error::Invalid("the flow has grains"));
@@ -259,22 +269,27 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             return Err(Error::Invalid("the ring has fewer samples"));
         }
         let memory = *memory;
-        self.free(flow, start, start + u64::from(count), layout.len.into())?;
-        Ok(Samples { window: self.engine.window(memory).ok_or(UNKNOWN)?, layout })
+        if !self.free(flow, start, start.saturating_add(count.into()), layout.len.into()) {
+            return Ok(None);
+        }
+        Ok(Some(Samples { window: self.engine.window(memory).ok_or(UNKNOWN)?, layout }))
     }
 
-    /// Ends the transfers of what lies in the places of these grains or samples.
-    fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> Result<(), Error> {
+    /// Ends the transfers of earlier grains or samples in these places. Returns `true` if they have.
+    fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> bool {
         self.look_at_operations();
-        let Initiator { engine, entries, .. } = self;
+        let Initiator { engine, entries, places, .. } = self;
+        for link in places.iter_mut().filter_map(|place| place.link.as_mut()).filter(|link| link.flow == flow) {
+            link.backlog.pass_below(end.saturating_sub(ring));
+        }
         let mut is_free = true;
         for entry in entries.iter().flatten() {
             if entry.flow == flow && entry.start < start && entry.start.saturating_add(ring) < end {
-                entry.transfer.map(|transfer| engine.cancel(transfer));
+                engine.cancel(entry.transfer);
                 is_free = false;
             }
         }
-        is_free.then_some(()).ok_or(PostError::Again.into())
+        is_free
     }
 
     /// Sends slices of a grain to all targets of its flow: all of them, those that have been produced since
@@ -297,7 +312,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     fn send_slices(&mut self, key: FlowKey, index: u64, slices: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
         let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
-        let FlowLayout::Grains(layout, slots) = flow.layout else {
+        let FlowLayout::Grains(layout, _) = flow.layout else {
             return Err(Error::Invalid("the flow has samples"));
         };
         let Range { start, end } = slices;
@@ -308,13 +323,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             return Err(Error::Invalid("the flow has gone beyond this grain"));
         }
         flow.next = index;
-        let len = layout.len();
-        let blocks = |_: &FlowLayout, to: &FlowLayout| {
-            let local = index % u64::from(slots) * len;
-            Blocks::Slices { layout, local, remote: index % to.ring() * len, start, end }
-        };
-        let message = |flow, sequence| Message::Slices { flow, index, start, end, invalid, sequence };
-        Ok(self.send(key, index, index + 1, blocks, message))
+        Ok(self.send(key, Part::Slices { index, start, end, invalid }))
     }
 
     /// Sends a block of samples to all targets of its flow. Blocks follow each other.
@@ -324,72 +333,30 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// has, or one that begins before the end of an earlier one.
     pub fn send_samples(&mut self, key: FlowKey, start: u64, count: u32) -> Result<Fanout, Error> {
         let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
-        let FlowLayout::Samples(from) = flow.layout else {
+        let FlowLayout::Samples(layout) = flow.layout else {
             return Err(Error::Invalid("the flow has grains"));
         };
-        let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= from.len && start >= flow.next);
-        let end =
+        let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= layout.len && start >= flow.next);
+        flow.next =
             end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
-        flow.next = end;
-        let blocks = |_: &FlowLayout, to: &FlowLayout| {
-            let to = if let FlowLayout::Samples(to) = to { *to } else { from };
-            Blocks::Samples { from, to, start, count }
-        };
-        let message = |flow, sequence| Message::Samples { flow, start, count, sequence };
-        Ok(self.send(key, start, end, blocks, message))
+        Ok(self.send(key, Part::Samples { start, count }))
     }
 
-    fn send(
-        &mut self,
-        flow: FlowKey,
-        start: u64,
-        end: u64,
-        blocks: impl Fn(&FlowLayout, &FlowLayout) -> Blocks,
-        message: impl Fn(u32, u32) -> Message,
-    ) -> Fanout {
+    fn send(&mut self, key: FlowKey, part: Part) -> Fanout {
         let mut fanout = Fanout::default();
         let Initiator { engine, flows, places, entries, .. } = self;
-        let Some(Flow { memory, layout, .. }) = flows.get(flow) else { return fanout };
-        let of_flow = |place: &&mut Place<A>| place.link.as_ref().is_some_and(|link| link.flow == flow);
-        for place in places.iter_mut().filter(of_flow) {
-            let Some(link) = place.link.as_mut().filter(|link| !link.leaves) else { continue };
+        let Some(flow) = flows.get(key) else { return fanout };
+        for place in places.iter_mut() {
+            let Some(link) = place.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
+            if let Status::Attached = link.status {
+                link.backlog.push(part);
+                submit(engine, flow, place.key, link, entries);
+            }
             match link.status {
                 Status::Connecting => fanout.connecting += 1,
                 Status::Failed(_) => fanout.failed += 1,
-                Status::Attached if end > link.limit => {
-                    fanout.behind += 1;
-                    // What lies behind the limit by then, the target reports as lapped.
-                    if link.active == 0 && link.owed.is_none() {
-                        (link.owed, link.status) = (Some(Owed::Attach(end)), Status::Attached);
-                    }
-                }
-                Status::Attached => {
-                    let free = entries.iter().position(Option::is_none);
-                    let Some((index, peer)) = free.zip(link.peer) else {
-                        fanout.behind += 1;
-                        continue;
-                    };
-                    #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
-                    let span = Span { entry: index as u32, blocks: blocks(layout, &link.layout) };
-                    let request = Request::write(peer, *memory, &link.memory, span);
-                    let (bytes, len) = message(link.number, link.sequence).encode();
-                    let entry = Entry { flow, target: place.key, start, transfer: None, has_ended: false };
-                    match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
-                        Ok(transfer) => {
-                            if let Some(free) = entries.get_mut(index) {
-                                *free = Some(Entry { transfer: Some(transfer), ..entry });
-                            }
-                            link.sequence = link.sequence.wrapping_add(1);
-                            link.active += 1;
-                            fanout.submitted += 1;
-                        }
-                        Err(rejected) if matches!(rejected.error, Error::Full(_)) => fanout.behind += 1,
-                        Err(rejected) => {
-                            link.fail(rejected.error);
-                            fanout.failed += 1;
-                        }
-                    }
-                }
+                Status::Attached if link.backlog.first().is_some() => fanout.deferred += 1,
+                Status::Attached => fanout.submitted += 1,
             }
         }
         fanout
@@ -447,9 +414,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     fn look_at_operations(&mut self) {
         let Initiator { engine, entries, .. } = self;
         for slot in entries.iter_mut() {
-            let is_over = |entry: &Entry| {
-                entry.has_ended && entry.transfer.is_none_or(|key| engine.operations_in_flight(key).is_none())
-            };
+            let is_over = |entry: &Entry| entry.has_ended && engine.operations_in_flight(entry.transfer).is_none();
             if slot.as_ref().is_some_and(is_over) {
                 *slot = None;
             }
@@ -484,11 +449,14 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Sends messages, connects again, and reports changes.
     fn look_at_targets(&mut self) -> Option<InitiatorEvent> {
-        let Initiator { engine, flows, places, attr, now, .. } = self;
+        let Initiator { engine, flows, places, entries, attr, now, .. } = self;
         let mut lost = None;
         let mut event = None;
         for place in places.iter_mut() {
             let Some(link) = &mut place.link else { continue };
+            if let (Status::Attached, Some(flow)) = (link.status, flows.get(link.flow)) {
+                submit(engine, flow, place.key, link, entries);
+            }
             if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
                 let layout = flows.get(link.flow).map(|flow| flow.layout);
                 let (flow, sequence) = (link.number, link.sequence);
@@ -508,6 +476,10 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                         Ok(()) | Err(_) => link.sent(owed),
                     }
                 }
+            }
+            if let Some((from, to)) = link.backlog.take_passed() {
+                event = Some(InitiatorEvent::Passed { target: place.key, from, to });
+                break;
             }
             if link.leaves && link.active == 0 && link.is_detached() {
                 let target = place.key;
@@ -544,6 +516,56 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
         self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
+    }
+}
+
+/// Submits what the target has room for.
+fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
+    engine: &mut Engine<'_, T, M, Span, A>,
+    flow: &Flow,
+    target: TargetKey,
+    link: &mut Link,
+    entries: &mut [Option<Entry>],
+) {
+    let Some(peer) = link.peer else { return };
+    link.backlog.pass_below(link.first);
+    while let Some(part) = link.backlog.first().filter(|_| !link.is_waiting && link.owed.is_none()) {
+        let Some(part) = part.below(link.limit) else {
+            if link.active == 0 {
+                link.request_room(part.range().0);
+            }
+            return;
+        };
+        let free = entries.iter_mut().enumerate().find(|(_, entry)| entry.is_none());
+        let Some((index, entry)) = free.filter(|_| engine.can_notify(peer)) else { return };
+        let (number, sequence) = (link.number, link.sequence);
+        let (blocks, message) = match (part, flow.layout, link.layout) {
+            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
+                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
+                let message = Message::Slices { flow: number, index, start, end, invalid, sequence };
+                (Blocks::Slices { layout, local, remote, start, end }, message)
+            }
+            (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+                let message = Message::Samples { flow: number, start, count, sequence };
+                (Blocks::Samples { from, to, start, count }, message)
+            }
+            _ => return,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
+        let span = Span { entry: index as u32, blocks };
+        let (bytes, len) = message.encode();
+        let request = Request::write(peer, flow.memory, &link.memory, span);
+        match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
+            Ok(transfer) => {
+                let start = part.range().0;
+                *entry = Some(Entry { flow: link.flow, target, start, transfer, has_ended: false });
+                link.sequence = link.sequence.wrapping_add(1);
+                link.active += 1;
+                link.backlog.remove(part);
+            }
+            Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
+            Err(rejected) => return link.fail(rejected.error),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A flow is a ring in registered memory on each side. The initiator writes whole grains, or slices as they
 //! are produced, or blocks of samples, straight into the rings of its targets, and tells each what has
-//! arrived. A target without room is passed over, and delays no other.
+//! arrived. A target without room delays no other.
 //!
 //! ```
 //! use loom_core::Domain;
@@ -31,8 +31,8 @@
 //!     if let Some(TargetEvent::Complete { index, .. }) = target.poll(0)? {
 //!         break target.grain(received, index).expect("it is not released");
 //!     }
-//!     if !is_sent {
-//!         initiator.grain(sent, 100)?.copy_from(0, &picture)?;
+//!     if !is_sent && let Some(slot) = initiator.grain(sent, 100)? {
+//!         slot.copy_from(0, &picture)?;
 //!         is_sent = initiator.send_grain(sent, 100, 0..layout.slices)?.submitted == 1;
 //!     }
 //! };
@@ -49,6 +49,7 @@
 extern crate std;
 
 mod attr;
+mod backlog;
 mod flow;
 mod inflow;
 mod initiator;

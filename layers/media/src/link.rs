@@ -3,6 +3,7 @@
 use loom_core::Error;
 use loom_transfer::{PeerKey, RemoteMemory};
 
+use crate::backlog::Backlog;
 use crate::flow::FlowKey;
 use crate::layout::FlowLayout;
 use crate::message::Sequence;
@@ -50,12 +51,16 @@ pub(crate) struct Link {
     /// Number of the flow at the target.
     pub(crate) number: u32,
     pub(crate) status: Status,
-    /// The target has room below it.
+    /// The target has room from `first` on, below `limit`.
+    pub(crate) first: u64,
     pub(crate) limit: u64,
+    /// The target has not yet answered a request for room.
+    pub(crate) is_waiting: bool,
     pub(crate) sequence: Sequence,
     /// Transfers that have not ended.
     pub(crate) active: u32,
     pub(crate) owed: Option<Owed>,
+    pub(crate) backlog: Backlog,
     pub(crate) report: Option<Result<(), Error>>,
     pub(crate) leaves: bool,
     /// The peer has failed.
@@ -74,10 +79,13 @@ impl Link {
             layout: record.layout,
             number: record.flow,
             status: Status::Connecting,
+            first: next,
             limit: 0,
+            is_waiting: false,
             sequence: 0,
             active: 0,
             owed: Some(Owed::Attach(next)),
+            backlog: Backlog::default(),
             report: None,
             leaves: false,
             is_lost: false,
@@ -90,23 +98,30 @@ impl Link {
     pub(crate) fn connect(&mut self, peer: PeerKey, next: u64) {
         (self.peer, self.status, self.is_lost) = (Some(peer), Status::Connecting, false);
         (self.owed, self.sequence, self.has_attached) = (Some(Owed::Attach(next)), 0, false);
+        (self.first, self.limit, self.is_waiting) = (next, 0, false);
     }
 
     pub(crate) fn grant(&mut self, limit: u64, is_first: bool) {
         if is_first {
-            self.limit = limit;
+            (self.limit, self.is_waiting) = (limit, false);
             if !matches!(self.status, Status::Attached) {
                 (self.status, self.report) = (Status::Attached, Some(Ok(())));
             }
-        } else {
+        } else if !self.is_waiting {
             self.limit = self.limit.max(limit);
         }
+    }
+
+    /// Requests room from a number on. No transfer follows before the answer.
+    pub(crate) const fn request_room(&mut self, first: u64) {
+        (self.first, self.is_waiting, self.owed) = (first, true, Some(Owed::Attach(first)));
     }
 
     pub(crate) fn fail(&mut self, error: Error) {
         if !matches!(self.status, Status::Failed(_)) {
             (self.status, self.report) = (Status::Failed(error), Some(Err(error)));
             self.owed = self.has_attached.then_some(Owed::Detach);
+            self.backlog.pass_all();
         }
     }
 

@@ -22,7 +22,7 @@ fn blocks<T: Transport + 'static>(world: &mut World<T>, lengths: impl Iterator<I
     let mut start = 0;
     for count in lengths {
         world.room(start + u64::from(count));
-        let samples = world.initiator.samples(world.flow, start, count).unwrap();
+        let samples = world.initiator.samples(world.flow, start, count).unwrap().unwrap();
         for channel in 0..CHANNELS {
             samples.copy_from(channel, start, &tone(channel, start, count)).unwrap();
         }

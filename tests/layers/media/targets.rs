@@ -20,7 +20,7 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
     world.receivers[0].stalls = true;
     for index in 0..50 {
         world.write(picture(), index);
-        behind += world.initiator.send_grain(world.flow, index, 0..24).unwrap().behind;
+        behind += world.initiator.send_grain(world.flow, index, 0..24).unwrap().deferred;
         let is_complete =
             |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
         world.until(|world| world.receivers[1].events.iter().any(is_complete));
@@ -183,7 +183,7 @@ fn a_silent_target_fails_and_the_others_go_on() {
         world.now += 100_000;
         world.write(picture(), index);
         let fanout = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
-        assert!(fanout.submitted + fanout.behind + fanout.failed == 2, "{fanout:?}");
+        assert!(fanout.submitted + fanout.deferred + fanout.failed == 2, "{fanout:?}");
         let is_complete =
             |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
         world.until(|world| world.receivers[0].events.iter().any(is_complete));

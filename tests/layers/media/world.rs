@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr, Plan as Faults, Soft};
-use loom_core::{Domain, Error, Info, Transport};
+use loom_core::{Domain, Info, Transport};
 use loom_fabric::loom_core;
 use loom_media::{
     FlowKey, FlowLayout, GrainLayout, Initiator, InitiatorEvent, MediaAttr, Release, Target, TargetEvent, TargetKey,
@@ -122,9 +122,8 @@ impl<T: Transport + 'static> World<T> {
         let until = Instant::now() + LIMIT;
         let bytes: Vec<u8> = (0..layout.len() as usize).map(|at| byte(index, at)).collect();
         loop {
-            match self.initiator.grain(self.flow, index) {
-                Ok(window) => return window.copy_from(0, &bytes).unwrap(),
-                Err(error) => assert_eq!(error, Error::from(loom_core::PostError::Again)),
+            if let Some(window) = self.initiator.grain(self.flow, index).unwrap() {
+                return window.copy_from(0, &bytes).unwrap();
             }
             self.turn();
             assert!(Instant::now() < until, "the slot is free within {LIMIT:?}");
