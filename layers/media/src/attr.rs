@@ -24,10 +24,11 @@ pub struct MediaAttr {
     pub message: usize,
     /// Maximum length in bytes of a target's record.
     pub record: usize,
-    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these.
+    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these: then
+    /// transfers to a peer that has gone may never end.
     pub silence: u64,
-    /// Time in nanoseconds after which an initiator connects again to a target that failed. 0 for a
-    /// target that fails for good.
+    /// Time in nanoseconds after which an initiator tries a target again that failed or refused it, once no
+    /// operation to it is in flight. 0 for a target that fails for good.
     pub retry: u64,
 }
 
@@ -52,7 +53,8 @@ impl Default for MediaAttr {
 impl MediaAttr {
     pub(crate) fn engine(&self) -> EngineAttr {
         EngineAttr {
-            peers: self.peers,
+            // One more, for the next peer before another one makes room.
+            peers: self.peers.saturating_add(1),
             memories: self.flows,
             transfers: self.transfers,
             depth: self.depth,

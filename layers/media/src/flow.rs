@@ -70,6 +70,10 @@ impl<F, A: Allocator> Flows<F, A> {
         self.slots.get_mut(key.index()).filter(|slot| slot.0 == key)?.1.as_mut()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &F> {
+        self.slots.iter().filter_map(|(_, flow)| flow.as_ref())
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (FlowKey, &mut F)> {
         self.slots.iter_mut().filter_map(|(key, flow)| Some((*key, flow.as_mut()?)))
     }

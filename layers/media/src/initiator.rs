@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::{OpenError, PostError};
@@ -13,9 +14,11 @@ use loom_transfer::{Engine, Event, MemoryKey, NotificationKey, Outcome, Request,
 use crate::attr::MediaAttr;
 use crate::backlog::Part;
 use crate::flow::{FlowKey, Flows, Samples};
+use crate::known::Known;
 use crate::layout::FlowLayout;
 use crate::link::{Link, Owed, Status, TargetKey};
-use crate::message::{MAX_LEN, Message, Refusal};
+use crate::message::{MAX_LEN, Message, Refusal, Token};
+use crate::ranges::Ranges;
 use crate::record::TargetRecord;
 use crate::span::{Blocks, Span};
 
@@ -75,8 +78,9 @@ pub struct Fanout {
 struct Flow {
     memory: MemoryKey,
     layout: FlowLayout,
-    /// Later transfers begin at this grain or sample, or behind it.
+    /// Later transfers begin at this grain or sample, or behind it, and at this slice of the grain.
     next: u64,
+    next_slice: u16,
 }
 
 /// Transfer to a target.
@@ -108,9 +112,16 @@ pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     flows: Flows<Flow, A>,
     places: Array<Place<A>, A>,
     entries: Array<Option<Entry>, A>,
+    known: Known<A>,
+    /// Of the next attachment.
+    token: Token,
     attr: MediaAttr,
-    now: u64,
+    /// Time of the last poll.
+    now: Option<u64>,
 }
+
+/// Number of initiators that were opened.
+static INITIATORS: AtomicU32 = AtomicU32::new(0);
 
 const UNKNOWN: Error = Error::Invalid("there is no such flow");
 
@@ -134,7 +145,13 @@ where
             Ok::<_, OpenError>(Place { key: TargetKey::new(index), link: None, address, address_len: 0 })
         })?;
         let entries = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
-        Ok(Initiator { engine, flows: Flows::new(attr.flows, alloc)?, places, entries, attr, now: 0 })
+        let known = Known::new(attr.peers, alloc.clone())?;
+        // Differs from that of another process at the same address, as far as the system places memory at random.
+        let instance = (entries.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
+        #[expect(clippy::cast_possible_truncation, reason = "some of its bits")]
+        let instance = (instance as u32).wrapping_add(INITIATORS.fetch_add(1, Ordering::Relaxed));
+        let (flows, token) = (Flows::new(attr.flows, alloc)?, Token { instance, number: 1 });
+        Ok(Initiator { engine, flows, places, entries, known, token, attr, now: None })
     }
 
     /// Registers memory as the ring of a flow, whose first grain or sample has the number `first`.
@@ -156,7 +173,7 @@ where
             self.engine.deregister(memory)?;
             return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
         }
-        self.flows.insert(Flow { memory, layout, next: first }).ok_or(full)
+        self.flows.insert(Flow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
     }
 }
 
@@ -182,6 +199,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow, for other bytes, or if the target has another layout,
+    /// [`PostError::Again`] while the flow of the target is one of this initiator already,
     /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
     /// [`Engine::insert_peer`].
     pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
@@ -193,12 +211,27 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if record.memory.rails() == 0 {
             return Err(Error::Invalid("the target has no rail"));
         }
-        let place = self.places.iter_mut().find(|place| place.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
-        let to = place.address.get_mut(..record.address.len()).ok_or(Error::Full("MediaAttr::record"))?;
-        let peer = self.engine.insert_peer(record.address)?;
-        to.copy_from_slice(record.address);
+        let Initiator { engine, places, known, token, .. } = self;
+        let is_same = |place: &Place<A>| {
+            place.address.get(..place.address_len) == Some(record.address)
+                && place.link.as_ref().is_some_and(|link| link.number == record.flow)
+        };
+        if places.iter().any(is_same) {
+            return Err(PostError::Again.into());
+        }
+        let free = places.iter().position(|place| place.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
+        if record.address.len() > self.attr.record {
+            return Err(Error::Full("MediaAttr::record"));
+        }
+        let peer = engine.insert_peer(record.address)?;
+        let is_used = |peer| places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
+        known.insert(peer, is_used).map(|evicted| engine.remove_peer(evicted));
+        let place = places.get_mut(free).ok_or(Error::Full("MediaAttr::peers"))?;
+        if let Some(to) = place.address.get_mut(..record.address.len()) {
+            to.copy_from_slice(record.address);
+        }
         place.address_len = record.address.len();
-        place.link = Some(Link::new(flow, peer, &record, next));
+        place.link = Some(Link::new(flow, peer, &record, token.take(), next));
         Ok(place.key)
     }
 
@@ -239,13 +272,15 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// operations in flight. Their other operations are cancelled.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow or one of samples.
+    /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
     pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
-        let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
-        let FlowLayout::Grains(layout, slots) = *layout else {
+        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Grains(layout, slots) = layout else {
             return Err(Error::Invalid("the flow has samples"));
         };
-        let memory = *memory;
+        if index < next || index == u64::MAX {
+            return Err(Error::Invalid("the flow has gone beyond this grain"));
+        }
         if !self.free(flow, index, index.saturating_add(1), slots.into()) {
             return Ok(None);
         }
@@ -259,16 +294,16 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// earlier samples in their places have operations in flight.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an unknown flow, one of grains, or more samples than the ring has.
+    /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
+    /// have been sent.
     pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
-        let Flow { memory, layout, .. } = self.flows.get(flow).ok_or(UNKNOWN)?;
-        let FlowLayout::Samples(layout) = *layout else {
+        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Samples(layout) = layout else {
             return Err(Error::Invalid("the flow has grains"));
         };
-        if count > layout.len {
-            return Err(Error::Invalid("the ring has fewer samples"));
+        if count > layout.len || start < next || start.checked_add(count.into()).is_none() {
+            return Err(Error::Invalid("the ring has fewer samples, or the flow has gone beyond these"));
         }
-        let memory = *memory;
         if !self.free(flow, start, start.saturating_add(count.into()), layout.len.into()) {
             return Ok(None);
         }
@@ -297,7 +332,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
-    /// or slices that the layout does not have.
+    /// slices that were sent, or that the layout does not have.
     pub fn send_grain(&mut self, flow: FlowKey, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(flow, index, slices, false)
     }
@@ -322,7 +357,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if index < flow.next || index == u64::MAX {
             return Err(Error::Invalid("the flow has gone beyond this grain"));
         }
-        flow.next = index;
+        if index == flow.next && start < flow.next_slice {
+            return Err(Error::Invalid("these slices have been sent"));
+        }
+        (flow.next, flow.next_slice) = (index, end);
+        if invalid || end == layout.slices {
+            (flow.next, flow.next_slice) = (index + 1, 0);
+        }
         Ok(self.send(key, Part::Slices { index, start, end, invalid }))
     }
 
@@ -344,13 +385,13 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     fn send(&mut self, key: FlowKey, part: Part) -> Fanout {
         let mut fanout = Fanout::default();
-        let Initiator { engine, flows, places, entries, .. } = self;
+        let Initiator { engine, flows, places, entries, token, .. } = self;
         let Some(flow) = flows.get(key) else { return fanout };
         for place in places.iter_mut() {
             let Some(link) = place.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
             if let Status::Attached = link.status {
                 link.backlog.push(part);
-                submit(engine, flow, place.key, link, entries);
+                submit(engine, flow, place.key, link, entries, token);
             }
             match link.status {
                 Status::Connecting => fanout.connecting += 1,
@@ -374,7 +415,15 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// # Errors
     /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
-        self.now = now;
+        let pause = self.now.replace(now).map_or(0, |before| now.saturating_sub(before));
+        if self.attr.silence > 0 && pause > self.attr.silence / 2 {
+            for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+                link.is_stale = true;
+            }
+            for entry in self.entries.iter().flatten() {
+                self.engine.cancel(entry.transfer);
+            }
+        }
         let mut event = None;
         match self.engine.poll(now)? {
             Some(Event::Ended(outcome)) => event = self.ended(&outcome),
@@ -382,8 +431,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             Some(Event::Peer { peer, result: Err(error) }) => {
                 for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
                     if link.peer == Some(peer) {
-                        link.fail(error);
-                        link.retry_at = now.saturating_add(self.attr.retry);
+                        link.fail(error, false, now.saturating_add(self.attr.retry));
                         link.is_lost = true;
                     }
                 }
@@ -404,10 +452,12 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if outcome.in_flight == 0 {
             *slot = None;
         }
+        let result = outcome.result().map(|_| ());
         if let Some(link) = self.link_mut(target) {
             link.active -= 1;
+            link.is_dirty |= result.is_err();
         }
-        Some(InitiatorEvent::Ended { target, start, result: outcome.result().map(|_| ()) })
+        Some(InitiatorEvent::Ended { target, start, result })
     }
 
     /// Forgets transfers whose last operations have completed after their outcome.
@@ -427,46 +477,53 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         let mut bytes = [0; MAX_LEN];
         let message = notification.copy_to(&mut bytes).and_then(|bytes| Message::decode(bytes));
         drop(notification);
-        let (number, reply) = match message {
-            Some(Message::Granted { flow, limit, attached }) => (flow, Ok((limit, attached))),
-            Some(Message::Refused { flow, reason }) => (flow, Err(reason)),
+        let (token, reply) = match message {
+            Some(Message::Granted { token, limit, processed, answers }) => (token, Ok((limit, processed, answers))),
+            Some(Message::Refused { token, reason }) => (token, Err(reason)),
             _ => return,
         };
+        let retry_at = self.now.unwrap_or(0).saturating_add(self.attr.retry);
         let links = self.places.iter_mut().filter_map(|place| place.link.as_mut());
-        for link in links.filter(|link| link.peer == Some(peer) && link.number == number) {
+        for link in links.filter(|link| link.peer == Some(peer) && link.token == token) {
             match reply {
-                Ok((limit, attached)) => link.grant(limit, attached),
-                Err(reason) => link.fail(Error::Invalid(match reason {
-                    Refusal::Unknown => "the target does not have the flow",
-                    Refusal::Layout => "the target has another layout than the flow",
-                    Refusal::Busy => "another initiator is attached to the target",
-                    Refusal::Protocol => "the target refused a message",
-                    Refusal::Closed => "the target ends the flow",
-                })),
+                Ok((limit, processed, answers)) => link.grant(limit, processed, answers),
+                Err(reason) => {
+                    let text = match reason {
+                        Refusal::Unknown => "the target does not have the flow",
+                        Refusal::Layout => "the target has another layout than the flow",
+                        Refusal::Busy => "another initiator is attached to the target",
+                        Refusal::Protocol => "the target refused a message",
+                        Refusal::Closed => "the target ends the flow",
+                    };
+                    link.fail(Error::Invalid(text), reason == Refusal::Closed, retry_at);
+                }
             }
         }
     }
 
     /// Sends messages, connects again, and reports changes.
     fn look_at_targets(&mut self) -> Option<InitiatorEvent> {
-        let Initiator { engine, flows, places, entries, attr, now, .. } = self;
-        let mut lost = None;
-        let mut event = None;
+        self.look_at_operations();
+        let Initiator { engine, flows, places, entries, known, token, attr, now, .. } = self;
         for place in places.iter_mut() {
+            let target = place.key;
             let Some(link) = &mut place.link else { continue };
-            if let (Status::Attached, Some(flow)) = (link.status, flows.get(link.flow)) {
-                submit(engine, flow, place.key, link, entries);
+            let Some(flow) = flows.get(link.flow) else { continue };
+            if let (Status::Attached, false) = (link.status, link.leaves) {
+                submit(engine, flow, target, link, entries, token);
             }
             if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
-                let layout = flows.get(link.flow).map(|flow| flow.layout);
-                let (flow, sequence) = (link.number, link.sequence);
-                let message = match (owed, layout) {
-                    (Owed::Attach(next), Some(layout)) => {
-                        let is_first = !link.has_attached;
-                        Some(Message::Attach { flow, layout, next, sequence, is_first })
-                    }
-                    (Owed::Detach, _) if link.active == 0 => Some(Message::Detach { flow, sequence }),
-                    _ => None,
+                let Link { number, token, is_first, first, sequence, .. } = *link;
+                let message = match owed {
+                    Owed::Attach => Some(Message::Attach {
+                        flow: number,
+                        token,
+                        is_first,
+                        layout: flow.layout,
+                        next: first,
+                        sequence,
+                    }),
+                    Owed::Detach => (link.active == 0).then_some(Message::Detach { flow: number, token, sequence }),
                 };
                 if let Some((bytes, len)) = message.map(|message| message.encode()) {
                     match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
@@ -478,44 +535,50 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                 }
             }
             if let Some((from, to)) = link.backlog.take_passed() {
-                event = Some(InitiatorEvent::Passed { target: place.key, from, to });
-                break;
-            }
-            if link.leaves && link.active == 0 && link.is_detached() {
-                let target = place.key;
-                lost = link.peer;
-                place.link = None;
-                place.key = target.next();
-                event = Some(InitiatorEvent::Removed { target });
-                break;
-            }
-            if link.is_lost && !link.leaves && attr.retry > 0 && *now >= link.retry_at && link.active == 0 {
-                if let Some(peer) = link.peer.take() {
-                    engine.remove_peer(peer);
-                }
-                match engine.insert_peer(place.address.get(..place.address_len).unwrap_or(&[])) {
-                    Ok(peer) => link.connect(peer, flows.get(link.flow).map_or(0, |flow| flow.next)),
-                    Err(_) => link.retry_at = now.saturating_add(attr.retry),
-                }
+                return Some(InitiatorEvent::Passed { target, from, to });
             }
             if let Some(result) = link.report.take() {
-                event = Some(InitiatorEvent::Target { target: place.key, result });
-                break;
+                return Some(InitiatorEvent::Target { target, result });
+            }
+            let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
+            if link.leaves && is_quiet && link.is_detached() {
+                place.link = None;
+                place.key = target.next();
+                return Some(InitiatorEvent::Removed { target });
+            }
+            let now = now.unwrap_or(0);
+            let is_failed = matches!(link.status, Status::Failed(_)) && link.owed.is_none();
+            if is_failed && is_quiet && !link.leaves && attr.retry > 0 && now >= link.retry_at {
+                link.retry_at = now.saturating_add(attr.retry);
+                if link.is_lost
+                    && let Some(peer) = link.peer.take()
+                {
+                    engine.remove_peer(peer);
+                    known.remove(peer);
+                }
+                let address = place.address.get(..place.address_len).unwrap_or(&[]);
+                if let Ok(peer) = engine.insert_peer(address) {
+                    known.insert(peer, |_| true);
+                    (link.peer, link.status) = (Some(peer), Status::Connecting);
+                    link.renew(token.take(), flow.next);
+                }
             }
         }
-        // Its peer leaves with the last of its flows.
-        if let Some(peer) = lost {
-            let is_used =
-                self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
-            if !is_used {
-                self.engine.remove_peer(peer);
-            }
-        }
-        event
+        None
     }
 
     fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
         self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
+    }
+}
+
+/// End of a part of samples that has few operations, however short the periods are.
+fn most(flow: &Flow, link: &Link, start: u64) -> u64 {
+    match (flow.layout, link.layout) {
+        (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+            start.saturating_add(64 * u64::from(from.period.min(to.period)))
+        }
+        _ => u64::MAX,
     }
 }
 
@@ -526,27 +589,43 @@ fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
     target: TargetKey,
     link: &mut Link,
     entries: &mut [Option<Entry>],
+    token: &mut Token,
 ) {
     let Some(peer) = link.peer else { return };
+    if link.active == 0 && !link.is_waiting && (link.is_dirty || link.is_stale && link.backlog.first().is_some()) {
+        let first = link.backlog.first().map_or(flow.next, |part| part.range().0);
+        // Operations of ended transfers may be in flight.
+        if entries.iter().flatten().any(|entry| entry.target == target) {
+            return;
+        }
+        if link.is_dirty { link.renew(token.take(), first) } else { link.request_room(first) }
+    }
+    if link.is_dirty || link.is_stale {
+        return;
+    }
     link.backlog.pass_below(link.first);
     while let Some(part) = link.backlog.first().filter(|_| !link.is_waiting && link.owed.is_none()) {
-        let Some(part) = part.below(link.limit) else {
+        let start = part.range().0;
+        if link.sequence.wrapping_sub(link.processed) as usize >= Ranges::MAX {
+            return;
+        }
+        let Some(part) = part.below(link.limit.min(most(flow, link, start))) else {
             if link.active == 0 {
-                link.request_room(part.range().0);
+                link.request_room(start);
             }
             return;
         };
         let free = entries.iter_mut().enumerate().find(|(_, entry)| entry.is_none());
         let Some((index, entry)) = free.filter(|_| engine.can_notify(peer)) else { return };
-        let (number, sequence) = (link.number, link.sequence);
+        let (number, token, sequence) = (link.number, link.token, link.sequence);
         let (blocks, message) = match (part, flow.layout, link.layout) {
             (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
                 let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
-                let message = Message::Slices { flow: number, index, start, end, invalid, sequence };
+                let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
                 (Blocks::Slices { layout, local, remote, start, end }, message)
             }
             (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
-                let message = Message::Samples { flow: number, start, count, sequence };
+                let message = Message::Samples { flow: number, token, start, count, sequence };
                 (Blocks::Samples { from, to, start, count }, message)
             }
             _ => return,
@@ -557,14 +636,16 @@ fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
         let request = Request::write(peer, flow.memory, &link.memory, span);
         match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
             Ok(transfer) => {
-                let start = part.range().0;
                 *entry = Some(Entry { flow: link.flow, target, start, transfer, has_ended: false });
                 link.sequence = link.sequence.wrapping_add(1);
                 link.active += 1;
                 link.backlog.remove(part);
             }
             Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
-            Err(rejected) => return link.fail(rejected.error),
+            Err(_) => {
+                link.is_dirty = true;
+                return;
+            }
         }
     }
 }

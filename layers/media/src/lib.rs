@@ -53,6 +53,7 @@ mod backlog;
 mod flow;
 mod inflow;
 mod initiator;
+mod known;
 mod layout;
 mod link;
 mod message;

@@ -6,7 +6,7 @@ use loom_transfer::{PeerKey, RemoteMemory};
 use crate::backlog::Backlog;
 use crate::flow::FlowKey;
 use crate::layout::FlowLayout;
-use crate::message::Sequence;
+use crate::message::{Sequence, Token};
 use crate::record::TargetRecord;
 
 /// Name of a target of an initiator's flow.
@@ -37,8 +37,8 @@ pub(crate) enum Status {
 /// Message to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Owed {
-    /// Begin at this number.
-    Attach(u64),
+    /// Request for room from `Link::first` on.
+    Attach,
     /// After the last transfer.
     Detach,
 }
@@ -51,14 +51,23 @@ pub(crate) struct Link {
     /// Number of the flow at the target.
     pub(crate) number: u32,
     pub(crate) status: Status,
+    pub(crate) token: Token,
+    /// It does not go on from another one.
+    pub(crate) is_first: bool,
     /// The target has room from `first` on, below `limit`.
     pub(crate) first: u64,
     pub(crate) limit: u64,
     /// The target has not yet answered a request for room.
     pub(crate) is_waiting: bool,
+    /// Number of transfers of the attachment, and of those that the target has processed.
     pub(crate) sequence: Sequence,
+    pub(crate) processed: Sequence,
     /// Transfers that have not ended.
     pub(crate) active: u32,
+    /// A transfer has failed, and the next one belongs to another attachment.
+    pub(crate) is_dirty: bool,
+    /// This side has not run for so long that the target may have ended the attachment.
+    pub(crate) is_stale: bool,
     pub(crate) owed: Option<Owed>,
     pub(crate) backlog: Backlog,
     pub(crate) report: Option<Result<(), Error>>,
@@ -66,76 +75,93 @@ pub(crate) struct Link {
     /// The peer has failed.
     pub(crate) is_lost: bool,
     pub(crate) retry_at: u64,
-    /// The target expects the end of the flow.
-    pub(crate) has_attached: bool,
+    /// The target may have attached this side.
+    pub(crate) has_asked: bool,
 }
 
 impl Link {
-    pub(crate) fn new(flow: FlowKey, peer: PeerKey, record: &TargetRecord<'_>, next: u64) -> Self {
-        Link {
+    pub(crate) fn new(flow: FlowKey, peer: PeerKey, record: &TargetRecord<'_>, token: Token, first: u64) -> Self {
+        let mut link = Link {
             flow,
             peer: Some(peer),
             memory: record.memory,
             layout: record.layout,
             number: record.flow,
             status: Status::Connecting,
-            first: next,
+            token,
+            is_first: true,
+            first,
             limit: 0,
             is_waiting: false,
             sequence: 0,
+            processed: 0,
             active: 0,
-            owed: Some(Owed::Attach(next)),
+            is_dirty: false,
+            is_stale: false,
+            owed: None,
             backlog: Backlog::default(),
             report: None,
             leaves: false,
             is_lost: false,
             retry_at: 0,
-            has_attached: false,
-        }
+            has_asked: false,
+        };
+        link.request_room(first);
+        link
     }
 
-    /// Connects again.
-    pub(crate) fn connect(&mut self, peer: PeerKey, next: u64) {
-        (self.peer, self.status, self.is_lost) = (Some(peer), Status::Connecting, false);
-        (self.owed, self.sequence, self.has_attached) = (Some(Owed::Attach(next)), 0, false);
-        (self.first, self.limit, self.is_waiting) = (next, 0, false);
-    }
-
-    pub(crate) fn grant(&mut self, limit: u64, is_first: bool) {
-        if is_first {
-            (self.limit, self.is_waiting) = (limit, false);
-            if !matches!(self.status, Status::Attached) {
-                (self.status, self.report) = (Status::Attached, Some(Ok(())));
-            }
-        } else if !self.is_waiting {
-            self.limit = self.limit.max(limit);
-        }
+    /// Begins another attachment.
+    pub(crate) fn renew(&mut self, token: Token, first: u64) {
+        self.is_first = false;
+        (self.token, self.sequence, self.processed, self.limit) = (token, 0, 0, 0);
+        (self.is_dirty, self.is_lost) = (false, false);
+        self.request_room(first);
     }
 
     /// Requests room from a number on. No transfer follows before the answer.
-    pub(crate) const fn request_room(&mut self, first: u64) {
-        (self.first, self.is_waiting, self.owed) = (first, true, Some(Owed::Attach(first)));
+    pub(crate) fn request_room(&mut self, first: u64) {
+        (self.first, self.is_waiting, self.is_stale, self.owed) = (first, true, false, Some(Owed::Attach));
     }
 
-    pub(crate) fn fail(&mut self, error: Error) {
-        if !matches!(self.status, Status::Failed(_)) {
-            (self.status, self.report) = (Status::Failed(error), Some(Err(error)));
-            self.owed = self.has_attached.then_some(Owed::Detach);
-            self.backlog.pass_all();
+    pub(crate) fn grant(&mut self, limit: u64, processed: Sequence, answers: bool) {
+        if matches!(self.status, Status::Failed(_)) || self.is_waiting && !answers {
+            return;
+        }
+        if answers {
+            self.limit = limit;
+            if matches!(self.status, Status::Connecting) {
+                (self.status, self.report) = (Status::Attached, Some(Ok(())));
+            }
+        }
+        (self.limit, self.is_waiting) = (self.limit.max(limit), false);
+        // Messages may overtake each other.
+        if processed.wrapping_sub(self.processed) <= self.sequence.wrapping_sub(self.processed) {
+            self.processed = processed;
         }
     }
 
+    /// Fails the target. `has_asked` if it expects the end of the attachment.
+    pub(crate) fn fail(&mut self, error: Error, has_asked: bool, retry_at: u64) {
+        self.has_asked = has_asked;
+        self.owed = has_asked.then_some(Owed::Detach);
+        if !matches!(self.status, Status::Failed(_)) {
+            (self.status, self.report, self.retry_at) = (Status::Failed(error), Some(Err(error)), retry_at);
+        }
+        self.is_waiting = false;
+        self.backlog.pass_all();
+    }
+
     pub(crate) const fn sent(&mut self, owed: Owed) {
-        self.has_attached = matches!(owed, Owed::Attach(_));
+        self.has_asked = matches!(owed, Owed::Attach);
         self.owed = None;
     }
 
     /// Returns `true` if the target expects no end. Requests that it is sent otherwise.
     pub(crate) const fn is_detached(&mut self) -> bool {
-        if self.has_attached && !self.is_lost {
+        let expects = self.has_asked && !self.is_lost;
+        if expects {
             self.owed = Some(Owed::Detach);
-            return false;
         }
-        true
+        !expects
     }
 }

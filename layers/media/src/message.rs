@@ -5,24 +5,42 @@ use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 /// Version of the messages.
 const VERSION: u8 = 1;
 
-/// Number of a message with a transfer among those of an attachment.
+/// Number of a transfer among those of an attachment.
 pub(crate) type Sequence = u32;
+
+/// Name of an attachment, which the initiator chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// Differs between initiators at one address.
+    pub(crate) instance: u32,
+    pub(crate) number: u32,
+}
+
+impl Token {
+    /// Returns the token, and goes on to the next one.
+    pub(crate) fn take(&mut self) -> Self {
+        let token = *self;
+        self.number = self.number.wrapping_add(1);
+        token
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// An initiator begins, with `is_first`, or needs room for a number. `sequence` is that of its next
-    /// transfer.
-    Attach { flow: u32, layout: FlowLayout, next: u64, sequence: Sequence, is_first: bool },
+    /// The initiator requests room from a number on: to begin (`is_first`), instead of its attachment that
+    /// has failed, or in one that goes on, after so many transfers.
+    Attach { flow: u32, token: Token, is_first: bool, layout: FlowLayout, next: u64, sequence: Sequence },
     /// The transfer wrote slices of a grain.
-    Slices { flow: u32, index: u64, start: u16, end: u16, invalid: bool, sequence: Sequence },
+    Slices { flow: u32, token: Token, index: u64, start: u16, end: u16, invalid: bool, sequence: Sequence },
     /// The transfer wrote samples.
-    Samples { flow: u32, start: u64, count: u32, sequence: Sequence },
+    Samples { flow: u32, token: Token, start: u64, count: u32, sequence: Sequence },
     /// The initiator has ended, after so many transfers.
-    Detach { flow: u32, sequence: Sequence },
-    /// Grains or samples below the limit may be written.
-    Granted { flow: u32, limit: u64, attached: bool },
+    Detach { flow: u32, token: Token, sequence: Sequence },
+    /// Grains or samples below the limit may be written. The first transfers, up to a sequence, have been
+    /// processed. `answers` an `Attach`.
+    Granted { token: Token, limit: u64, processed: Sequence, answers: bool },
     /// The initiator may not write.
-    Refused { flow: u32, reason: Refusal },
+    Refused { token: Token, reason: Refusal },
 }
 
 /// Reason for which a target refuses an initiator.
@@ -36,7 +54,7 @@ pub(crate) enum Refusal {
 }
 
 /// Length of the longest message in bytes.
-pub(crate) const MAX_LEN: usize = 56;
+pub(crate) const MAX_LEN: usize = 64;
 
 struct Writer {
     bytes: [u8; MAX_LEN],
@@ -115,39 +133,45 @@ pub(crate) fn decode_layout(bytes: [u8; 28]) -> Option<FlowLayout> {
 impl Message {
     pub(crate) fn encode(&self) -> ([u8; MAX_LEN], usize) {
         let mut out = Writer { bytes: [0; MAX_LEN], len: 0 };
-        let mut head = |kind: u8, flag: u8, flow: u32| {
+        let mut head = |kind: u8, flag: u8, token: Token| {
             out.put([VERSION, kind, flag, 0]);
-            out.put(flow.to_le_bytes());
+            out.put(token.instance.to_le_bytes());
+            out.put(token.number.to_le_bytes());
         };
         match *self {
-            Message::Attach { flow, layout, next, sequence, is_first } => {
-                head(0, is_first.into(), flow);
+            Message::Attach { flow, token, is_first, layout, next, sequence } => {
+                head(0, is_first.into(), token);
+                out.put(flow.to_le_bytes());
                 out.put(sequence.to_le_bytes());
                 out.put(next.to_le_bytes());
                 out.put(encode_layout(&layout));
             }
-            Message::Slices { flow, index, start, end, invalid, sequence } => {
-                head(1, invalid.into(), flow);
+            Message::Slices { flow, token, index, start, end, invalid, sequence } => {
+                head(1, invalid.into(), token);
+                out.put(flow.to_le_bytes());
                 out.put(sequence.to_le_bytes());
                 out.put(index.to_le_bytes());
                 out.put(start.to_le_bytes());
                 out.put(end.to_le_bytes());
             }
-            Message::Samples { flow, start, count, sequence } => {
-                head(2, 0, flow);
+            Message::Samples { flow, token, start, count, sequence } => {
+                head(2, 0, token);
+                out.put(flow.to_le_bytes());
                 out.put(sequence.to_le_bytes());
                 out.put(start.to_le_bytes());
                 out.put(count.to_le_bytes());
             }
-            Message::Detach { flow, sequence } => {
-                head(3, 0, flow);
+            Message::Detach { flow, token, sequence } => {
+                head(3, 0, token);
+                out.put(flow.to_le_bytes());
                 out.put(sequence.to_le_bytes());
             }
-            Message::Granted { flow, limit, attached } => {
-                head(4, attached.into(), flow);
+            Message::Granted { token, limit, processed, answers } => {
+                head(4, answers.into(), token);
                 out.put(limit.to_le_bytes());
+                out.put(processed.to_le_bytes());
             }
-            Message::Refused { flow, reason } => head(5, reason as u8, flow),
+            Message::Refused { token, reason } => head(5, reason as u8, token),
         }
         (out.bytes, out.len)
     }
@@ -155,22 +179,33 @@ impl Message {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut bytes = Reader(bytes);
         let [VERSION, kind, flag, 0] = bytes.take()? else { return None };
-        let flow = bytes.u32()?;
+        let token = Token { instance: bytes.u32()?, number: bytes.u32()? };
         let message = match kind {
             0 => {
-                let (sequence, next) = (bytes.u32()?, bytes.u64()?);
-                Message::Attach { flow, layout: decode_layout(bytes.take()?)?, next, sequence, is_first: flag == 1 }
+                let (flow, sequence, next) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+                Message::Attach {
+                    flow,
+                    token,
+                    is_first: flag == 1,
+                    layout: decode_layout(bytes.take()?)?,
+                    next,
+                    sequence,
+                }
             }
             1 => {
-                let (sequence, index) = (bytes.u32()?, bytes.u64()?);
-                Message::Slices { flow, index, start: bytes.u16()?, end: bytes.u16()?, invalid: flag == 1, sequence }
+                let (flow, sequence, index) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+                let (start, end, invalid) = (bytes.u16()?, bytes.u16()?, flag == 1);
+                Message::Slices { flow, token, index, start, end, invalid, sequence }
             }
-            2 => Message::Samples { flow, sequence: bytes.u32()?, start: bytes.u64()?, count: bytes.u32()? },
-            3 => Message::Detach { flow, sequence: bytes.u32()? },
-            4 => Message::Granted { flow, limit: bytes.u64()?, attached: flag == 1 },
+            2 => {
+                let (flow, sequence, start, count) = (bytes.u32()?, bytes.u32()?, bytes.u64()?, bytes.u32()?);
+                Message::Samples { flow, token, start, count, sequence }
+            }
+            3 => Message::Detach { flow: bytes.u32()?, token, sequence: bytes.u32()? },
+            4 => Message::Granted { token, limit: bytes.u64()?, processed: bytes.u32()?, answers: flag == 1 },
             5 => {
                 let reasons = [Refusal::Unknown, Refusal::Layout, Refusal::Busy, Refusal::Protocol, Refusal::Closed];
-                Message::Refused { flow, reason: *reasons.get(usize::from(flag))? }
+                Message::Refused { token, reason: *reasons.get(usize::from(flag))? }
             }
             _ => return None,
         };
@@ -185,15 +220,16 @@ mod tests {
     fn all() -> [Message; 8] {
         let layout = FlowLayout::Grains(GrainLayout::v210a(1920, 1080).with_header(8192), 12);
         let samples = FlowLayout::Samples(SampleLayout { word: 4, channels: 64, period: 48, len: 9600 });
+        let token = Token { instance: 77, number: u32::MAX };
         [
-            Message::Attach { flow: 3, layout, next: u64::MAX, sequence: 7, is_first: false },
-            Message::Attach { flow: 3, layout: samples, next: 0, sequence: 0, is_first: true },
-            Message::Slices { flow: 1, index: 1 << 40, start: 3, end: 1080, invalid: true, sequence: 9 },
-            Message::Samples { flow: u32::MAX, start: 77, count: 48, sequence: 1 },
-            Message::Detach { flow: 0, sequence: 5 },
-            Message::Granted { flow: 2, limit: 99, attached: true },
-            Message::Granted { flow: 2, limit: 99, attached: false },
-            Message::Refused { flow: 2, reason: Refusal::Busy },
+            Message::Attach { flow: 3, token, is_first: false, layout, next: u64::MAX, sequence: 7 },
+            Message::Attach { flow: 3, token, is_first: true, layout: samples, next: 0, sequence: 0 },
+            Message::Slices { flow: 1, token, index: 1 << 40, start: 3, end: 1080, invalid: true, sequence: 9 },
+            Message::Samples { flow: u32::MAX, token, start: 77, count: 48, sequence: 1 },
+            Message::Detach { flow: 0, token, sequence: 5 },
+            Message::Granted { token, limit: 99, processed: 6, answers: true },
+            Message::Granted { token, limit: 99, processed: 6, answers: false },
+            Message::Refused { token, reason: Refusal::Busy },
         ]
     }
 

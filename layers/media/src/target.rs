@@ -4,14 +4,15 @@ use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
-use loom_core::{Access, Buffer, Domain, Error, Transport};
+use loom_core::{Access, Buffer, Domain, Errno, Error, Transport};
 use loom_transfer::{Block, Ending, Engine, Event, MemoryKey, NotificationKey, PeerKey};
 
 use crate::attr::MediaAttr;
 use crate::flow::{FlowKey, Flows, Grain, Samples};
-use crate::inflow::{Inflow, Report};
+use crate::inflow::{Inflow, News, Report, Written};
+use crate::known::Known;
 use crate::layout::FlowLayout;
-use crate::message::{MAX_LEN, Message, Refusal};
+use crate::message::{MAX_LEN, Message, Refusal, Token};
 use crate::record::TargetRecord;
 
 /// Release of grains and samples, whose room the initiator may write to again.
@@ -113,16 +114,16 @@ struct Flow<A: Allocator> {
 /// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
 ///
 /// The initiator writes only where this side has granted room, so that a grain stays as it is until it
-/// is released ([`Release`]).
+/// is released ([`Release`]). An initiator whose process was stopped for longer than
+/// [`MediaAttr::silence`] may write operations that it had posted before, after another one has begun.
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Block, A>,
     flows: Flows<Flow<A>, A>,
+    known: Known<A>,
     /// Refusals to send.
-    refusals: heapless::Vec<(PeerKey, u32, Refusal), 16>,
-    /// Notifications of failed transfers whose writes may still arrive.
-    late: heapless::Vec<(NotificationKey, FlowKey), 16>,
+    refusals: heapless::Vec<(PeerKey, Token, Refusal), 16>,
     alloc: A,
 }
 
@@ -138,8 +139,8 @@ where
     /// Those of [`Engine::open_in`].
     pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
-        let flows = Flows::new(attr.flows, alloc.clone())?;
-        Ok(Target { engine, flows, refusals: heapless::Vec::new(), late: heapless::Vec::new(), alloc })
+        let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
+        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), alloc })
     }
 
     /// Registers memory as the ring of a flow. Allocates.
@@ -178,9 +179,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it again after
     /// [`TargetEvent::Detached`]. [`Error::Invalid`] for an unknown key.
     pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
-        let initiator = self.flows.get(flow).ok_or(UNKNOWN)?.inflow.initiator();
-        if let Some(peer) = initiator {
-            self.refuse(peer, flow.number(), Refusal::Closed);
+        if let Some((peer, token)) = self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.close() {
+            self.refuse(peer, token, Refusal::Closed);
             return Err(PostError::Again.into());
         }
         let removed = self.flows.remove(flow).ok_or(UNKNOWN)?;
@@ -195,10 +195,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     pub fn record(&self, flow: FlowKey, out: &mut [u8]) -> Result<usize, Error> {
         let Flow { memory, inflow } = self.flows.get(flow).ok_or(UNKNOWN)?;
         let memory = self.engine.remote(*memory)?;
-        let needed = TargetRecord::HEAD;
         let rest = TargetRecord::head(flow.number(), inflow.layout(), &memory, out)
             .ok_or(loom_core::AddressError::BufferTooSmall)?;
-        Ok(needed + self.engine.address(rest)?)
+        Ok(TargetRecord::HEAD + self.engine.address(rest)?)
     }
 
     /// Grain of a flow that has arrived in part or whole, and has not been released.
@@ -225,29 +224,39 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
     pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
-        let flow = self.flows.get_mut(flow).ok_or(UNKNOWN)?;
-        flow.inflow.release(below);
+        self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
         Ok(())
     }
 
     /// Receives, grants room, and returns the next event. `now` is the time in nanoseconds of any clock.
+    /// Releases grains and samples as [`Release::Keep`] states.
     ///
     /// # Errors
     /// Those of [`Engine::poll`].
     pub fn poll(&mut self, now: u64) -> Result<Option<TargetEvent>, Error> {
-        let mut event = None;
-        match self.engine.poll(now)? {
-            Some(Event::Notified(key)) => event = self.notified(key),
-            Some(Event::Peer { peer, result: Err(error) }) => {
-                for (_, flow) in self.flows.iter_mut() {
-                    flow.inflow.fail(peer, error);
-                }
-            }
-            _ => {}
+        for (_, flow) in self.flows.iter_mut() {
+            flow.inflow.poll();
         }
-        self.look_at_late_writes();
+        let mut event = self.report();
+        if event.is_none() {
+            match self.engine.poll(now)? {
+                Some(Event::Notified(key)) => event = self.notified(key),
+                Some(Event::Peer { peer, result: Ok(()) }) => {
+                    let Target { flows, known, .. } = self;
+                    let evicted = known.insert(peer, |known| flows.iter().any(|flow| flow.inflow.is_of(known)));
+                    evicted.map(|peer| self.engine.remove_peer(peer));
+                }
+                Some(Event::Peer { peer, result: Err(error) }) => {
+                    for (_, flow) in self.flows.iter_mut() {
+                        flow.inflow.fail(peer, error);
+                    }
+                }
+                _ => {}
+            }
+            event = event.or_else(|| self.report());
+        }
         self.send(event.is_none());
-        Ok(event.or_else(|| self.report()))
+        Ok(event)
     }
 
     fn report(&mut self) -> Option<TargetEvent> {
@@ -263,114 +272,93 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
 
     fn notified(&mut self, key: NotificationKey) -> Option<TargetEvent> {
         let notification = self.engine.notification(key)?;
-        let (peer, ending, late) = (notification.peer(), notification.ending(), notification.late_writes());
+        let (peer, ending) = (notification.peer(), notification.ending());
         let mut bytes = [0; MAX_LEN];
         let message = notification.copy_to(&mut bytes).and_then(|bytes| Message::decode(bytes));
-        if late > 0 {
-            notification.keep();
-        } else {
-            drop(notification);
-        }
+        drop(notification);
         let rejected = Some(TargetEvent::Rejected { peer });
         let Some(message) = message else { return rejected };
-        let number = match message {
-            Message::Attach { flow, .. }
-            | Message::Slices { flow, .. }
-            | Message::Samples { flow, .. }
-            | Message::Detach { flow, .. } => flow,
+        let (number, token) = match message {
+            Message::Attach { flow, token, .. }
+            | Message::Slices { flow, token, .. }
+            | Message::Samples { flow, token, .. }
+            | Message::Detach { flow, token, .. } => (flow, token),
             Message::Granted { .. } | Message::Refused { .. } => return rejected,
         };
         let flow = FlowKey::of_number(number);
-        let Some(Flow { inflow, .. }) = self.flows.get_mut(flow) else {
-            if let Message::Attach { .. } = message {
-                self.refuse(peer, number, Refusal::Unknown);
+        let inflow = self.flows.get_mut(flow).map(|flow| &mut flow.inflow);
+        let written = match message {
+            Message::Attach { is_first, layout, next, sequence, .. } => {
+                let attached = inflow.map_or(Err(Refusal::Unknown), |inflow| {
+                    inflow.attach(peer, (token, is_first), &layout, next, sequence)
+                });
+                if let Err(reason) = attached {
+                    self.refuse(peer, token, reason);
+                }
+                return None;
             }
-            return rejected;
+            Message::Detach { sequence, .. } => {
+                if let Some(inflow) = inflow.filter(|inflow| inflow.is_of_attachment(peer, token)) {
+                    inflow.detach(sequence);
+                }
+                return None;
+            }
+            Message::Slices { index, start, end, invalid, sequence, .. } => {
+                (Written::Slices { index, start, end, invalid }, sequence)
+            }
+            Message::Samples { start, count, sequence, .. } => (Written::Samples { start, count }, sequence),
+            Message::Granted { .. } | Message::Refused { .. } => return rejected,
         };
-        if let Message::Attach { layout, next, sequence, is_first, .. } = message {
-            if let Err(reason) = inflow.attach(peer, &layout, next, sequence, is_first) {
-                self.refuse(peer, number, reason);
-            }
-            return None;
-        }
-        if inflow.initiator() != Some(peer) {
-            return rejected;
-        }
-        if late > 0 && self.late.push((key, flow)).is_ok() {
-            inflow.hold(true);
-        }
+        // Those of a former attachment are late.
+        let inflow = inflow.filter(|inflow| inflow.is_of_attachment(peer, token))?;
         let error = match ending {
             Ending::Done => None,
             Ending::Failed(error) => Some(error),
-            _ => Some(Error::Provider(loom_core::Errno::ECANCELED)),
+            _ => Some(Error::Provider(Errno::ECANCELED)),
         };
-        let event = match message {
-            Message::Slices { index, start, end, invalid, sequence, .. } => {
-                let valid = inflow.slices(index, start, end, invalid, sequence, error.is_some());
-                valid.map(|valid| match (error, valid) {
-                    (Some(error), _) => Some(TargetEvent::Failed { flow, start: index, error }),
-                    (None, Some(_)) if invalid => Some(TargetEvent::Invalid { flow, index }),
-                    (None, Some(_)) if inflow.is_complete(index) => Some(TargetEvent::Complete { flow, index }),
-                    (None, Some(valid)) => Some(TargetEvent::Slices { flow, index, valid }),
-                    (None, None) => None,
-                })
-            }
-            Message::Samples { start, count, sequence, .. } => {
-                let new = inflow.samples(start, count, sequence, error.is_some());
-                new.map(|is_news| match error {
-                    Some(error) => Some(TargetEvent::Failed { flow, start, error }),
-                    None => is_news.then_some(TargetEvent::Samples { flow, start, count }),
-                })
-            }
-            Message::Detach { sequence, .. } => {
-                inflow.detach(sequence);
-                Some(None)
-            }
-            _ => None,
-        };
-        let Some(event) = event else {
+        let (written, sequence) = written;
+        let Some(news) = inflow.written(written, sequence, error.is_some()) else {
             inflow.fail(peer, Error::Invalid("the initiator does not keep to its flow or its room"));
-            self.refuse(peer, number, Refusal::Protocol);
+            self.refuse(peer, token, Refusal::Protocol);
             return rejected;
         };
-        event
-    }
-
-    fn refuse(&mut self, peer: PeerKey, flow: u32, reason: Refusal) {
-        // An initiator that is not answered attaches again.
-        let _ = self.refusals.push((peer, flow, reason));
-    }
-
-    /// Releases kept notifications whose writes have arrived, and the flows that waited for them.
-    fn look_at_late_writes(&mut self) {
-        let Target { engine, late, flows, .. } = self;
-        if late.is_empty() {
-            return;
+        let (start, count) = match written {
+            Written::Slices { index, .. } => (index, 0),
+            Written::Samples { start, count } => (start, count),
+        };
+        if let Some(error) = error {
+            return Some(TargetEvent::Failed { flow, start, error });
         }
-        late.retain(|&(key, _)| match engine.notification(key) {
-            Some(notification) if notification.late_writes() > 0 => {
-                notification.keep();
-                true
-            }
-            _ => false,
-        });
-        for (key, flow) in flows.iter_mut() {
-            flow.inflow.hold(late.iter().any(|entry| entry.1 == key));
+        Some(match news? {
+            News::Slices(valid) => TargetEvent::Slices { flow, index: start, valid },
+            News::Complete => TargetEvent::Complete { flow, index: start },
+            News::Invalid => TargetEvent::Invalid { flow, index: start },
+            News::Samples => TargetEvent::Samples { flow, start, count },
+        })
+    }
+
+    fn refuse(&mut self, peer: PeerKey, token: Token, reason: Refusal) {
+        let refusal = (peer, token, reason);
+        if !self.refusals.contains(&refusal) {
+            // One that does not fit is lost with its peer, which connects again.
+            let _ = self.refusals.push(refusal);
         }
     }
 
     fn send(&mut self, is_idle: bool) {
         let Target { engine, flows, refusals, .. } = self;
-        let mut send = |peer, message: Message| {
+        let mut is_sent = |peer, message: Message| {
             let (bytes, len) = message.encode();
-            let again = |error| matches!(error, Error::Full(_)) || error == Error::from(PostError::Again);
-            // A peer that has failed is reported as an event.
-            engine.notify(peer, bytes.get(..len).unwrap_or(&[])).err().is_some_and(again)
+            match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
+                Err(Error::Full(_)) => false,
+                // A peer that has failed is reported as an event.
+                sent => sent != Err(PostError::Again.into()),
+            }
         };
-        refusals.retain(|&(peer, flow, reason)| send(peer, Message::Refused { flow, reason }));
-        for (key, flow) in flows.iter_mut() {
-            let Some((peer, limit, attached)) = flow.inflow.grant(is_idle) else { continue };
-            if !send(peer, Message::Granted { flow: key.number(), limit, attached }) {
+        refusals.retain(|&(peer, token, reason)| !is_sent(peer, Message::Refused { token, reason }));
+        for (_, flow) in flows.iter_mut() {
+            let Some((peer, token, limit, processed, answers)) = flow.inflow.grant(is_idle) else { continue };
+            if is_sent(peer, Message::Granted { token, limit, processed, answers }) {
                 flow.inflow.granted(limit);
             }
         }

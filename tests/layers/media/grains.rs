@@ -74,7 +74,7 @@ fn slices(world: &mut World<impl Transport + 'static>, count: u64) {
 
 #[test]
 fn slices_become_valid_in_order_while_their_writes_overtake_each_other() {
-    for seed in 0..40 {
+    for seed in 0..15 {
         let faults = Faults {
             reorder: 7,
             delay: 5,
@@ -111,7 +111,7 @@ fn an_invalid_grain_sends_its_header_alone() {
 #[test]
 fn each_grain_is_complete_or_lapped_when_operations_fail() {
     let (mut completed, mut missing) = (0, 0);
-    for seed in 0..60 {
+    for seed in 0..20 {
         let faults = Faults { fail: Every::About(12), reorder: 3, ..Faults::new(seed) };
         let (network, mut world) = World::faulty(faults, ring(4));
         world.add(&network.info(), ring(6), Release::Keep(2));
@@ -148,7 +148,7 @@ fn each_grain_is_complete_or_lapped_when_operations_fail() {
         assert!(complete.len() + failed <= submitted, "seed {seed}: {}", complete.len());
         (completed, missing) = (completed + complete.len(), missing + lapped.len());
     }
-    assert!(completed > 1000 && missing > 100, "{completed} complete, {missing} lapped");
+    assert!(completed > 400 && missing > 40, "{completed} complete, {missing} lapped");
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 mod grains;
 mod samples;
+mod sequences;
 mod targets;
 mod world;
