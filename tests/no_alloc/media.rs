@@ -31,7 +31,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     let samples = FlowLayout::Samples(SampleLayout { word: 4, channels: 2, period: 16, len: 128 });
     scope(|s| {
         let domain = s.open(info)?;
-        let mut initiator = Initiator::open_in(&[domain.clone()], attr, seal).map_err(wrong)?;
+        let mut initiator = Initiator::open_in(core::slice::from_ref(&domain), attr, seal).map_err(wrong)?;
         let mut target = Target::open_in(&[domain], attr, seal).map_err(wrong)?;
         let mut flows = Vec::new();
         for ring in [grains, samples] {

@@ -11,7 +11,7 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 16] = [
+    const FOLDERS: [&str; 17] = [
         "",
         "docs",
         "docs/dev",

@@ -42,6 +42,20 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
+//!
+//! # What it promises
+//! - **A complete grain has all of its bytes, and stays as it is until it is released.** An initiator writes
+//!   only where the target has granted room, in any order of arrival.
+//! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
+//! - **Each target is independent of the others.** What it has no room for is deferred as long as it is in
+//!   the initiator's ring, then passed over.
+//! - **After a failure**, initiator and target go on by another attachment, once all operations have
+//!   completed. Messages of the former one have no effect.
+//! - **After opening, no allocation**, except for flows.
+//!
+//! # What it does not do yet
+//! Formats of MXL, connections (`FI_EP_MSG`), and rings that processes share.
+
 #![no_std]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]

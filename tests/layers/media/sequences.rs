@@ -439,7 +439,7 @@ fn samples_of_the_next_initiator_are_reported_or_lapped_once() {
             world.turn();
         }
     }
-    let mut covered = vec![false; 186];
+    let mut covered = [false; 186];
     for event in &world.receivers[0].events {
         match *event {
             TargetEvent::Samples { start, count, .. } => {
