@@ -43,6 +43,7 @@
 //! - `loom_deferred`, package `loom-fabric-deferred`: operations posted when a counter reaches a
 //!   threshold.
 //! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
+//! - `loom_media`, package `loom-fabric-media`: flows of video grains and audio samples.
 //! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
 //!   protocol traits, checked by the compiler.
 //! - `loom_tagged`, package `loom-fabric-tagged`: tagged messages over endpoints without them.

@@ -54,7 +54,7 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
     libfabric
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$FEATURES"
     local package
-    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-static loom-fabric-tagged loom-fabric-transfer loom-fabric-updates; do
+    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-media loom-fabric-static loom-fabric-tagged loom-fabric-transfer loom-fabric-updates; do
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
     done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
@@ -166,6 +166,7 @@ loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio
 loom-fabric-deferred std
 loom-fabric-group std pmi
+loom-fabric-media std
 loom-fabric-static std
 loom-fabric-tagged std serde
 loom-fabric-transfer std

@@ -164,6 +164,9 @@ step_examples() { # the examples, over the software transport and libfabric
         timeout 120 "$EXAMPLES/kv_cache" --provider "$provider" --kill | grep -qx "32 requests verified by 2 decoders" ||
             die "kv_cache over $provider, with a killed decoder"
     done
+    for provider in soft shm 'tcp;ofi_rxm'; do
+        timeout 120 "$EXAMPLES/media_flow" --provider "$provider" | grep -qx "60 frames to 2 targets" || die "media_flow over $provider"
+    done
     fails_with "no records" timeout 60 "$EXAMPLES/kv_cache" --decoder false
     # Clients that die, processes that are killed, and draining under load are in the test program `layers`.
     "$EXAMPLES/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &

@@ -1,4 +1,4 @@
-//! Layers over the transports: deferred work, protocols, tagged messages, transfers, updates, and a server of many clients on tokio.
+//! Layers over the transports: deferred work, protocols, media flows, tagged messages, transfers, updates, and a server of many clients on tokio.
 
 #![allow(
     missing_docs,
@@ -10,6 +10,7 @@
 
 mod deferred;
 mod echo_server;
+mod media;
 mod protocols;
 mod tagged;
 mod transfer;

@@ -47,6 +47,7 @@ mod futures;
 mod gate;
 mod group;
 mod leases;
+mod media;
 mod payload;
 mod rig;
 mod round;
@@ -184,6 +185,7 @@ impl Tally {
             self.skipped.push(format!("{name}, transfers: memory of a scope is not exposed"));
         } else {
             self.other(name, "transfers", info, (rounds / 20).max(10), transfer::run::<T>);
+            self.other(name, "media flows", info, (rounds / 20).max(10), media::run::<T>);
         }
         self.other(name, "futures", info, rounds, futures::run::<T>);
         // A round has more than twenty messages.

@@ -43,6 +43,7 @@ fn every_error_turns_into_one_type() {
         "layers/async/src",
         "layers/deferred/src",
         "layers/group/src",
+        "layers/media/src",
         "layers/static/src",
         "layers/tagged/src",
         "layers/transfer/src",

@@ -11,7 +11,7 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 16] = [
+    const FOLDERS: [&str; 17] = [
         "",
         "docs",
         "docs/dev",
@@ -25,6 +25,7 @@ fn pages() -> Vec<PathBuf> {
         "layers/async",
         "layers/deferred",
         "layers/group",
+        "layers/media",
         "layers/tagged",
         "layers/transfer",
         "layers/updates",

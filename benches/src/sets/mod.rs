@@ -7,6 +7,7 @@ mod arrivals;
 mod growth;
 pub mod instructions;
 mod machine;
+mod media;
 #[cfg(feature = "libfabric")]
 mod nixl;
 #[cfg(feature = "libfabric")]
@@ -45,6 +46,7 @@ pub const SETS: &[Set] = &[
     Set { name: "transfer", about: "lists of writes by the transfer engine, beside C", measure: transfer::measure },
     #[cfg(feature = "libfabric")]
     Set { name: "nixl", about: "lists of writes by the transfer engine, beside NIXL", measure: nixl::measure },
+    Set { name: "media", about: "grains and blocks of samples, beside C and a copy", measure: media::measure },
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },

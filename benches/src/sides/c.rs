@@ -47,11 +47,22 @@ pub(crate) struct C {
     loops: &'static Loops,
     /// Open, or null.
     raw: *mut c_void,
+    /// Length of its buffers.
+    area: usize,
 }
 
 impl C {
     /// Opens them, and does every operation some times.
     pub(crate) fn open(provider: Provider, calls: Calls) -> Result<Self, String> {
+        let mut side = C::over(provider, calls, LONGEST)?;
+        for (operation, len) in work(side.inject_size(), provider.atomics) {
+            side.run(operation, len, 10);
+        }
+        Ok(side)
+    }
+
+    /// Opens them, with memory of so many bytes.
+    pub(crate) fn over(provider: Provider, calls: Calls, area: usize) -> Result<Self, String> {
         // SAFETY: constants.
         let loops = unsafe {
             match calls {
@@ -64,15 +75,11 @@ impl C {
         let node = node.as_ref().map_or(std::ptr::null(), |node| node.as_ptr());
         let mut raw = std::ptr::null_mut();
         // SAFETY: strings that end, or no node; a place for the result.
-        let code = unsafe { (loops.open)(name.as_ptr(), node, LONGEST, provider.atomics.into(), &raw mut raw) };
+        let code = unsafe { (loops.open)(name.as_ptr(), node, area, provider.atomics.into(), &raw mut raw) };
         if code != 0 {
             return Err(format!("C over {}: {}", provider.name, Errno::from_raw(-code)));
         }
-        let mut side = C { loops, raw };
-        for (operation, len) in work(side.inject_size(), provider.atomics) {
-            side.run(operation, len, 10);
-        }
-        Ok(side)
+        Ok(C { loops, raw, area })
     }
 
     /// The longest message that can be injected.
@@ -81,11 +88,11 @@ impl C {
         unsafe { (self.loops.inject_size)(self.raw) }
     }
 
-    /// So many writes of one of the lengths, several in flight.
+    /// So many writes of a length, several in flight.
     pub(crate) fn write_list(&mut self, len: usize, count: u32) -> Duration {
-        assert!(SIZES.contains(&len), "the buffers are that long");
+        assert!(len <= self.area, "the buffers are that long");
         timed(|| {
-            // SAFETY: `raw` is open; its buffers have the longest of the lengths.
+            // SAFETY: `raw` is open; its buffers have at least this length.
             let code = unsafe { (self.loops.write_list)(self.raw, len, count.into()) };
             assert_eq!(code, 0, "a list of writes in C");
         })

@@ -148,6 +148,11 @@ impl Link {
         Some(RemoteRegion { base, len: SCRATCH as u64, key, access: Access::REMOTE_WRITE })
     }
 
+    /// Returns `true` if a number is free.
+    pub(crate) const fn has_number(&self, numbers: u32) -> bool {
+        self.used.trailing_ones() < numbers
+    }
+
     pub(crate) fn acquire(&mut self, numbers: u32) -> Option<Number> {
         let index = self.used.trailing_ones();
         if index >= numbers {

@@ -9,6 +9,7 @@ use super::Engine;
 use crate::control::Notice;
 use crate::event::{Ending, TransferKey};
 use crate::link::LinkState;
+use crate::peers::PeerKey;
 use crate::plan::{Block, Plan};
 use crate::rail::Rail;
 use crate::request::Request;
@@ -34,6 +35,14 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     pub fn submit(&mut self, request: Request<P>) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         let notice = request.data.and(self.control.as_ref()).map(|_| Notice::Failure);
         self.begin(request, notice)
+    }
+
+    /// Returns `true` if the peer is ready and has released enough notifications, so that another one
+    /// does not wait behind them.
+    #[must_use]
+    pub fn can_notify(&self, peer: PeerKey) -> bool {
+        let link = self.peers.link(peer).filter(|link| link.state == LinkState::Ready);
+        link.is_some_and(|link| link.has_number(self.attr.notifications.into()))
     }
 
     /// Submits a transfer, and sends the peer a message after it, also if it fails. The peer reports
@@ -63,10 +72,13 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return Err(Rejected { value: request, error });
         }
         // Staged afterwards: the plan may panic.
+        let peer = request.peer;
         let key = self.begin(request, None)?;
         let staged = self.control.as_mut().and_then(|control| control.stage(message));
         if let (Some(staged), Some(slot)) = (staged, self.transfers.named(key)) {
             slot.notice = Some(Notice::Message(staged));
+            let link = self.peers.link_mut(peer).filter(|link| link.state == LinkState::Ready);
+            slot.number = link.and_then(|link| link.acquire(self.attr.notifications.into()));
             slot.message_len = u32::try_from(message.len()).unwrap_or(u32::MAX);
         }
         Ok(key)

@@ -1,0 +1,74 @@
+//! [`MediaAttr`]: sizes of a target or an initiator.
+
+use loom_transfer::EngineAttr;
+
+/// Sizes of a target or an initiator, which allocates its memory when it is opened, except for the
+/// tables of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaAttr {
+    /// Maximum number of flows.
+    pub flows: usize,
+    /// Maximum number of peers: initiators of a target, or targets of an initiator. A target of two
+    /// flows counts twice.
+    pub peers: usize,
+    /// Maximum number of transfers of an initiator that have not ended. Each is to one target.
+    pub transfers: usize,
+    /// Maximum number of operations in flight on each rail, and of a peer's operations between two
+    /// polls of a target.
+    pub depth: usize,
+    /// Maximum length of an operation in bytes.
+    pub piece: u64,
+    /// Length in bytes of the buffers for messages, the same at all peers: at least 192, and more for
+    /// providers with long addresses. Targets and initiators of one process over `shm` of libfabric 2.5
+    /// require 192.
+    pub message: usize,
+    /// Maximum length in bytes of a target's record.
+    pub record: usize,
+    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these: then
+    /// transfers to a peer that has gone may never end.
+    pub silence: u64,
+    /// Time in nanoseconds after which an initiator tries a target again that failed or refused it, once no
+    /// operation to it is in flight. 0 for a target that fails for good.
+    pub retry: u64,
+}
+
+impl Default for MediaAttr {
+    /// 16 flows and peers, 256 transfers, 256 operations of at most 8 MiB, messages of 192 bytes,
+    /// records of 1 KiB, no silence and no retry.
+    fn default() -> Self {
+        MediaAttr {
+            flows: 16,
+            peers: 16,
+            transfers: 256,
+            depth: 256,
+            piece: 8 << 20,
+            message: 192,
+            record: 1024,
+            silence: 0,
+            retry: 0,
+        }
+    }
+}
+
+impl MediaAttr {
+    pub(crate) fn engine(&self) -> EngineAttr {
+        EngineAttr {
+            // One more, for the next peer before another one makes room.
+            peers: self.peers.saturating_add(1),
+            memories: self.flows,
+            transfers: self.transfers,
+            depth: self.depth,
+            peer_depth: self.depth,
+            piece: self.piece,
+            values: 0,
+            waits: 0,
+            remote_writes: u16::try_from(self.depth.saturating_mul(self.peers)).unwrap_or(u16::MAX),
+            message: self.message,
+            notifications: 16,
+            fragments: 32,
+            messages: self.transfers.saturating_add(self.peers),
+            silence: self.silence,
+            ..EngineAttr::default()
+        }
+    }
+}

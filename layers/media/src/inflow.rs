@@ -1,0 +1,395 @@
+//! [`Inflow`]: state of a flow at its target.
+//!
+//! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit may be
+//! written. The ring has a place for each number between them. `kept` does not pass a number with a
+//! transfer that has not ended.
+//!
+//! An attachment ends with its first failure, and the initiator attaches again when all of its operations
+//! have completed. Messages of former attachments have other tokens.
+
+use allocator_api2::alloc::Allocator;
+use heapless::Vec;
+use loom_core::error::OpenError;
+use loom_core::storage::Array;
+use loom_core::{Errno, Error};
+use loom_transfer::PeerKey;
+
+use crate::layout::FlowLayout;
+use crate::message::{Refusal, Sequence, Token};
+use crate::ranges::Ranges;
+use crate::target::Release;
+
+/// Slot of a grain.
+struct Slot {
+    /// `u64::MAX` for none.
+    index: u64,
+    arrived: Ranges,
+    is_invalid: bool,
+}
+
+/// Event of a flow beside those of its messages.
+pub(crate) enum Report {
+    Attached,
+    Detached(Option<Error>),
+    Lapped(u64, u64),
+    NoRoom,
+}
+
+/// Slices or samples that a transfer has written.
+#[derive(Clone, Copy)]
+pub(crate) enum Written {
+    Slices { index: u64, start: u16, end: u16, invalid: bool },
+    Samples { start: u64, count: u32 },
+}
+
+/// News of a transfer that has arrived.
+pub(crate) enum News {
+    Slices(u16),
+    Complete,
+    Invalid,
+    Samples,
+}
+
+/// Initiator that writes to the flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Initiator {
+    peer: PeerKey,
+    token: Token,
+}
+
+/// Request for room from a number on, after so many transfers.
+#[derive(Clone, Copy)]
+struct Request {
+    next: u64,
+    sequence: Sequence,
+}
+
+pub(crate) struct Inflow<A: Allocator> {
+    layout: FlowLayout,
+    release: Release,
+    slots: Array<Slot, A>,
+    initiator: Option<Initiator>,
+    request: Option<Request>,
+    detach: Option<Sequence>,
+    /// A transfer has failed: the initiator attaches again.
+    has_failed: bool,
+    is_closing: bool,
+    has_begun: bool,
+    /// Numbers from `kept` on, below `seen`, are kept. `released` is that of the program.
+    kept: u64,
+    seen: u64,
+    released: u64,
+    /// What has arrived whole, or was reported as lapped.
+    arrived: Ranges,
+    /// Transfers of this sequence and later ones have not ended, except for the `early` ones. Those of
+    /// numbers below `floor` have.
+    expected: Sequence,
+    early: Vec<(Sequence, u64), { Ranges::MAX }>,
+    floor: u64,
+    /// What the initiator has been granted: a limit and the sequence that it was informed of.
+    limit: u64,
+    informed: Sequence,
+    /// The request has been accepted, and is to be answered.
+    answers: bool,
+    attached_report: bool,
+    detached_report: Option<Option<Error>>,
+    no_room_report: bool,
+}
+
+impl<A: Allocator> Inflow<A> {
+    pub(crate) fn new(layout: FlowLayout, release: Release, alloc: A) -> Result<Self, OpenError> {
+        let slots = if let FlowLayout::Grains(_, slots) = layout { slots as usize } else { 0 };
+        let slots =
+            Array::new_in(slots, alloc, |_| Slot { index: u64::MAX, arrived: Ranges::new(0), is_invalid: false })?;
+        Ok(Inflow {
+            layout,
+            release,
+            slots,
+            initiator: None,
+            request: None,
+            detach: None,
+            has_failed: false,
+            is_closing: false,
+            has_begun: false,
+            kept: 0,
+            seen: 0,
+            released: 0,
+            arrived: Ranges::new(0),
+            expected: 0,
+            early: Vec::new(),
+            floor: 0,
+            limit: 0,
+            informed: 0,
+            answers: false,
+            attached_report: false,
+            detached_report: None,
+            no_room_report: false,
+        })
+    }
+
+    pub(crate) const fn layout(&self) -> &FlowLayout {
+        &self.layout
+    }
+
+    pub(crate) fn is_of(&self, peer: PeerKey) -> bool {
+        self.initiator.is_some_and(|initiator| initiator.peer == peer)
+    }
+
+    pub(crate) fn is_of_attachment(&self, peer: PeerKey, token: Token) -> bool {
+        self.initiator == Some(Initiator { peer, token })
+    }
+
+    /// Requests the end of the initiator. Returns its peer and token.
+    pub(crate) fn close(&mut self) -> Option<(PeerKey, Token)> {
+        self.is_closing = true;
+        self.initiator.map(|initiator| (initiator.peer, initiator.token))
+    }
+
+    pub(crate) fn attach(
+        &mut self,
+        peer: PeerKey,
+        (token, is_first): (Token, bool),
+        layout: &FlowLayout,
+        next: u64,
+        sequence: Sequence,
+    ) -> Result<(), Refusal> {
+        if !self.layout.fits(layout) {
+            return Err(Refusal::Layout);
+        }
+        if self.is_closing {
+            return Err(Refusal::Closed);
+        }
+        let new = Initiator { peer, token };
+        match self.initiator {
+            Some(current) if current == new => {}
+            // It has begun anew at its address.
+            Some(current) if current.peer == peer && current.token.instance != token.instance => {
+                self.end(Some(Error::Provider(Errno::ECONNRESET)));
+                self.enter(new, sequence);
+            }
+            // Its earlier transfers have ended at its side. What is missing of them will not arrive.
+            Some(current) if current.peer == peer => {
+                self.floor = self.seen;
+                if !is_first {
+                    let is_reported = !self.attached_report;
+                    self.enter(new, sequence);
+                    self.attached_report = !is_reported;
+                } else {
+                    self.end(None);
+                    self.enter(new, sequence);
+                }
+            }
+            Some(_) => return Err(Refusal::Busy),
+            None => self.enter(new, sequence),
+        }
+        self.request = Some(Request { next, sequence });
+        self.begin();
+        self.no_room_report = self.request.is_some() && self.keeps();
+        Ok(())
+    }
+
+    fn enter(&mut self, initiator: Initiator, sequence: Sequence) {
+        self.initiator = Some(initiator);
+        (self.expected, self.informed, self.has_failed) = (sequence, sequence, false);
+        (self.detach, self.attached_report) = (None, true);
+        self.early.clear();
+        // Until it is answered.
+        self.limit = 0;
+    }
+
+    /// Accepts the request once earlier transfers have ended, gaps have been reported, and there is room.
+    fn begin(&mut self) {
+        let Some(Request { next, .. }) = self.request.filter(|request| request.sequence == self.expected) else {
+            return;
+        };
+        if self.detached_report.is_some() || self.arrived.start() < self.floor {
+            return;
+        }
+        let ring = self.layout.ring();
+        if self.has_begun && next >= self.seen && next < self.kept.saturating_add(ring) {
+            // What is kept stays.
+            self.floor = self.floor.max(self.seen);
+        } else if self.keeps() {
+            return;
+        } else {
+            // Before the first initiator, and in the numbers of another source, there is no gap. What was
+            // reported shortly before is not reported again.
+            if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
+                self.arrived = Ranges::new(next);
+            }
+            for slot in self.slots.iter_mut() {
+                slot.index = u64::MAX;
+            }
+            self.has_begun = true;
+            (self.kept, self.seen, self.floor, self.released) = (next, next, next, next);
+        }
+        (self.request, self.answers) = (None, true);
+    }
+
+    /// Returns `true` if the program has to release something.
+    fn keeps(&self) -> bool {
+        self.release == Release::Explicit && self.released < self.seen
+    }
+
+    pub(crate) fn fail(&mut self, peer: PeerKey, error: Error) {
+        if self.is_of(peer) {
+            self.end(Some(error));
+        }
+    }
+
+    pub(crate) fn detach(&mut self, sequence: Sequence) {
+        self.detach = Some(sequence);
+        self.advance();
+    }
+
+    fn end(&mut self, error: Option<Error>) {
+        (self.initiator, self.request, self.detach, self.answers) = (None, None, None, false);
+        // An initiator that has not been reported is not reported as detached.
+        if !core::mem::take(&mut self.attached_report) {
+            self.detached_report = Some(error);
+        }
+        self.floor = self.seen;
+    }
+
+    pub(crate) fn release(&mut self, below: u64) {
+        self.released = self.released.max(below.min(self.seen));
+        self.give_room();
+    }
+
+    /// Releases all but the newest numbers, before the next event.
+    pub(crate) fn poll(&mut self) {
+        if let Release::Keep(keep) = self.release {
+            self.released = self.released.max(self.seen.saturating_sub(keep));
+        }
+        self.give_room();
+    }
+
+    /// Takes the place of a transfer in the order of the initiator, which does not write below `floor`
+    /// afterwards. Returns `None` if the initiator breaks the rules.
+    fn ended(&mut self, sequence: Sequence, floor: u64) -> Option<()> {
+        let ahead = sequence.wrapping_sub(self.expected) as usize;
+        let is_known = self.early.iter().any(|early| early.0 == sequence);
+        if ahead >= Ranges::MAX || is_known || self.early.push((sequence, floor)).is_err() {
+            return None;
+        }
+        while let Some(at) = self.early.iter().position(|early| early.0 == self.expected) {
+            let (_, floor) = self.early.swap_remove(at);
+            self.floor = self.floor.max(floor);
+            self.expected = self.expected.wrapping_add(1);
+        }
+        Some(())
+    }
+
+    /// Gives room to the initiator, but not in the call that reports a transfer.
+    fn give_room(&mut self) {
+        if !self.has_failed {
+            self.kept = self.kept.max(self.released.min(self.floor));
+        }
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        self.begin();
+        if self.detach == Some(self.expected) || self.detach.is_some() && self.has_failed {
+            self.end(None);
+        }
+    }
+
+    /// Slices or samples of a transfer that has arrived, or has `failed`. Returns `None` if the initiator
+    /// breaks the rules.
+    pub(crate) fn written(&mut self, written: Written, sequence: Sequence, failed: bool) -> Option<Option<News>> {
+        let (from, to) = match written {
+            Written::Slices { index, .. } => (index, index.checked_add(1)?),
+            Written::Samples { start, count } => (start, start.checked_add(count.into())?),
+        };
+        if from < self.kept || from >= to || to > self.limit {
+            return None;
+        }
+        let is_news = to > self.arrived.start();
+        let (news, floor) = match (written, self.layout) {
+            (Written::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots)) => {
+                if start > end || end > layout.slices {
+                    return None;
+                }
+                let slot = self.slots.get_mut(usize::try_from(index % u64::from(slots)).ok()?)?;
+                if slot.index != index {
+                    *slot = Slot { index, arrived: Ranges::new(0), is_invalid: false };
+                }
+                // The last slices of the grain.
+                let is_last = invalid || end == layout.slices;
+                let floor = if is_last { to } else { from };
+                let before = slot.arrived.start();
+                if failed {
+                    (None, floor)
+                } else if !slot.arrived.insert(start.into(), end.into()) {
+                    return None;
+                } else {
+                    let valid = slot.arrived.start();
+                    slot.is_invalid |= invalid;
+                    let is_whole = valid == u64::from(layout.slices);
+                    if (is_whole || invalid) && !self.arrived.insert(index, to) {
+                        return None;
+                    }
+                    let news = match u16::try_from(valid).ok()? {
+                        _ if invalid => Some(News::Invalid),
+                        _ if is_whole => Some(News::Complete),
+                        valid if u64::from(valid) > before => Some(News::Slices(valid)),
+                        _ => None,
+                    };
+                    (news, floor)
+                }
+            }
+            (Written::Samples { .. }, FlowLayout::Samples(_)) => {
+                if !failed && !self.arrived.insert(from, to) {
+                    return None;
+                }
+                ((!failed).then_some(News::Samples), to)
+            }
+            _ => return None,
+        };
+        self.seen = self.seen.max(to);
+        self.has_failed |= failed;
+        self.ended(sequence, floor)?;
+        self.advance();
+        Some(news.filter(|_| is_news))
+    }
+
+    /// Number of valid slices of a grain, and whether it is invalid.
+    pub(crate) fn grain(&self, index: u64) -> Option<(u16, bool)> {
+        let at = usize::try_from(index.checked_rem(self.slots.len() as u64)?).ok()?;
+        let slot = self.slots.get(at).filter(|slot| slot.index == index && index >= self.kept)?;
+        Some((u16::try_from(slot.arrived.start()).ok()?, slot.is_invalid))
+    }
+
+    /// Next report. The program is informed of gaps and ends before another initiator begins.
+    pub(crate) fn report(&mut self) -> Option<Report> {
+        if let Some((from, to)) = self.arrived.give_up(self.floor) {
+            return Some(Report::Lapped(from, to));
+        }
+        if let Some(error) = self.detached_report.take() {
+            return Some(Report::Detached(error));
+        }
+        if core::mem::take(&mut self.attached_report) {
+            return Some(Report::Attached);
+        }
+        core::mem::take(&mut self.no_room_report).then_some(Report::NoRoom)
+    }
+
+    /// Peer and token of the initiator, a limit and a sequence of which it has to be informed, and whether
+    /// that answers its request.
+    pub(crate) fn grant(&self, is_idle: bool) -> Option<(PeerKey, Token, u64, Sequence, bool)> {
+        let ready = self.request.is_none() && !self.has_failed && !self.is_closing;
+        let Initiator { peer, token } = self.initiator.filter(|_| ready)?;
+        let limit = self.kept.saturating_add(self.layout.ring());
+        // Not for each transfer under load, but before the initiator has no room left.
+        let is_low = self.limit.saturating_sub(self.seen) <= limit.saturating_sub(self.seen) / 2;
+        let processed = self.expected.wrapping_sub(self.informed) as usize;
+        let has_more = limit > self.limit || processed > 0;
+        let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 2);
+        (self.answers || is_due).then_some((peer, token, limit, self.expected, self.answers))
+    }
+
+    pub(crate) const fn granted(&mut self, limit: u64) {
+        (self.limit, self.informed, self.answers) = (limit, self.expected, false);
+    }
+}

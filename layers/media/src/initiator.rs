@@ -1,0 +1,657 @@
+//! [`Initiator`]: sends flows to targets.
+
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::{OpenError, PostError};
+use loom_core::exposed::Window;
+use loom_core::storage::Array;
+use loom_core::{Access, Buffer, Domain, Error, Transport};
+use loom_transfer::{Engine, Event, MemoryKey, NotificationKey, Outcome, Request, TransferKey};
+
+use crate::attr::MediaAttr;
+use crate::backlog::Part;
+use crate::flow::{FlowKey, Flows, Samples};
+use crate::known::Known;
+use crate::layout::FlowLayout;
+use crate::link::{Link, Owed, Status, TargetKey};
+use crate::message::{MAX_LEN, Message, Refusal, Token};
+use crate::ranges::Ranges;
+use crate::record::TargetRecord;
+use crate::span::{Blocks, Span};
+
+/// Event of an initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "each event is reported once"]
+pub enum InitiatorEvent {
+    /// A target is ready, has refused the flow, or has failed. With [`MediaAttr::retry`], it is tried
+    /// again.
+    Target {
+        /// The target.
+        target: TargetKey,
+        /// Reason of the failure.
+        result: Result<(), Error>,
+    },
+    /// A transfer to a target has ended.
+    Ended {
+        /// The target.
+        target: TargetKey,
+        /// Index of the grain, or number of the first sample.
+        start: u64,
+        /// First error.
+        result: Result<(), Error>,
+    },
+    /// Grains or samples that were deferred, and will not be sent: the target has failed, or had no room
+    /// until others took their places in the ring.
+    Passed {
+        /// The target.
+        target: TargetKey,
+        /// The first.
+        from: u64,
+        /// End, which does not belong to them.
+        to: u64,
+    },
+    /// A target was removed, and all transfers to it have ended.
+    Removed {
+        /// The target.
+        target: TargetKey,
+    },
+}
+
+/// Number of a flow's targets by what became of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "targets may have been passed over"]
+pub struct Fanout {
+    /// The transfer was submitted, and ends with [`InitiatorEvent::Ended`].
+    pub submitted: usize,
+    /// The target has no room, or has not yet processed earlier transfers. A later call of
+    /// [`Initiator::poll`] submits it, or [`InitiatorEvent::Passed`] reports it.
+    pub deferred: usize,
+    /// Passed over: the target is not ready yet.
+    pub connecting: usize,
+    /// Passed over: the target has failed.
+    pub failed: usize,
+}
+
+struct Flow {
+    memory: MemoryKey,
+    layout: FlowLayout,
+    /// Later transfers begin at this grain or sample, or behind it, and at this slice of the grain.
+    next: u64,
+    next_slice: u16,
+}
+
+/// Transfer to a target.
+#[derive(Clone, Copy)]
+struct Entry {
+    flow: FlowKey,
+    target: TargetKey,
+    start: u64,
+    transfer: TransferKey,
+    /// Kept after an outcome with operations in flight.
+    has_ended: bool,
+}
+
+struct Place<A: Allocator> {
+    key: TargetKey,
+    link: Option<Link>,
+    /// Addresses, to connect again.
+    address: Array<u8, A>,
+    address_len: usize,
+}
+
+/// Sender of media flows from rings of registered memory to many targets.
+///
+/// A transfer to a target without room is left out, and delays no other target.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    engine: Engine<'m, T, M, Span, A>,
+    flows: Flows<Flow, A>,
+    places: Array<Place<A>, A>,
+    entries: Array<Option<Entry>, A>,
+    known: Known<A>,
+    /// Of the next attachment.
+    token: Token,
+    attr: MediaAttr,
+    /// Time of the last poll.
+    now: Option<u64>,
+}
+
+/// Number of initiators that were opened.
+static INITIATORS: AtomicU32 = AtomicU32::new(0);
+
+const UNKNOWN: Error = Error::Invalid("there is no such flow");
+
+impl<'m, T, M, A> Initiator<'m, T, M, A>
+where
+    T: Transport + 'm,
+    M: Buffer + Send + 'm,
+    A: Allocator + Clone + Send + 'm,
+{
+    /// Opens an initiator with a rail for each domain.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_in`].
+    pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
+        if u32::try_from(attr.peers.max(attr.transfers)).is_err() {
+            return Err(OpenError::Size.into());
+        }
+        let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
+        let places = Array::try_new_in(attr.peers, alloc.clone(), |index| {
+            let address = Array::new_in(attr.record, alloc.clone(), |_| 0)?;
+            Ok::<_, OpenError>(Place { key: TargetKey::new(index), link: None, address, address_len: 0 })
+        })?;
+        let entries = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
+        let known = Known::new(attr.peers, alloc.clone())?;
+        // Differs from that of another process at the same address, as far as the system places memory at random.
+        let instance = (entries.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
+        #[expect(clippy::cast_possible_truncation, reason = "some of its bits")]
+        let instance = (instance as u32).wrapping_add(INITIATORS.fetch_add(1, Ordering::Relaxed));
+        let (flows, token) = (Flows::new(attr.flows, alloc)?, Token { instance, number: 1 });
+        Ok(Initiator { engine, flows, places, entries, known, token, attr, now: None })
+    }
+
+    /// Registers memory as the ring of a flow, whose first grain or sample has the number `first`.
+    /// Allocates.
+    ///
+    /// # Errors
+    /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout or memory that
+    /// is shorter, and those of [`Engine::register`].
+    pub fn add_flow(&mut self, memory: M, layout: FlowLayout, first: u64) -> Result<FlowKey, Error> {
+        let full = Error::Full("MediaAttr::flows");
+        if !layout.is_valid() {
+            return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
+        }
+        if !self.flows.has_room() {
+            return Err(full);
+        }
+        let memory = self.engine.register(memory, Access::empty())?;
+        if self.engine.window(memory).is_none_or(|window| (window.len() as u64) < layout.bytes()) {
+            self.engine.deregister(memory)?;
+            return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+        }
+        self.flows.insert(Flow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A> {
+    /// Removes a flow, whose memory is dropped.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] while the flow has targets, or operations in flight.
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
+        self.look_at_operations();
+        let memory = self.flows.get(flow).ok_or(UNKNOWN)?.memory;
+        let has_targets = self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.flow == flow));
+        if has_targets || self.entries.iter().flatten().any(|entry| entry.flow == flow) {
+            return Err(PostError::Again.into());
+        }
+        self.flows.remove(flow);
+        self.engine.deregister(memory)
+    }
+
+    /// Adds a target of a flow by its record, and connects in the background
+    /// ([`InitiatorEvent::Target`]).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow, for other bytes, or if the target has another layout,
+    /// [`PostError::Again`] while the flow of the target is one of this initiator already,
+    /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
+    /// [`Engine::insert_peer`].
+    pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
+        let Flow { layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let record = TargetRecord::decode(record)?;
+        if !record.layout.fits(&layout) {
+            return Err(Error::Invalid("the target has another layout than the flow"));
+        }
+        if record.memory.rails() == 0 {
+            return Err(Error::Invalid("the target has no rail"));
+        }
+        let Initiator { engine, places, known, token, .. } = self;
+        let is_same = |place: &Place<A>| {
+            place.address.get(..place.address_len) == Some(record.address)
+                && place.link.as_ref().is_some_and(|link| link.number == record.flow)
+        };
+        if places.iter().any(is_same) {
+            return Err(PostError::Again.into());
+        }
+        let free = places.iter().position(|place| place.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
+        if record.address.len() > self.attr.record {
+            return Err(Error::Full("MediaAttr::record"));
+        }
+        let peer = engine.insert_peer(record.address)?;
+        let is_used = |peer| places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
+        known.insert(peer, is_used).map(|evicted| engine.remove_peer(evicted));
+        let place = places.get_mut(free).ok_or(Error::Full("MediaAttr::peers"))?;
+        if let Some(to) = place.address.get_mut(..record.address.len()) {
+            to.copy_from_slice(record.address);
+        }
+        place.address_len = record.address.len();
+        place.link = Some(Link::new(flow, peer, &record, token.take(), next));
+        Ok(place.key)
+    }
+
+    /// Removes a target. Its transfers that were submitted end first, those that were deferred are passed
+    /// over. [`InitiatorEvent::Removed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
+        let link = self.link_mut(target).ok_or(Error::Invalid("there is no such target"))?;
+        link.leaves = true;
+        link.backlog.pass_all();
+        Ok(())
+    }
+
+    /// State of a target: ready, not ready yet (`None`), or failed. Returns an error for an unknown key.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn status(&self, target: TargetKey) -> Result<Option<Result<(), Error>>, Error> {
+        let place = self.places.iter().find(|place| place.key == target);
+        let link = place.and_then(|place| place.link.as_ref()).ok_or(Error::Invalid("there is no such target"))?;
+        Ok(match link.status {
+            Status::Connecting => None,
+            Status::Attached => Some(Ok(())),
+            Status::Failed(error) => Some(Err(error)),
+        })
+    }
+
+    /// Number below which a target has room for grains or samples. `None` if it is not ready.
+    #[must_use]
+    pub fn room(&self, target: TargetKey) -> Option<u64> {
+        let link = self.places.iter().find(|place| place.key == target)?.link.as_ref()?;
+        matches!(link.status, Status::Attached).then_some(link.limit)
+    }
+
+    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have
+    /// operations in flight. Their other operations are cancelled.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
+    pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
+        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Grains(layout, slots) = layout else {
+            return Err(Error::Invalid("the flow has samples"));
+        };
+        if index < next || index == u64::MAX {
+            return Err(Error::Invalid("the flow has gone beyond this grain"));
+        }
+        if !self.free(flow, index, index.saturating_add(1), slots.into()) {
+            return Ok(None);
+        }
+        let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
+        let (slot, len) = (to_usize(index % u64::from(slots))?, to_usize(layout.len())?);
+        let window = self.engine.window(memory).ok_or(UNKNOWN)?;
+        Ok(Some(window.slice(slot * len, len)?))
+    }
+
+    /// Ring of samples, to write `count` samples from number `start` on. `None` while transfers of
+    /// earlier samples in their places have operations in flight.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
+    /// have been sent.
+    pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
+        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let FlowLayout::Samples(layout) = layout else {
+            return Err(Error::Invalid("the flow has grains"));
+        };
+        if count > layout.len || start < next || start.checked_add(count.into()).is_none() {
+            return Err(Error::Invalid("the ring has fewer samples, or the flow has gone beyond these"));
+        }
+        if !self.free(flow, start, start.saturating_add(count.into()), layout.len.into()) {
+            return Ok(None);
+        }
+        Ok(Some(Samples { window: self.engine.window(memory).ok_or(UNKNOWN)?, layout }))
+    }
+
+    /// Ends the transfers of earlier grains or samples in these places. Returns `true` if they have.
+    fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> bool {
+        self.look_at_operations();
+        let Initiator { engine, entries, places, .. } = self;
+        for link in places.iter_mut().filter_map(|place| place.link.as_mut()).filter(|link| link.flow == flow) {
+            link.backlog.pass_below(end.saturating_sub(ring));
+        }
+        let mut is_free = true;
+        for entry in entries.iter().flatten() {
+            if entry.flow == flow && entry.start < start && entry.start.saturating_add(ring) < end {
+                engine.cancel(entry.transfer);
+                is_free = false;
+            }
+        }
+        is_free
+    }
+
+    /// Sends slices of a grain to all targets of its flow: all of them, those that have been produced since
+    /// the last call, or none, for a header alone. Indices do not decrease.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
+    /// slices that were sent, or that the layout does not have.
+    pub fn send_grain(&mut self, flow: FlowKey, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
+        self.send_slices(flow, index, slices, false)
+    }
+
+    /// Sends the header of a grain that is invalid.
+    ///
+    /// # Errors
+    /// Those of [`send_grain`](Self::send_grain).
+    pub fn send_invalid(&mut self, flow: FlowKey, index: u64) -> Result<Fanout, Error> {
+        self.send_slices(flow, index, 0..0, true)
+    }
+
+    fn send_slices(&mut self, key: FlowKey, index: u64, slices: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
+        let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
+        let FlowLayout::Grains(layout, _) = flow.layout else {
+            return Err(Error::Invalid("the flow has samples"));
+        };
+        let Range { start, end } = slices;
+        if start > end || end > layout.slices {
+            return Err(Error::Invalid("the grain does not have these slices"));
+        }
+        if index < flow.next || index == u64::MAX {
+            return Err(Error::Invalid("the flow has gone beyond this grain"));
+        }
+        if index == flow.next && start < flow.next_slice {
+            return Err(Error::Invalid("these slices have been sent"));
+        }
+        (flow.next, flow.next_slice) = (index, end);
+        if invalid || end == layout.slices {
+            (flow.next, flow.next_slice) = (index + 1, 0);
+        }
+        Ok(self.send(key, Part::Slices { index, start, end, invalid }))
+    }
+
+    /// Sends a block of samples to all targets of its flow. Blocks follow each other.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow or one of grains, a block of no sample or more than the ring
+    /// has, or one that begins before the end of an earlier one.
+    pub fn send_samples(&mut self, key: FlowKey, start: u64, count: u32) -> Result<Fanout, Error> {
+        let flow = self.flows.get_mut(key).ok_or(UNKNOWN)?;
+        let FlowLayout::Samples(layout) = flow.layout else {
+            return Err(Error::Invalid("the flow has grains"));
+        };
+        let end = start.checked_add(count.into()).filter(|_| count > 0 && count <= layout.len && start >= flow.next);
+        flow.next =
+            end.ok_or(Error::Invalid("the block is empty, longer than the ring, or before the end of an earlier one"))?;
+        Ok(self.send(key, Part::Samples { start, count }))
+    }
+
+    fn send(&mut self, key: FlowKey, part: Part) -> Fanout {
+        let mut fanout = Fanout::default();
+        let Initiator { engine, flows, places, entries, token, .. } = self;
+        let Some(flow) = flows.get(key) else { return fanout };
+        for place in places.iter_mut() {
+            let Some(link) = place.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
+            if let Status::Attached = link.status {
+                link.backlog.push(part);
+                submit(engine, flow, place.key, link, entries, token);
+            }
+            match link.status {
+                Status::Connecting => fanout.connecting += 1,
+                Status::Failed(_) => fanout.failed += 1,
+                Status::Attached if link.backlog.first().is_some() => fanout.deferred += 1,
+                Status::Attached => fanout.submitted += 1,
+            }
+        }
+        fanout
+    }
+
+    /// Number of transfers that have not ended, or have operations in flight.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.entries.iter().flatten().count()
+    }
+
+    /// Posts operations, connects targets, and returns the next event. `now` is the time in nanoseconds of any
+    /// clock.
+    ///
+    /// # Errors
+    /// Those of [`Engine::poll`].
+    pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
+        let pause = self.now.replace(now).map_or(0, |before| now.saturating_sub(before));
+        if self.attr.silence > 0 && pause > self.attr.silence / 2 {
+            for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+                link.is_stale = true;
+            }
+            for entry in self.entries.iter().flatten() {
+                self.engine.cancel(entry.transfer);
+            }
+        }
+        let mut event = None;
+        match self.engine.poll(now)? {
+            Some(Event::Ended(outcome)) => event = self.ended(&outcome),
+            Some(Event::Notified(key)) => self.notified(key),
+            Some(Event::Peer { peer, result: Err(error) }) => {
+                for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+                    if link.peer == Some(peer) {
+                        link.fail(error, false, now.saturating_add(self.attr.retry));
+                        link.is_lost = true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        if event.is_none() {
+            event = self.look_at_targets();
+        }
+        Ok(event)
+    }
+
+    fn ended(&mut self, outcome: &Outcome<Span>) -> Option<InitiatorEvent> {
+        let slot = self.entries.get_mut(outcome.request.plan().entry as usize)?;
+        let entry = slot.as_mut()?;
+        entry.has_ended = true;
+        let Entry { target, start, .. } = *entry;
+        if outcome.in_flight == 0 {
+            *slot = None;
+        }
+        let result = outcome.result().map(|_| ());
+        if let Some(link) = self.link_mut(target) {
+            link.active -= 1;
+            link.is_dirty |= result.is_err();
+        }
+        Some(InitiatorEvent::Ended { target, start, result })
+    }
+
+    /// Forgets transfers whose last operations have completed after their outcome.
+    fn look_at_operations(&mut self) {
+        let Initiator { engine, entries, .. } = self;
+        for slot in entries.iter_mut() {
+            let is_over = |entry: &Entry| entry.has_ended && engine.operations_in_flight(entry.transfer).is_none();
+            if slot.as_ref().is_some_and(is_over) {
+                *slot = None;
+            }
+        }
+    }
+
+    fn notified(&mut self, key: NotificationKey) {
+        let Some(notification) = self.engine.notification(key) else { return };
+        let peer = notification.peer();
+        let mut bytes = [0; MAX_LEN];
+        let message = notification.copy_to(&mut bytes).and_then(|bytes| Message::decode(bytes));
+        drop(notification);
+        let (token, reply) = match message {
+            Some(Message::Granted { token, limit, processed, answers }) => (token, Ok((limit, processed, answers))),
+            Some(Message::Refused { token, reason }) => (token, Err(reason)),
+            _ => return,
+        };
+        let retry_at = self.now.unwrap_or(0).saturating_add(self.attr.retry);
+        let links = self.places.iter_mut().filter_map(|place| place.link.as_mut());
+        for link in links.filter(|link| link.peer == Some(peer) && link.token == token) {
+            match reply {
+                Ok((limit, processed, answers)) => link.grant(limit, processed, answers),
+                Err(reason) => {
+                    let text = match reason {
+                        Refusal::Unknown => "the target does not have the flow",
+                        Refusal::Layout => "the target has another layout than the flow",
+                        Refusal::Busy => "another initiator is attached to the target",
+                        Refusal::Protocol => "the target refused a message",
+                        Refusal::Closed => "the target ends the flow",
+                    };
+                    link.fail(Error::Invalid(text), reason == Refusal::Closed, retry_at);
+                }
+            }
+        }
+    }
+
+    /// Sends messages, connects again, and reports changes.
+    fn look_at_targets(&mut self) -> Option<InitiatorEvent> {
+        self.look_at_operations();
+        let Initiator { engine, flows, places, entries, known, token, attr, now, .. } = self;
+        for place in places.iter_mut() {
+            let target = place.key;
+            let Some(link) = &mut place.link else { continue };
+            let Some(flow) = flows.get(link.flow) else { continue };
+            if let (Status::Attached, false) = (link.status, link.leaves) {
+                submit(engine, flow, target, link, entries, token);
+            }
+            if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
+                let Link { number, token, is_first, first, sequence, .. } = *link;
+                let message = match owed {
+                    Owed::Attach => Some(Message::Attach {
+                        flow: number,
+                        token,
+                        is_first,
+                        layout: flow.layout,
+                        next: first,
+                        sequence,
+                    }),
+                    Owed::Detach => (link.active == 0).then_some(Message::Detach { flow: number, token, sequence }),
+                };
+                if let Some((bytes, len)) = message.map(|message| message.encode()) {
+                    match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
+                        Err(Error::Full(_)) => {}
+                        Err(error) if error == Error::from(PostError::Again) => {}
+                        // A peer that failed is reported as an event.
+                        Ok(()) | Err(_) => link.sent(owed),
+                    }
+                }
+            }
+            if let Some((from, to)) = link.backlog.take_passed() {
+                return Some(InitiatorEvent::Passed { target, from, to });
+            }
+            if let Some(result) = link.report.take() {
+                return Some(InitiatorEvent::Target { target, result });
+            }
+            let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
+            if link.leaves && is_quiet && link.is_detached() {
+                place.link = None;
+                place.key = target.next();
+                return Some(InitiatorEvent::Removed { target });
+            }
+            let now = now.unwrap_or(0);
+            let is_failed = matches!(link.status, Status::Failed(_)) && link.owed.is_none();
+            if is_failed && is_quiet && !link.leaves && attr.retry > 0 && now >= link.retry_at {
+                link.retry_at = now.saturating_add(attr.retry);
+                if link.is_lost
+                    && let Some(peer) = link.peer.take()
+                {
+                    engine.remove_peer(peer);
+                    known.remove(peer);
+                }
+                let address = place.address.get(..place.address_len).unwrap_or(&[]);
+                if let Ok(peer) = engine.insert_peer(address) {
+                    known.insert(peer, |_| true);
+                    (link.peer, link.status) = (Some(peer), Status::Connecting);
+                    link.renew(token.take(), flow.next);
+                }
+            }
+        }
+        None
+    }
+
+    fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
+        self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
+    }
+}
+
+/// End of a part of samples that has few operations, however short the periods are.
+fn most(flow: &Flow, link: &Link, start: u64) -> u64 {
+    match (flow.layout, link.layout) {
+        (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+            start.saturating_add(64 * u64::from(from.period.min(to.period)))
+        }
+        _ => u64::MAX,
+    }
+}
+
+/// Submits what the target has room for.
+fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
+    engine: &mut Engine<'_, T, M, Span, A>,
+    flow: &Flow,
+    target: TargetKey,
+    link: &mut Link,
+    entries: &mut [Option<Entry>],
+    token: &mut Token,
+) {
+    let Some(peer) = link.peer else { return };
+    if link.active == 0 && !link.is_waiting && (link.is_dirty || link.is_stale && link.backlog.first().is_some()) {
+        let first = link.backlog.first().map_or(flow.next, |part| part.range().0);
+        // Operations of ended transfers may be in flight.
+        if entries.iter().flatten().any(|entry| entry.target == target) {
+            return;
+        }
+        if link.is_dirty { link.renew(token.take(), first) } else { link.request_room(first) }
+    }
+    if link.is_dirty || link.is_stale {
+        return;
+    }
+    link.backlog.pass_below(link.first);
+    while let Some(part) = link.backlog.first().filter(|_| !link.is_waiting && link.owed.is_none()) {
+        let start = part.range().0;
+        if link.sequence.wrapping_sub(link.processed) as usize >= Ranges::MAX {
+            return;
+        }
+        let Some(part) = part.below(link.limit.min(most(flow, link, start))) else {
+            if link.active == 0 {
+                link.request_room(start);
+            }
+            return;
+        };
+        let free = entries.iter_mut().enumerate().find(|(_, entry)| entry.is_none());
+        let Some((index, entry)) = free.filter(|_| engine.can_notify(peer)) else { return };
+        let (number, token, sequence) = (link.number, link.token, link.sequence);
+        let (blocks, message) = match (part, flow.layout, link.layout) {
+            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
+                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
+                let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
+                (Blocks::Slices { layout, local, remote, start, end }, message)
+            }
+            (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+                let message = Message::Samples { flow: number, token, start, count, sequence };
+                (Blocks::Samples { from, to, start, count }, message)
+            }
+            _ => return,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
+        let span = Span { entry: index as u32, blocks };
+        let (bytes, len) = message.encode();
+        let request = Request::write(peer, flow.memory, &link.memory, span);
+        match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
+            Ok(transfer) => {
+                *entry = Some(Entry { flow: link.flow, target, start, transfer, has_ended: false });
+                link.sequence = link.sequence.wrapping_add(1);
+                link.active += 1;
+                link.backlog.remove(part);
+            }
+            Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
+            Err(_) => {
+                link.is_dirty = true;
+                return;
+            }
+        }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> fmt::Debug for Initiator<'_, T, M, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initiator").field("in_progress", &self.in_progress()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,88 @@
+//! Media flows over the fabric: grains of video and data, and samples of audio, from one [`Initiator`]
+//! to many [`Target`]s.
+//!
+//! A flow is a ring in registered memory on each side. The initiator writes whole grains, or slices as they
+//! are produced, or blocks of samples, straight into the rings of its targets, and tells each what has
+//! arrived. A target without room delays no other.
+//!
+//! ```
+//! use loom_core::Domain;
+//! use loom_core::allocator_api2::alloc::Global;
+//! use loom_media::{FlowLayout, GrainLayout, Initiator, MediaAttr, Release, Target, TargetEvent};
+//!
+//! # fixture::domain!(network, domain);
+//! let attr = MediaAttr { peers: 2, transfers: 8, depth: 16, ..MediaAttr::default() };
+//! let mut initiator = Initiator::open_in(&[domain.clone()], attr, Global)?;
+//! let mut target = Target::open_in(&[domain], attr, Global)?;
+//! // Rings of 4 grains of a small picture.
+//! let layout = GrainLayout::v210(96, 16);
+//! let ring = FlowLayout::Grains(layout, 4);
+//! let ring_len = ring.bytes() as usize;
+//! let received = target.add_flow(vec![0; ring_len], ring, Release::Keep(1))?;
+//! let sent = initiator.add_flow(vec![0; ring_len], ring, 100)?;
+//! # let mut record = [0; 1024];
+//! let len = target.record(received, &mut record)?;
+//! initiator.add_target(sent, &record[..len])?;
+//!
+//! let picture = vec![7; layout.len() as usize];
+//! let mut is_sent = false;
+//! let grain = loop {
+//!     initiator.poll(0)?;
+//!     if let Some(TargetEvent::Complete { index, .. }) = target.poll(0)? {
+//!         break target.grain(received, index).expect("it is not released");
+//!     }
+//!     if !is_sent && let Some(slot) = initiator.grain(sent, 100)? {
+//!         slot.copy_from(0, &picture)?;
+//!         is_sent = initiator.send_grain(sent, 100, 0..layout.slices)?.submitted == 1;
+//!     }
+//! };
+//! let mut bytes = vec![0; picture.len()];
+//! grain.window.copy_to(0, &mut bytes)?;
+//! assert_eq!((grain.index, bytes), (100, picture));
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+
+//!
+//! # What it promises
+//! - **A complete grain has all of its bytes, and stays as it is until it is released.** An initiator writes
+//!   only where the target has granted room, in any order of arrival.
+//! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
+//! - **Each target is independent of the others.** What it has no room for is deferred as long as it is in
+//!   the initiator's ring, then passed over.
+//! - **After a failure**, initiator and target go on by another attachment, once all operations have
+//!   completed. Messages of the former one have no effect.
+//! - **After opening, no allocation**, except for flows.
+//!
+//! # What it does not do yet
+//! Formats of MXL, connections (`FI_EP_MSG`), and rings that processes share.
+
+#![no_std]
+#![deny(unsafe_code)]
+#![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+mod attr;
+mod backlog;
+mod flow;
+mod inflow;
+mod initiator;
+mod known;
+mod layout;
+mod link;
+mod message;
+mod ranges;
+mod record;
+mod span;
+mod target;
+
+pub use self::attr::MediaAttr;
+pub use self::flow::{FlowKey, Grain, Samples};
+pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
+pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
+pub use self::link::TargetKey;
+pub use self::target::{Release, Target, TargetEvent};
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -1,0 +1,372 @@
+//! [`Target`]: receives flows into its rings.
+
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::PostError;
+use loom_core::{Access, Buffer, Domain, Errno, Error, Transport};
+use loom_transfer::{Block, Ending, Engine, Event, MemoryKey, NotificationKey, PeerKey};
+
+use crate::attr::MediaAttr;
+use crate::flow::{FlowKey, Flows, Grain, Samples};
+use crate::inflow::{Inflow, News, Report, Written};
+use crate::known::Known;
+use crate::layout::FlowLayout;
+use crate::message::{MAX_LEN, Message, Refusal, Token};
+use crate::record::TargetRecord;
+
+/// Release of grains and samples, whose room the initiator may write to again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// [`Target::poll`] releases all but so many of the newest grains or samples.
+    Keep(u64),
+    /// [`Target::release`] releases them: an initiator without room passes over this target.
+    Explicit,
+}
+
+/// Event of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "each event is reported once"]
+pub enum TargetEvent {
+    /// An initiator has begun with the flow.
+    Attached {
+        /// Flow.
+        flow: FlowKey,
+    },
+    /// The initiator has ended, or has failed with this error. Another one may begin.
+    Detached {
+        /// Flow.
+        flow: FlowKey,
+        /// Failure of the initiator.
+        error: Option<Error>,
+    },
+    /// More slices of a grain are valid: the first `valid` of each plane.
+    Slices {
+        /// Flow.
+        flow: FlowKey,
+        /// Index of the grain.
+        index: u64,
+        /// Number of valid slices. Never decreases.
+        valid: u16,
+    },
+    /// All slices of a grain have arrived.
+    Complete {
+        /// Flow.
+        flow: FlowKey,
+        /// Index of the grain.
+        index: u64,
+    },
+    /// The initiator has marked the grain as invalid. Its header has arrived.
+    Invalid {
+        /// Flow.
+        flow: FlowKey,
+        /// Index of the grain.
+        index: u64,
+    },
+    /// A block of samples has arrived. Blocks may overtake each other.
+    Samples {
+        /// Flow.
+        flow: FlowKey,
+        /// Number of the first sample.
+        start: u64,
+        /// Number of samples of each channel.
+        count: u32,
+    },
+    /// A transfer of the initiator has failed.
+    Failed {
+        /// Flow.
+        flow: FlowKey,
+        /// Index of the grain, or number of the first sample.
+        start: u64,
+        /// Error of the initiator.
+        error: Error,
+    },
+    /// Grains or samples that will not complete: the initiator has passed over them, because this target
+    /// had no room, or their transfers failed.
+    Lapped {
+        /// Flow.
+        flow: FlowKey,
+        /// The first.
+        from: u64,
+        /// End, which does not belong to them.
+        to: u64,
+    },
+    /// The initiator has no room for the next grains or samples, and waits for
+    /// [`Target::release`].
+    NoRoom {
+        /// Flow.
+        flow: FlowKey,
+    },
+    /// A peer sent a message that does not belong to a flow. It has no effect.
+    Rejected {
+        /// The peer.
+        peer: PeerKey,
+    },
+}
+
+const UNKNOWN: Error = Error::Invalid("there is no such flow");
+
+struct Flow<A: Allocator> {
+    memory: MemoryKey,
+    inflow: Inflow<A>,
+}
+
+/// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
+///
+/// The initiator writes only where this side has granted room, so that a grain stays as it is until it
+/// is released ([`Release`]). An initiator whose process was stopped for longer than
+/// [`MediaAttr::silence`] may write operations that it had posted before, after another one has begun.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    engine: Engine<'m, T, M, Block, A>,
+    flows: Flows<Flow<A>, A>,
+    known: Known<A>,
+    /// Refusals to send.
+    refusals: heapless::Vec<(PeerKey, Token, Refusal), 16>,
+    alloc: A,
+}
+
+impl<'m, T, M, A> Target<'m, T, M, A>
+where
+    T: Transport + 'm,
+    M: Buffer + Send + 'm,
+    A: Allocator + Clone + Send + 'm,
+{
+    /// Opens a target with a rail for each domain.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open_in`].
+    pub fn open_in(domains: &[Domain<'m, T>], attr: MediaAttr, alloc: A) -> Result<Self, Error> {
+        let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
+        let (flows, known) = (Flows::new(attr.flows, alloc.clone())?, Known::new(attr.peers, alloc.clone())?);
+        Ok(Target { engine, flows, known, refusals: heapless::Vec::new(), alloc })
+    }
+
+    /// Registers memory as the ring of a flow. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout, memory that
+    /// is shorter, or [`Release::Keep`] of the whole ring, and those of [`Engine::register`].
+    pub fn add_flow(&mut self, memory: M, layout: FlowLayout, release: Release) -> Result<FlowKey, Error> {
+        let full = Error::Full("MediaAttr::flows");
+        if !layout.is_valid() {
+            return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
+        }
+        if matches!(release, Release::Keep(keep) if keep >= layout.ring()) {
+            return Err(Error::Invalid("`Release::Keep` leaves room for at least one grain or sample of the ring"));
+        }
+        if !self.flows.has_room() {
+            return Err(full);
+        }
+        let memory = self.engine.register(memory, Access::REMOTE_WRITE)?;
+        let inflow = Inflow::new(layout, release, self.alloc.clone());
+        let is_long = self.engine.window(memory).is_some_and(|window| window.len() as u64 >= layout.bytes());
+        match inflow {
+            Ok(inflow) if is_long => self.flows.insert(Flow { memory, inflow }).ok_or(full),
+            other => {
+                self.engine.deregister(memory)?;
+                Err(other.err().map_or(Error::Invalid("the memory is shorter than the ring of the flow"), Error::from))
+            }
+        }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
+    /// Removes a flow, whose memory is dropped.
+    ///
+    /// # Errors
+    /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it again after
+    /// [`TargetEvent::Detached`]. [`Error::Invalid`] for an unknown key.
+    pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
+        if let Some((peer, token)) = self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.close() {
+            self.refuse(peer, token, Refusal::Closed);
+            return Err(PostError::Again.into());
+        }
+        let removed = self.flows.remove(flow).ok_or(UNKNOWN)?;
+        self.engine.deregister(removed.memory)
+    }
+
+    /// Writes the record of a flow for [`Initiator::add_target`](crate::Initiator::add_target), and returns its length.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key, and
+    /// [`AddressError::BufferTooSmall`](loom_core::AddressError::BufferTooSmall).
+    pub fn record(&self, flow: FlowKey, out: &mut [u8]) -> Result<usize, Error> {
+        let Flow { memory, inflow } = self.flows.get(flow).ok_or(UNKNOWN)?;
+        let memory = self.engine.remote(*memory)?;
+        let rest = TargetRecord::head(flow.number(), inflow.layout(), &memory, out)
+            .ok_or(loom_core::AddressError::BufferTooSmall)?;
+        Ok(TargetRecord::HEAD + self.engine.address(rest)?)
+    }
+
+    /// Grain of a flow that has arrived in part or whole, and has not been released.
+    #[must_use]
+    pub fn grain(&self, flow: FlowKey, index: u64) -> Option<Grain<'_>> {
+        let Flow { memory, inflow } = self.flows.get(flow)?;
+        let FlowLayout::Grains(layout, slots) = *inflow.layout() else { return None };
+        let (valid, is_invalid) = inflow.grain(index)?;
+        let (len, slot) = (usize::try_from(layout.len()).ok()?, usize::try_from(index % u64::from(slots)).ok()?);
+        let window = self.engine.window(*memory)?.slice(slot * len, len).ok()?;
+        Some(Grain { index, valid, is_invalid, window })
+    }
+
+    /// Ring of a flow of samples. Those that have arrived and have not been released are valid.
+    #[must_use]
+    pub fn samples(&self, flow: FlowKey) -> Option<Samples<'_>> {
+        let Flow { memory, inflow } = self.flows.get(flow)?;
+        let FlowLayout::Samples(layout) = *inflow.layout() else { return None };
+        Some(Samples { window: self.engine.window(*memory)?, layout })
+    }
+
+    /// Releases all grains or samples below a number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    pub fn release(&mut self, flow: FlowKey, below: u64) -> Result<(), Error> {
+        self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.release(below);
+        Ok(())
+    }
+
+    /// Receives, grants room, and returns the next event. `now` is the time in nanoseconds of any clock.
+    /// Releases grains and samples as [`Release::Keep`] states.
+    ///
+    /// # Errors
+    /// Those of [`Engine::poll`].
+    pub fn poll(&mut self, now: u64) -> Result<Option<TargetEvent>, Error> {
+        for (_, flow) in self.flows.iter_mut() {
+            flow.inflow.poll();
+        }
+        let mut event = self.report();
+        if event.is_none() {
+            match self.engine.poll(now)? {
+                Some(Event::Notified(key)) => event = self.notified(key),
+                Some(Event::Peer { peer, result: Ok(()) }) => {
+                    let Target { flows, known, .. } = self;
+                    let evicted = known.insert(peer, |known| flows.iter().any(|flow| flow.inflow.is_of(known)));
+                    evicted.map(|peer| self.engine.remove_peer(peer));
+                }
+                Some(Event::Peer { peer, result: Err(error) }) => {
+                    for (_, flow) in self.flows.iter_mut() {
+                        flow.inflow.fail(peer, error);
+                    }
+                }
+                _ => {}
+            }
+            event = event.or_else(|| self.report());
+        }
+        self.send(event.is_none());
+        Ok(event)
+    }
+
+    fn report(&mut self) -> Option<TargetEvent> {
+        self.flows.iter_mut().find_map(|(key, flow)| {
+            Some(match flow.inflow.report()? {
+                Report::Attached => TargetEvent::Attached { flow: key },
+                Report::Detached(error) => TargetEvent::Detached { flow: key, error },
+                Report::Lapped(from, to) => TargetEvent::Lapped { flow: key, from, to },
+                Report::NoRoom => TargetEvent::NoRoom { flow: key },
+            })
+        })
+    }
+
+    fn notified(&mut self, key: NotificationKey) -> Option<TargetEvent> {
+        let notification = self.engine.notification(key)?;
+        let (peer, ending) = (notification.peer(), notification.ending());
+        let mut bytes = [0; MAX_LEN];
+        let message = notification.copy_to(&mut bytes).and_then(|bytes| Message::decode(bytes));
+        drop(notification);
+        let rejected = Some(TargetEvent::Rejected { peer });
+        let Some(message) = message else { return rejected };
+        let (number, token) = match message {
+            Message::Attach { flow, token, .. }
+            | Message::Slices { flow, token, .. }
+            | Message::Samples { flow, token, .. }
+            | Message::Detach { flow, token, .. } => (flow, token),
+            Message::Granted { .. } | Message::Refused { .. } => return rejected,
+        };
+        let flow = FlowKey::of_number(number);
+        let inflow = self.flows.get_mut(flow).map(|flow| &mut flow.inflow);
+        let written = match message {
+            Message::Attach { is_first, layout, next, sequence, .. } => {
+                let attached = inflow.map_or(Err(Refusal::Unknown), |inflow| {
+                    inflow.attach(peer, (token, is_first), &layout, next, sequence)
+                });
+                if let Err(reason) = attached {
+                    self.refuse(peer, token, reason);
+                }
+                return None;
+            }
+            Message::Detach { sequence, .. } => {
+                if let Some(inflow) = inflow.filter(|inflow| inflow.is_of_attachment(peer, token)) {
+                    inflow.detach(sequence);
+                }
+                return None;
+            }
+            Message::Slices { index, start, end, invalid, sequence, .. } => {
+                (Written::Slices { index, start, end, invalid }, sequence)
+            }
+            Message::Samples { start, count, sequence, .. } => (Written::Samples { start, count }, sequence),
+            Message::Granted { .. } | Message::Refused { .. } => return rejected,
+        };
+        // Those of a former attachment are late.
+        let inflow = inflow.filter(|inflow| inflow.is_of_attachment(peer, token))?;
+        let error = match ending {
+            Ending::Done => None,
+            Ending::Failed(error) => Some(error),
+            _ => Some(Error::Provider(Errno::ECANCELED)),
+        };
+        let (written, sequence) = written;
+        let Some(news) = inflow.written(written, sequence, error.is_some()) else {
+            inflow.fail(peer, Error::Invalid("the initiator does not keep to its flow or its room"));
+            self.refuse(peer, token, Refusal::Protocol);
+            return rejected;
+        };
+        let (start, count) = match written {
+            Written::Slices { index, .. } => (index, 0),
+            Written::Samples { start, count } => (start, count),
+        };
+        if let Some(error) = error {
+            return Some(TargetEvent::Failed { flow, start, error });
+        }
+        Some(match news? {
+            News::Slices(valid) => TargetEvent::Slices { flow, index: start, valid },
+            News::Complete => TargetEvent::Complete { flow, index: start },
+            News::Invalid => TargetEvent::Invalid { flow, index: start },
+            News::Samples => TargetEvent::Samples { flow, start, count },
+        })
+    }
+
+    fn refuse(&mut self, peer: PeerKey, token: Token, reason: Refusal) {
+        let refusal = (peer, token, reason);
+        if !self.refusals.contains(&refusal) {
+            // One that does not fit is lost with its peer, which connects again.
+            let _ = self.refusals.push(refusal);
+        }
+    }
+
+    fn send(&mut self, is_idle: bool) {
+        let Target { engine, flows, refusals, .. } = self;
+        let mut is_sent = |peer, message: Message| {
+            let (bytes, len) = message.encode();
+            match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
+                Err(Error::Full(_)) => false,
+                // A peer that has failed is reported as an event.
+                sent => sent != Err(PostError::Again.into()),
+            }
+        };
+        refusals.retain(|&(peer, token, reason)| !is_sent(peer, Message::Refused { token, reason }));
+        for (_, flow) in flows.iter_mut() {
+            let Some((peer, token, limit, processed, answers)) = flow.inflow.grant(is_idle) else { continue };
+            if is_sent(peer, Message::Granted { token, limit, processed, answers }) {
+                flow.inflow.granted(limit);
+            }
+        }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> fmt::Debug for Target<'_, T, M, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! Media flows: grains and samples from an initiator to targets that come, go, and fall behind.
+
+#![allow(clippy::cast_possible_truncation, reason = "small numbers")]
+
+mod grains;
+mod samples;
+mod sequences;
+mod targets;
+mod world;

@@ -1,0 +1,223 @@
+//! Targets that fall behind, leave under load, fail and return, and initiators that compete.
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::{Domain, Error};
+use loom_fabric::loom_core;
+use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, TargetEvent};
+
+use super::world::{World, attr, network, picture, receiver, record};
+
+fn ring(slots: u32) -> FlowLayout {
+    FlowLayout::Grains(picture(), slots)
+}
+
+#[test]
+fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
+    let (network, mut world) = World::soft(ring(4));
+    world.add(&network.info(), ring(4), Release::Keep(2));
+    world.add(&network.info(), ring(4), Release::Keep(2));
+    let mut behind = 0;
+    world.receivers[0].stalls = true;
+    for index in 0..50 {
+        world.write(picture(), index);
+        behind += world.initiator.send_grain(world.flow, index, 0..24).unwrap().deferred;
+        let is_complete =
+            |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
+        world.until(|world| world.receivers[1].events.iter().any(is_complete));
+        world.receivers[1].verify(picture(), index, 24);
+    }
+    assert_eq!(behind, 46, "it had room for 4");
+    world.receivers[0].stalls = false;
+    world.until(|world| world.receivers[0].events.len() == 4);
+    for index in 0..4 {
+        let flow = world.receivers[0].flow;
+        assert_eq!(world.receivers[0].events[index as usize], TargetEvent::Complete { flow, index });
+    }
+    // It goes on with the newest ones, and reports those between as lapped.
+    let mut index = 50;
+    while !matches!(world.receivers[0].events.last(), Some(TargetEvent::Complete { index: 50.., .. })) {
+        world.write_at_once(picture(), index);
+        let _ = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
+        for _ in 0..20 {
+            world.turn();
+        }
+        index += 1;
+        assert!(index < 70);
+    }
+    let last = world.receivers[0].events.iter().rev().find_map(|event| match event {
+        TargetEvent::Complete { index, .. } => Some(*index),
+        _ => None,
+    });
+    world.receivers[0].verify(picture(), last.unwrap(), 24);
+    world.until(|world| {
+        let lapped = world.receivers[0].events.iter().any(|event| matches!(event, TargetEvent::Lapped { from: 4, .. }));
+        lapped && world.initiator.in_progress() == 0
+    });
+}
+
+#[test]
+fn grains_stay_as_they_are_until_they_are_released() {
+    let (network, mut world) = World::soft(ring(4));
+    world.add(&network.info(), ring(3), Release::Explicit);
+    let mut submitted = 0;
+    for index in 0..10 {
+        world.write_at_once(picture(), index);
+        submitted += world.initiator.send_grain(world.flow, index, 0..24).unwrap().submitted;
+        world.until(|world| world.initiator.in_progress() == 0);
+    }
+    assert_eq!(submitted, 3);
+    world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::NoRoom { .. })));
+    for index in 0..3 {
+        world.receivers[0].verify(picture(), index, 24);
+    }
+    let flow = world.receivers[0].flow;
+    world.receivers[0].target.release(flow, 3).unwrap();
+    world.receivers[0].events.clear();
+    let mut index = 10;
+    while world.receivers[0].events.is_empty() {
+        world.write_at_once(picture(), index);
+        let _ = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
+        for _ in 0..20 {
+            world.turn();
+        }
+        index += 1;
+        assert!(index < 20);
+    }
+    assert!(world.receivers[0].target.grain(flow, 2).is_none());
+}
+
+#[test]
+fn a_second_initiator_is_refused_until_the_first_has_left() {
+    let (network, mut world) = World::soft(ring(4));
+    world.add(&network.info(), ring(4), Release::Keep(1));
+    let domain = Domain::open(&network.info()).unwrap();
+    let mut other = Initiator::open_in(&[domain], attr(), Global).unwrap();
+    let flow = other.add_flow(vec![0; ring(4).bytes() as usize], ring(4), 0).unwrap();
+    let bytes = record(&world.receivers[0]);
+    let target = other.add_target(flow, &bytes).unwrap();
+    let refused = loop {
+        world.turn();
+        if let Some(InitiatorEvent::Target { result, .. }) = other.poll(0).unwrap() {
+            break result;
+        }
+    };
+    assert_eq!(refused, Err(Error::Invalid("another initiator is attached to the target")));
+    other.remove_target(target).unwrap();
+    while !matches!(other.poll(0).unwrap(), Some(InitiatorEvent::Removed { .. })) {}
+    // The first one goes on.
+    world.write(picture(), 0);
+    assert_eq!(world.initiator.send_grain(world.flow, 0, 0..24).unwrap().submitted, 1);
+    world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Complete { .. })));
+    world.initiator.remove_target(world.receivers[0].key.unwrap()).unwrap();
+    world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Detached { error: None, .. })));
+    world.until(|world| matches!(world.events.last(), Some(InitiatorEvent::Removed { .. })));
+    let target = other.add_target(flow, &bytes).unwrap();
+    while other.status(target).unwrap().is_none() {
+        world.turn();
+        other.poll(0).unwrap();
+    }
+    assert_eq!(other.status(target), Ok(Some(Ok(()))));
+}
+
+#[test]
+fn a_target_that_is_removed_under_load_ends_all_its_transfers() {
+    let (network, mut world) = World::soft(ring(8));
+    world.add(&network.info(), ring(8), Release::Keep(1));
+    world.add(&network.info(), ring(8), Release::Keep(1));
+    for index in 0..6 {
+        world.write(picture(), index);
+        assert_eq!(world.initiator.send_grain(world.flow, index, 0..24).unwrap().submitted, 2);
+    }
+    let key = world.receivers[0].key.unwrap();
+    world.initiator.remove_target(key).unwrap();
+    world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: key }));
+    let of_first =
+        world.events.iter().filter(|event| matches!(event, InitiatorEvent::Ended { target, .. } if *target == key));
+    assert_eq!(of_first.count(), 6, "each transfer has an end, before the removal");
+    world.until(|world| world.initiator.in_progress() == 0);
+    let complete = world.receivers[1].events.iter().filter(|event| matches!(event, TargetEvent::Complete { .. }));
+    assert_eq!(complete.count(), 6);
+    // Its memory can be dropped.
+    world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Detached { .. })));
+    let flow = world.receivers[0].flow;
+    world.receivers[0].target.remove_flow(flow).unwrap();
+}
+
+#[test]
+fn a_flow_that_its_target_removes_ends_at_the_initiator_first() {
+    let (network, mut world) = World::soft(ring(4));
+    world.add(&network.info(), ring(4), Release::Keep(1));
+    let flow = world.receivers[0].flow;
+    assert!(world.receivers[0].target.remove_flow(flow).is_err());
+    world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Detached { .. })));
+    world.receivers[0].target.remove_flow(flow).unwrap();
+    let key = world.receivers[0].key.unwrap();
+    assert_eq!(world.initiator.status(key), Ok(Some(Err(Error::Invalid("the target ends the flow")))));
+    world.initiator.remove_target(key).unwrap();
+    world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: key }));
+    world.initiator.remove_flow(world.flow).unwrap();
+}
+
+#[test]
+fn targets_of_another_layout_are_refused_before_they_are_reached() {
+    let (network, mut world) = World::soft(ring(4));
+    let mut other = picture();
+    other.slice_len[1] = 34;
+    let receiver = receiver(&network.info(), FlowLayout::Grains(other, 4), Release::Keep(1), attr());
+    let refused = world.initiator.add_target(world.flow, &record(&receiver));
+    assert_eq!(refused, Err(Error::Invalid("the target has another layout than the flow")));
+    for cut in [0, 8, 40, 200] {
+        assert!(world.initiator.add_target(world.flow, &record(&receiver)[..cut]).is_err());
+    }
+}
+
+#[test]
+fn a_silent_target_fails_and_the_others_go_on() {
+    let network = network();
+    let attr = MediaAttr { silence: 1_000_000, ..attr() };
+    let mut world = World::open(&network.info(), ring(4), attr);
+    world.add(&network.info(), ring(4), Release::Keep(1));
+    world.add(&network.info(), ring(4), Release::Keep(1));
+    let gone = world.receivers.remove(0).key.unwrap();
+    for index in 0..40 {
+        world.now += 100_000;
+        world.write(picture(), index);
+        let fanout = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
+        assert!(fanout.submitted + fanout.deferred + fanout.failed == 2, "{fanout:?}");
+        let is_complete =
+            |event: &TargetEvent| matches!(event, TargetEvent::Complete { index: of, .. } if *of == index);
+        world.until(|world| world.receivers[0].events.iter().any(is_complete));
+    }
+    world.until(|world| matches!(world.initiator.status(gone), Ok(Some(Err(_)))));
+    world.until(|world| world.initiator.in_progress() == 0);
+    world.initiator.remove_target(gone).unwrap();
+    world.until(|world| world.events.contains(&InitiatorEvent::Removed { target: gone }));
+}
+
+#[test]
+fn a_target_that_was_silent_is_attached_again() {
+    let network = network();
+    let attr = MediaAttr { silence: 1_000_000, retry: 500_000, ..attr() };
+    let mut world = World::open(&network.info(), ring(4), attr);
+    world.add(&network.info(), ring(4), Release::Keep(1));
+    let key = world.receivers[0].key.unwrap();
+    world.receivers[0].stalls = true;
+    let until = std::time::Instant::now() + support::posting::LIMIT;
+    while !matches!(world.initiator.status(key), Ok(Some(Err(_)))) {
+        world.now += 100_000;
+        world.turn();
+        assert!(std::time::Instant::now() < until);
+    }
+    world.receivers[0].stalls = false;
+    while world.initiator.status(key) != Ok(Some(Ok(()))) {
+        world.now += 10_000;
+        world.turn();
+        assert!(std::time::Instant::now() < until, "{:?}", world.events);
+    }
+    world.receivers[0].events.clear();
+    world.write(picture(), 1);
+    assert_eq!(world.initiator.send_grain(world.flow, 1, 0..24).unwrap().submitted, 1);
+    let complete = TargetEvent::Complete { flow: world.receivers[0].flow, index: 1 };
+    world.until(|world| world.receivers[0].events.contains(&complete));
+    world.receivers[0].verify(picture(), 1, 24);
+}
