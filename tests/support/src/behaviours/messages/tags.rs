@@ -64,8 +64,11 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
         assert_eq!(refused, Err(LinkError::Post(PostError::NotGranted(Caps::DIRECTED_RECV))));
         return;
     }
-    let mut add =
-        |at: usize, peer: usize| layers[at].add_link(WithPeer::new(&ends[at], peers[peer]), packets()).or_cut("a link");
+    let mut add = |at: usize, peer: usize| {
+        let added = layers[at].add_link(WithPeer::new(&ends[at], peers[peer]), packets());
+        let refused = |error| if let LinkError::Post(error) = error { error } else { panic!("a link: {error:?}") };
+        added.map_err(refused).or_cut("a link")
+    };
     let [to_b, to_c] = [add(0, 1), add(0, 2)];
     let [_, _] = [add(1, 0), add(2, 0)];
     let mut deadline = limit();
