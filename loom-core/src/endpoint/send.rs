@@ -138,7 +138,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// Those of [`send`](Self::send).
     #[doc(alias = "fi_tsend")]
-    #[inline]
+    #[inline(always)]
     pub fn tagged_send(&self, to: impl Into<K::To>, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: SourceBuffer,
