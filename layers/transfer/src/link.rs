@@ -148,6 +148,13 @@ impl Link {
         Some(RemoteRegion { base, len: SCRATCH as u64, key, access: Access::REMOTE_WRITE })
     }
 
+    /// Frees a number that the peer has not learned of.
+    pub(crate) fn give_back(&mut self, number: Number) {
+        if self.generations.get(number.index as usize) == Some(&number.generation) {
+            self.used &= !(1 << number.index);
+        }
+    }
+
     /// Returns `true` if a number is free.
     pub(crate) const fn has_number(&self, numbers: u32) -> bool {
         self.used.trailing_ones() < numbers

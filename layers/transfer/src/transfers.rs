@@ -65,6 +65,12 @@ impl<P> Slot<P> {
         TransferKey { index, generation: self.generation }
     }
 
+    /// Takes a number that the peer has not learned of.
+    pub(crate) fn take_unused_number(&mut self) -> Option<Number> {
+        let is_posted = self.operations > 0 || self.in_flight > 0 || self.failed > 0 || self.sending > 0;
+        self.number.take_if(|_| !is_posted && self.notice.is_some())
+    }
+
     /// Stops posting, for the first of several reasons.
     pub(crate) fn stop(&mut self, ending: Ending) {
         if let Stage::Posting | Stage::Draining = self.stage {

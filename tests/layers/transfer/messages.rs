@@ -11,7 +11,7 @@ use support::posting::{LIMIT, pattern};
 
 use super::sides::{AnyPlan, Side, Sides, address, block, faulty, moved, network, network_of, rails, small, soft};
 
-fn talking() -> EngineAttr {
+pub(super) fn talking() -> EngineAttr {
     EngineAttr { message: 1024, notifications: 2, fragments: 4, messages: 16, piece: 1000, ..small() }
 }
 
@@ -21,21 +21,21 @@ fn talking_over(provider: &str) -> EngineAttr {
     EngineAttr { message, fragments, messages: 64, ..talking() }
 }
 
-fn pages() -> AnyPlan {
+pub(super) fn pages() -> AnyPlan {
     AnyPlan::Pages(Pages::new((0..30).collect(), (0..30).rev().collect(), 1500).unwrap())
 }
 
 /// Events of both sides until a condition holds.
 #[derive(Default)]
-struct Seen {
-    outcomes: Vec<Outcome<AnyPlan>>,
+pub(super) struct Seen {
+    pub(super) outcomes: Vec<Outcome<AnyPlan>>,
     /// Message, sender and end of each notification.
-    notified: Vec<(Vec<u8>, PeerKey, Ending)>,
-    failed_waits: Vec<Error>,
-    arrived: u64,
+    pub(super) notified: Vec<(Vec<u8>, PeerKey, Ending)>,
+    pub(super) failed_waits: Vec<Error>,
+    pub(super) arrived: u64,
     /// Reports of the initiator about peers, and of the target.
-    peers: [Vec<(PeerKey, Result<(), Error>)>; 2],
-    now: u64,
+    pub(super) peers: [Vec<(PeerKey, Result<(), Error>)>; 2],
+    pub(super) now: u64,
 }
 
 fn read<T: Transport>(side: &mut Side<T>, key: NotificationKey) -> (Vec<u8>, PeerKey, Ending) {
@@ -46,7 +46,11 @@ fn read<T: Transport>(side: &mut Side<T>, key: NotificationKey) -> (Vec<u8>, Pee
 }
 
 impl Seen {
-    fn until<T: Transport + 'static>(&mut self, sides: &mut Sides<T>, holds: impl Fn(&Self, &Sides<T>) -> bool) {
+    pub(super) fn until<T: Transport + 'static>(
+        &mut self,
+        sides: &mut Sides<T>,
+        holds: impl Fn(&Self, &Sides<T>) -> bool,
+    ) {
         let until = Instant::now() + LIMIT;
         while !holds(self, sides) {
             for (number, side) in [&mut sides.initiator, &mut sides.target].into_iter().enumerate() {
@@ -64,7 +68,7 @@ impl Seen {
     }
 }
 
-fn submit<T: Transport + 'static>(sides: &mut Sides<T>, plan: &AnyPlan, message: &[u8]) {
+pub(super) fn submit<T: Transport + 'static>(sides: &mut Sides<T>, plan: &AnyPlan, message: &[u8]) {
     let request = Request::write(sides.peer, sides.local, &sides.remote, plan.clone());
     sides.initiator.submit_and_notify(request, message).unwrap();
 }
@@ -354,82 +358,6 @@ fn an_engine_with_messages_moves_data_to_one_without_and_refuses_notifications()
         }
         assert!(Instant::now() < until, "within {LIMIT:?}");
     }
-}
-
-#[test]
-fn a_peer_that_is_silent_fails_and_returns() {
-    let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
-    let mut seen = Seen::default();
-    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    // As long as both are polled, the peers answer.
-    for now in (0..20_000).step_by(100) {
-        seen.now = now;
-        let mut rounds = 0;
-        while rounds < 10 {
-            seen.until(&mut sides, |_, _| true);
-            for side in [&mut sides.initiator, &mut sides.target] {
-                assert!(side.poll(now).unwrap().is_none(), "{now}");
-            }
-            rounds += 1;
-        }
-    }
-    submit(&mut sides, &pages(), b"early");
-    let until = Instant::now() + LIMIT;
-    let mut events = Vec::new();
-    for now in (20_000..).step_by(100) {
-        events.extend(sides.initiator.poll(now).unwrap());
-        if events.len() == 2 {
-            break;
-        }
-        assert!(Instant::now() < until, "within {LIMIT:?}");
-    }
-    let silent = Err(Error::Queue(CqError::TimedOut));
-    for event in events {
-        match event {
-            // All bytes were posted before.
-            Event::Ended(outcome) => assert_eq!(outcome.ending, Ending::Done),
-            Event::Peer { peer, result } => assert_eq!((peer, result), (sides.peer, silent)),
-            other => panic!("{other:?}"),
-        }
-    }
-    // The target answers now.
-    seen = Seen { now: 30_000, ..Seen::default() };
-    seen.until(&mut sides, |seen, _| seen.peers[0].last().is_some_and(|report| report.1.is_ok()));
-    submit(&mut sides, &pages(), b"again");
-    seen.until(&mut sides, |seen, _| seen.notified.len() == 2);
-    assert!(seen.notified.iter().map(|notified| &notified.0[..]).eq([&b"early"[..], b"again"]));
-}
-
-#[test]
-fn a_silent_peer_ends_every_transfer_whatever_is_in_flight() {
-    // Writes or messages complete late.
-    let (mut writing, mut sending) = (0, 0);
-    for seed in 0..60 {
-        let faults = Faults { reorder: 8 + (seed % 40) as u32, delay: 1000, ..Faults::new(seed) };
-        let mut sides = faulty(1, faults, EngineAttr { silence: 1000, ..talking() });
-        let mut seen = Seen::default();
-        seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-        let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 10));
-        sides.initiator.submit_and_notify(request, &[7; 3000]).unwrap();
-        let until = Instant::now() + LIMIT;
-        let outcome = (0..).step_by(50).find_map(|now| {
-            assert!(Instant::now() < until, "within {LIMIT:?}, seed {seed}");
-            match sides.initiator.poll(now).unwrap() {
-                Some(Event::Ended(outcome)) => Some(outcome),
-                _ => None,
-            }
-        });
-        match outcome.unwrap() {
-            Outcome { ending: Ending::Done, .. } => {}
-            Outcome { ending: Ending::Failed(Error::Queue(CqError::TimedOut)), in_flight, operations, .. } => {
-                assert_eq!(sides.initiator.in_flight(sides.local), Some(in_flight));
-                writing += in_flight;
-                sending += u32::from(operations == 1);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert!(writing > 0 && sending > 0, "{writing} {sending}");
 }
 
 #[test]

@@ -8,4 +8,5 @@ mod faults;
 mod messages;
 mod moving;
 mod sides;
+mod silence;
 mod topology;

@@ -103,10 +103,13 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     pub(super) fn lose_peer(&mut self, peer: PeerKey, error: Error) {
-        let Engine { transfers, control, waits, .. } = self;
+        let Engine { transfers, control, waits, peers, .. } = self;
         waits.fail(error, |wait| wait.peer == Some(peer));
         for index in transfers.indices() {
             let Some(slot) = transfers.get_mut(index).filter(|slot| slot.peer == Some(peer)) else { continue };
+            if let (Some(number), Some(link)) = (slot.take_unused_number(), peers.link_mut(peer)) {
+                link.give_back(number);
+            }
             let stops = slot.stop_posting(Ending::Failed(error));
             let notice = slot.notice.take();
             if let (Some(Notice::Message(staged)), Some(control)) = (notice, control.as_mut()) {
