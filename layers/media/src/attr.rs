@@ -8,8 +8,8 @@ use loom_transfer::EngineAttr;
 pub struct MediaAttr {
     /// Maximum number of flows.
     pub flows: usize,
-    /// Maximum number of peers: initiators of a target, or targets of an initiator. A target of two
-    /// flows counts twice.
+    /// Maximum number of peers: initiators of a target, of which those without a flow make room for others,
+    /// or targets of an initiator. A target of two flows counts twice.
     pub peers: usize,
     /// Maximum number of transfers of an initiator that have not ended. Each is to one target.
     pub transfers: usize,

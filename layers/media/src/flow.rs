@@ -5,8 +5,10 @@ use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::storage::Array;
 use loom_core::vocabulary::RangeError;
+use loom_core::{Access, Buffer, Error, Transport};
+use loom_transfer::{Engine, MemoryKey, Plan};
 
-use crate::layout::SampleLayout;
+use crate::layout::{FlowLayout, SampleLayout};
 
 /// Name of a flow of a target or an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +79,30 @@ impl<F, A: Allocator> Flows<F, A> {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (FlowKey, &mut F)> {
         self.slots.iter_mut().filter_map(|(key, flow)| Some((*key, flow.as_mut()?)))
     }
+}
+
+/// Registers memory as the ring of a flow.
+pub(crate) fn register<'m, T, M, P, A>(
+    engine: &mut Engine<'m, T, M, P, A>,
+    memory: M,
+    layout: &FlowLayout,
+    access: Access,
+) -> Result<MemoryKey, Error>
+where
+    T: Transport + 'm,
+    M: Buffer + Send + 'm,
+    P: Plan,
+    A: Allocator + Clone + Send + 'm,
+{
+    if !layout.is_valid() {
+        return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
+    }
+    let memory = engine.register(memory, access)?;
+    if engine.window(memory).is_none_or(|window| (window.len() as u64) < layout.bytes()) {
+        engine.deregister(memory)?;
+        return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+    }
+    Ok(memory)
 }
 
 /// View of a ring of samples.

@@ -222,6 +222,7 @@ impl<A: Allocator> Inflow<A> {
             }
             self.has_begun = true;
             (self.kept, self.seen, self.floor, self.released) = (next, next, next, next);
+            self.limit = 0;
         }
         (self.request, self.answers) = (None, true);
     }

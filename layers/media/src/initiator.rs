@@ -9,18 +9,18 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::exposed::Window;
 use loom_core::storage::Array;
 use loom_core::{Access, Buffer, Domain, Error, Transport};
-use loom_transfer::{Engine, Event, MemoryKey, NotificationKey, Outcome, Request, TransferKey};
+use loom_transfer::{Engine, Event, NotificationKey, Outcome};
 
 use crate::attr::MediaAttr;
 use crate::backlog::Part;
-use crate::flow::{FlowKey, Flows, Samples};
+use crate::flow::{FlowKey, Flows, Samples, register};
 use crate::known::Known;
 use crate::layout::FlowLayout;
-use crate::link::{Link, Owed, Status, TargetKey};
+use crate::link::{Link, Owed, TargetKey, TargetStatus};
 use crate::message::{MAX_LEN, Message, Refusal, Token};
-use crate::ranges::Ranges;
+use crate::outflow::{Entry, Flow, submit};
 use crate::record::TargetRecord;
-use crate::span::{Blocks, Span};
+use crate::span::Span;
 
 /// Event of an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,25 +75,6 @@ pub struct Fanout {
     pub failed: usize,
 }
 
-struct Flow {
-    memory: MemoryKey,
-    layout: FlowLayout,
-    /// Later transfers begin at this grain or sample, or behind it, and at this slice of the grain.
-    next: u64,
-    next_slice: u16,
-}
-
-/// Transfer to a target.
-#[derive(Clone, Copy)]
-struct Entry {
-    flow: FlowKey,
-    target: TargetKey,
-    start: u64,
-    transfer: TransferKey,
-    /// Kept after an outcome with operations in flight.
-    has_ended: bool,
-}
-
 struct Place<A: Allocator> {
     key: TargetKey,
     link: Option<Link>,
@@ -104,7 +85,8 @@ struct Place<A: Allocator> {
 
 /// Sender of media flows from rings of registered memory to many targets.
 ///
-/// A transfer to a target without room is left out, and delays no other target.
+/// A target without room delays no other: its grains and samples are deferred as long as they are in the
+/// ring.
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
@@ -162,17 +144,10 @@ where
     /// is shorter, and those of [`Engine::register`].
     pub fn add_flow(&mut self, memory: M, layout: FlowLayout, first: u64) -> Result<FlowKey, Error> {
         let full = Error::Full("MediaAttr::flows");
-        if !layout.is_valid() {
-            return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
-        }
         if !self.flows.has_room() {
             return Err(full);
         }
-        let memory = self.engine.register(memory, Access::empty())?;
-        if self.engine.window(memory).is_none_or(|window| (window.len() as u64) < layout.bytes()) {
-            self.engine.deregister(memory)?;
-            return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
-        }
+        let memory = register(&mut self.engine, memory, &layout, Access::empty())?;
         self.flows.insert(Flow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
     }
 }
@@ -247,25 +222,16 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Ok(())
     }
 
-    /// State of a target: ready, not ready yet (`None`), or failed. Returns an error for an unknown key.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for an unknown key.
-    pub fn status(&self, target: TargetKey) -> Result<Option<Result<(), Error>>, Error> {
-        let place = self.places.iter().find(|place| place.key == target);
-        let link = place.and_then(|place| place.link.as_ref()).ok_or(Error::Invalid("there is no such target"))?;
-        Ok(match link.status {
-            Status::Connecting => None,
-            Status::Attached => Some(Ok(())),
-            Status::Failed(error) => Some(Err(error)),
-        })
+    /// State of a target. `None` for an unknown key.
+    #[must_use]
+    pub fn status(&self, target: TargetKey) -> Option<TargetStatus> {
+        self.link(target).map(|link| link.status)
     }
 
     /// Number below which a target has room for grains or samples. `None` if it is not ready.
     #[must_use]
     pub fn room(&self, target: TargetKey) -> Option<u64> {
-        let link = self.places.iter().find(|place| place.key == target)?.link.as_ref()?;
-        matches!(link.status, Status::Attached).then_some(link.limit)
+        self.link(target).filter(|link| link.status == TargetStatus::Ready).map(|link| link.limit)
     }
 
     /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have
@@ -389,15 +355,15 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         let Some(flow) = flows.get(key) else { return fanout };
         for place in places.iter_mut() {
             let Some(link) = place.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
-            if let Status::Attached = link.status {
+            if let TargetStatus::Ready = link.status {
                 link.backlog.push(part);
                 submit(engine, flow, place.key, link, entries, token);
             }
             match link.status {
-                Status::Connecting => fanout.connecting += 1,
-                Status::Failed(_) => fanout.failed += 1,
-                Status::Attached if link.backlog.first().is_some() => fanout.deferred += 1,
-                Status::Attached => fanout.submitted += 1,
+                TargetStatus::Connecting => fanout.connecting += 1,
+                TargetStatus::Failed(_) => fanout.failed += 1,
+                TargetStatus::Ready if link.backlog.first().is_some() => fanout.deferred += 1,
+                TargetStatus::Ready => fanout.submitted += 1,
             }
         }
         fanout
@@ -438,10 +404,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             }
             _ => {}
         }
-        if event.is_none() {
-            event = self.look_at_targets();
-        }
-        Ok(event)
+        self.serve();
+        Ok(event.or_else(|| self.report()))
     }
 
     fn ended(&mut self, outcome: &Outcome<Span>) -> Option<InitiatorEvent> {
@@ -501,15 +465,15 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         }
     }
 
-    /// Sends messages, connects again, and reports changes.
-    fn look_at_targets(&mut self) -> Option<InitiatorEvent> {
+    /// Submits what was deferred, sends messages, and connects again.
+    fn serve(&mut self) {
         self.look_at_operations();
         let Initiator { engine, flows, places, entries, known, token, attr, now, .. } = self;
         for place in places.iter_mut() {
             let target = place.key;
             let Some(link) = &mut place.link else { continue };
             let Some(flow) = flows.get(link.flow) else { continue };
-            if let (Status::Attached, false) = (link.status, link.leaves) {
+            if let (TargetStatus::Ready, false) = (link.status, link.leaves) {
                 submit(engine, flow, target, link, entries, token);
             }
             if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
@@ -534,20 +498,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                     }
                 }
             }
-            if let Some((from, to)) = link.backlog.take_passed() {
-                return Some(InitiatorEvent::Passed { target, from, to });
-            }
-            if let Some(result) = link.report.take() {
-                return Some(InitiatorEvent::Target { target, result });
-            }
             let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
-            if link.leaves && is_quiet && link.is_detached() {
-                place.link = None;
-                place.key = target.next();
-                return Some(InitiatorEvent::Removed { target });
-            }
             let now = now.unwrap_or(0);
-            let is_failed = matches!(link.status, Status::Failed(_)) && link.owed.is_none();
+            let is_failed = matches!(link.status, TargetStatus::Failed(_)) && link.owed.is_none();
             if is_failed && is_quiet && !link.leaves && attr.retry > 0 && now >= link.retry_at {
                 link.retry_at = now.saturating_add(attr.retry);
                 if link.is_lost
@@ -559,94 +512,39 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                 let address = place.address.get(..place.address_len).unwrap_or(&[]);
                 if let Ok(peer) = engine.insert_peer(address) {
                     known.insert(peer, |_| true);
-                    (link.peer, link.status) = (Some(peer), Status::Connecting);
+                    (link.peer, link.status) = (Some(peer), TargetStatus::Connecting);
                     link.renew(token.take(), flow.next);
                 }
             }
         }
-        None
+    }
+
+    fn report(&mut self) -> Option<InitiatorEvent> {
+        let Initiator { places, entries, .. } = self;
+        places.iter_mut().find_map(|place| {
+            let (target, link) = (place.key, place.link.as_mut()?);
+            if let Some((from, to)) = link.backlog.take_passed() {
+                return Some(InitiatorEvent::Passed { target, from, to });
+            }
+            if let Some(result) = link.report.take() {
+                return Some(InitiatorEvent::Target { target, result });
+            }
+            let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
+            if !(link.leaves && is_quiet && link.is_detached()) {
+                return None;
+            }
+            place.link = None;
+            place.key = target.next();
+            Some(InitiatorEvent::Removed { target })
+        })
+    }
+
+    fn link(&self, target: TargetKey) -> Option<&Link> {
+        self.places.iter().find(|place| place.key == target)?.link.as_ref()
     }
 
     fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
         self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
-    }
-}
-
-/// End of a part of samples that has few operations, however short the periods are.
-fn most(flow: &Flow, link: &Link, start: u64) -> u64 {
-    match (flow.layout, link.layout) {
-        (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
-            start.saturating_add(64 * u64::from(from.period.min(to.period)))
-        }
-        _ => u64::MAX,
-    }
-}
-
-/// Submits what the target has room for.
-fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
-    engine: &mut Engine<'_, T, M, Span, A>,
-    flow: &Flow,
-    target: TargetKey,
-    link: &mut Link,
-    entries: &mut [Option<Entry>],
-    token: &mut Token,
-) {
-    let Some(peer) = link.peer else { return };
-    if link.active == 0 && !link.is_waiting && (link.is_dirty || link.is_stale && link.backlog.first().is_some()) {
-        let first = link.backlog.first().map_or(flow.next, |part| part.range().0);
-        // Operations of ended transfers may be in flight.
-        if entries.iter().flatten().any(|entry| entry.target == target) {
-            return;
-        }
-        if link.is_dirty { link.renew(token.take(), first) } else { link.request_room(first) }
-    }
-    if link.is_dirty || link.is_stale {
-        return;
-    }
-    link.backlog.pass_below(link.first);
-    while let Some(part) = link.backlog.first().filter(|_| !link.is_waiting && link.owed.is_none()) {
-        let start = part.range().0;
-        if link.sequence.wrapping_sub(link.processed) as usize >= Ranges::MAX {
-            return;
-        }
-        let Some(part) = part.below(link.limit.min(most(flow, link, start))) else {
-            if link.active == 0 {
-                link.request_room(start);
-            }
-            return;
-        };
-        let free = entries.iter_mut().enumerate().find(|(_, entry)| entry.is_none());
-        let Some((index, entry)) = free.filter(|_| engine.can_notify(peer)) else { return };
-        let (number, token, sequence) = (link.number, link.token, link.sequence);
-        let (blocks, message) = match (part, flow.layout, link.layout) {
-            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
-                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
-                let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
-                (Blocks::Slices { layout, local, remote, start, end }, message)
-            }
-            (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
-                let message = Message::Samples { flow: number, token, start, count, sequence };
-                (Blocks::Samples { from, to, start, count }, message)
-            }
-            _ => return,
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
-        let span = Span { entry: index as u32, blocks };
-        let (bytes, len) = message.encode();
-        let request = Request::write(peer, flow.memory, &link.memory, span);
-        match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
-            Ok(transfer) => {
-                *entry = Some(Entry { flow: link.flow, target, start, transfer, has_ended: false });
-                link.sequence = link.sequence.wrapping_add(1);
-                link.active += 1;
-                link.backlog.remove(part);
-            }
-            Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
-            Err(_) => {
-                link.is_dirty = true;
-                return;
-            }
-        }
     }
 }
 

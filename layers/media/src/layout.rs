@@ -212,7 +212,10 @@ impl FlowLayout {
 
     pub(crate) const fn is_valid(&self) -> bool {
         match self {
-            FlowLayout::Grains(layout, slots) => layout.planes() > 0 && layout.slices > 0 && *slots > 0,
+            FlowLayout::Grains(layout, slots) => {
+                let fits = layout.len().checked_mul(*slots as u64).is_some();
+                layout.planes() > 0 && layout.slices > 0 && *slots > 0 && fits
+            }
             FlowLayout::Samples(layout) => layout.is_valid(),
         }
     }

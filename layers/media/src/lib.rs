@@ -71,6 +71,7 @@ mod known;
 mod layout;
 mod link;
 mod message;
+mod outflow;
 mod ranges;
 mod record;
 mod span;
@@ -80,7 +81,7 @@ pub use self::attr::MediaAttr;
 pub use self::flow::{FlowKey, Grain, Samples};
 pub use self::initiator::{Fanout, Initiator, InitiatorEvent};
 pub use self::layout::{FlowLayout, GrainLayout, MAX_PLANES, Rate, SampleLayout, wire_len};
-pub use self::link::TargetKey;
+pub use self::link::{TargetKey, TargetStatus};
 pub use self::target::{Release, Target, TargetEvent};
 
 #[cfg(all(doctest, feature = "std"))]

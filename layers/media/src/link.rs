@@ -27,10 +27,14 @@ impl TargetKey {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum Status {
+/// State of a target at its initiator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetStatus {
+    /// Not ready yet.
     Connecting,
-    Attached,
+    /// It receives the flow.
+    Ready,
+    /// It has failed, or has refused the flow.
     Failed(Error),
 }
 
@@ -50,7 +54,7 @@ pub(crate) struct Link {
     pub(crate) layout: FlowLayout,
     /// Number of the flow at the target.
     pub(crate) number: u32,
-    pub(crate) status: Status,
+    pub(crate) status: TargetStatus,
     pub(crate) token: Token,
     /// It does not go on from another one.
     pub(crate) is_first: bool,
@@ -87,7 +91,7 @@ impl Link {
             memory: record.memory,
             layout: record.layout,
             number: record.flow,
-            status: Status::Connecting,
+            status: TargetStatus::Connecting,
             token,
             is_first: true,
             first,
@@ -124,13 +128,13 @@ impl Link {
     }
 
     pub(crate) fn grant(&mut self, limit: u64, processed: Sequence, answers: bool) {
-        if matches!(self.status, Status::Failed(_)) || self.is_waiting && !answers {
+        if matches!(self.status, TargetStatus::Failed(_)) || self.is_waiting && !answers {
             return;
         }
         if answers {
             self.limit = limit;
-            if matches!(self.status, Status::Connecting) {
-                (self.status, self.report) = (Status::Attached, Some(Ok(())));
+            if matches!(self.status, TargetStatus::Connecting) {
+                (self.status, self.report) = (TargetStatus::Ready, Some(Ok(())));
             }
         }
         (self.limit, self.is_waiting) = (self.limit.max(limit), false);
@@ -144,8 +148,8 @@ impl Link {
     pub(crate) fn fail(&mut self, error: Error, has_asked: bool, retry_at: u64) {
         self.has_asked = has_asked;
         self.owed = has_asked.then_some(Owed::Detach);
-        if !matches!(self.status, Status::Failed(_)) {
-            (self.status, self.report, self.retry_at) = (Status::Failed(error), Some(Err(error)), retry_at);
+        if !matches!(self.status, TargetStatus::Failed(_)) {
+            (self.status, self.report, self.retry_at) = (TargetStatus::Failed(error), Some(Err(error)), retry_at);
         }
         self.is_waiting = false;
         self.backlog.pass_all();

@@ -260,12 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn layouts_without_bytes_are_refused() {
+    fn layouts_without_bytes_or_beyond_an_address_space_are_refused() {
         let none = GrainLayout { header: 0, slice_len: [0; 4], slices: 1 };
         let odd = SampleLayout { word: 4, channels: 2, period: 48, len: 50 };
-        for layout in
-            [FlowLayout::Grains(none, 1), FlowLayout::Samples(odd), FlowLayout::Grains(GrainLayout::smpte291(), 0)]
-        {
+        let long = GrainLayout { header: 0, slice_len: [u32::MAX; 4], slices: u16::MAX };
+        for layout in [
+            FlowLayout::Grains(none, 1),
+            FlowLayout::Samples(odd),
+            FlowLayout::Grains(GrainLayout::smpte291(), 0),
+            FlowLayout::Grains(long, u32::MAX),
+        ] {
             assert_eq!(decode_layout(encode_layout(&layout)), None, "{layout:?}");
         }
     }

@@ -8,7 +8,7 @@ use loom_core::{Access, Buffer, Domain, Errno, Error, Transport};
 use loom_transfer::{Block, Ending, Engine, Event, MemoryKey, NotificationKey, PeerKey};
 
 use crate::attr::MediaAttr;
-use crate::flow::{FlowKey, Flows, Grain, Samples};
+use crate::flow::{FlowKey, Flows, Grain, Samples, register};
 use crate::inflow::{Inflow, News, Report, Written};
 use crate::known::Known;
 use crate::layout::FlowLayout;
@@ -20,7 +20,7 @@ use crate::record::TargetRecord;
 pub enum Release {
     /// [`Target::poll`] releases all but so many of the newest grains or samples.
     Keep(u64),
-    /// [`Target::release`] releases them: an initiator without room passes over this target.
+    /// [`Target::release`] releases them. An initiator without room defers what it sends.
     Explicit,
 }
 
@@ -46,7 +46,7 @@ pub enum TargetEvent {
         flow: FlowKey,
         /// Index of the grain.
         index: u64,
-        /// Number of valid slices. Never decreases.
+        /// Number of valid slices. Never decreases, unless another initiator begins with the grain.
         valid: u16,
     },
     /// All slices of a grain have arrived.
@@ -149,24 +149,19 @@ where
     /// [`Error::Full`] beyond [`MediaAttr::flows`], [`Error::Invalid`] for an empty layout, memory that
     /// is shorter, or [`Release::Keep`] of the whole ring, and those of [`Engine::register`].
     pub fn add_flow(&mut self, memory: M, layout: FlowLayout, release: Release) -> Result<FlowKey, Error> {
-        let full = Error::Full("MediaAttr::flows");
-        if !layout.is_valid() {
-            return Err(Error::Invalid("a flow has at least one plane, slice and slot, or whole periods of samples"));
-        }
         if matches!(release, Release::Keep(keep) if keep >= layout.ring()) {
             return Err(Error::Invalid("`Release::Keep` leaves room for at least one grain or sample of the ring"));
         }
+        let full = Error::Full("MediaAttr::flows");
         if !self.flows.has_room() {
             return Err(full);
         }
-        let memory = self.engine.register(memory, Access::REMOTE_WRITE)?;
-        let inflow = Inflow::new(layout, release, self.alloc.clone());
-        let is_long = self.engine.window(memory).is_some_and(|window| window.len() as u64 >= layout.bytes());
-        match inflow {
-            Ok(inflow) if is_long => self.flows.insert(Flow { memory, inflow }).ok_or(full),
-            other => {
+        let memory = register(&mut self.engine, memory, &layout, Access::REMOTE_WRITE)?;
+        match Inflow::new(layout, release, self.alloc.clone()) {
+            Ok(inflow) => self.flows.insert(Flow { memory, inflow }).ok_or(full),
+            Err(error) => {
                 self.engine.deregister(memory)?;
-                Err(other.err().map_or(Error::Invalid("the memory is shorter than the ring of the flow"), Error::from))
+                Err(error.into())
             }
         }
     }
@@ -340,7 +335,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     fn refuse(&mut self, peer: PeerKey, token: Token, reason: Refusal) {
         let refusal = (peer, token, reason);
         if !self.refusals.contains(&refusal) {
-            // One that does not fit is lost with its peer, which connects again.
+            // Of more at a time, the initiators remain without an answer.
             let _ = self.refusals.push(refusal);
         }
     }

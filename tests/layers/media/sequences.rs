@@ -1,10 +1,10 @@
 //! Sequences of events that end badly: late writes, gaps, slices after a new beginning, removals.
 
-use loom_core::Domain;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults};
+use loom_core::{Domain, PostError};
 use loom_fabric::loom_core;
-use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, SampleLayout, TargetEvent};
+use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, SampleLayout, TargetEvent, TargetStatus};
 
 use super::world::{World, attr, byte, network, picture, receiver, record};
 
@@ -52,7 +52,7 @@ fn slices_of_a_grain_that_was_passed_over_do_not_end_the_target() {
     let _ = world.initiator.send_grain(world.flow, 20, 12..24).unwrap();
     turns(&mut world, 40);
     let key = world.receivers[0].key.unwrap();
-    assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))), "{:?}", world.receivers[0].events);
+    assert_eq!(world.initiator.status(key), Some(TargetStatus::Ready), "{:?}", world.receivers[0].events);
 }
 
 /// Every second grain is sent. The program polls once for each event.
@@ -70,7 +70,7 @@ fn many_gaps_between_grains_are_reported_as_lapped() {
     world.receivers[0].stalls = false;
     turns(&mut world, 400);
     let key = world.receivers[0].key.unwrap();
-    assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))), "{:?}", world.receivers[0].events);
+    assert_eq!(world.initiator.status(key), Some(TargetStatus::Ready), "{:?}", world.receivers[0].events);
 }
 
 /// The grain of a `Complete` is there, also when a later one was complete before.
@@ -109,7 +109,7 @@ fn initiators_that_have_left_take_no_room_of_a_target() {
         let flow = initiator.add_flow(vec![0; ring(4).bytes() as usize], ring(4), round).unwrap();
         let key = initiator.add_target(flow, &record(&receiver)).unwrap();
         let mut turns = 0;
-        while initiator.status(key) != Ok(Some(Ok(()))) {
+        while initiator.status(key) != Some(TargetStatus::Ready) {
             let _ = (initiator.poll(0).unwrap(), receiver.target.poll(0).unwrap());
             turns += 1;
             assert!(turns < 2000, "initiator {round}: {:?}", initiator.status(key));
@@ -135,7 +135,7 @@ fn a_return_is_reported_as_detached_then_attached_or_not_at_all() {
     for _ in 0..1000 {
         world.now += 100_000;
         world.turn();
-        if matches!(world.initiator.status(key), Ok(Some(Err(_)))) {
+        if matches!(world.initiator.status(key), Some(TargetStatus::Failed(_))) {
             break;
         }
     }
@@ -144,7 +144,7 @@ fn a_return_is_reported_as_detached_then_attached_or_not_at_all() {
         world.now += 10_000;
         world.turn();
     }
-    assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))));
+    assert_eq!(world.initiator.status(key), Some(TargetStatus::Ready));
     assert!(
         !matches!(world.receivers[0].events.last(), Some(TargetEvent::Detached { .. })),
         "{:?}",
@@ -173,7 +173,7 @@ fn a_flow_goes_on_after_a_message_was_lost() {
         }
         let key = world.receivers[0].key.unwrap();
         let status = world.initiator.status(key);
-        if complete < 30 && status == Ok(Some(Ok(()))) {
+        if complete < 30 && status == Some(TargetStatus::Ready) {
             stuck.push((nth, complete, failed));
         }
     }
@@ -201,7 +201,7 @@ fn a_flow_goes_on_after_a_write_was_lost() {
         }
         let key = world.receivers[0].key.unwrap();
         let status = world.initiator.status(key);
-        if failed > 0 && complete < 10 && status == Ok(Some(Ok(()))) {
+        if failed > 0 && complete < 10 && status == Some(TargetStatus::Ready) {
             stuck.push((nth, complete, failed));
         }
     }
@@ -234,7 +234,7 @@ fn writes_of_an_initiator_that_was_given_up_leave_the_grains_of_the_next_one() {
         world.receivers[0].events
     );
     let key = other.add_target(flow, &record(&world.receivers[0])).unwrap();
-    while other.status(key) != Ok(Some(Ok(()))) {
+    while other.status(key) != Some(TargetStatus::Ready) {
         let _ = (other.poll(now).unwrap(), world.receivers[0].target.poll(now).unwrap());
     }
     for index in 0..3 {
@@ -272,7 +272,7 @@ fn a_flow_that_is_released_and_removed_is_failed_at_the_initiator() {
     world.receivers[0].target.release(flow, 4).unwrap();
     assert!(world.receivers[0].target.remove_flow(flow).is_err());
     turns(&mut world, 60);
-    assert!(matches!(world.initiator.status(key), Ok(Some(Err(_)))), "{:?}", world.events);
+    assert!(matches!(world.initiator.status(key), Some(TargetStatus::Failed(_))), "{:?}", world.events);
 }
 
 /// Blocks longer than the ring of the target, and than its room.
@@ -312,16 +312,12 @@ fn numbers_at_the_end_are_refused() {
 }
 
 #[test]
-fn two_flows_of_an_initiator_to_one_target_do_not_write_over_each_other() {
+fn a_second_flow_of_an_initiator_to_one_target_is_refused() {
     let (network, mut world) = World::soft(ring(4));
     world.add(&network.info(), ring(4), Release::Explicit);
     let second = world.initiator.add_flow(vec![0; ring(4).bytes() as usize], ring(4), 0).unwrap();
     let bytes = record(&world.receivers[0]);
-    let Ok(key) = world.initiator.add_target(second, &bytes) else { return };
-    turns(&mut world, 100);
-    let first = world.receivers[0].key.unwrap();
-    let both = (world.initiator.status(first), world.initiator.status(key));
-    assert_ne!(both, (Ok(Some(Ok(()))), Ok(Some(Ok(())))), "both attached: {:?}", world.receivers[0].events);
+    assert_eq!(world.initiator.add_target(second, &bytes), Err(PostError::Again.into()));
 }
 
 /// An initiator that is refused as another is attached sends no message that the target rejects.
@@ -362,13 +358,13 @@ fn a_target_that_is_removed_and_added_again_is_attached() {
             world.receivers[0].key = Some(key);
             for _ in 0..1000 {
                 world.turn();
-                if world.initiator.status(key) == Ok(Some(Ok(()))) {
+                if world.initiator.status(key) == Some(TargetStatus::Ready) {
                     break;
                 }
             }
             assert_eq!(
                 world.initiator.status(key),
-                Ok(Some(Ok(()))),
+                Some(TargetStatus::Ready),
                 "seed {seed}, round {round}: {:?}",
                 world.receivers[0].events
             );
@@ -410,7 +406,12 @@ fn many_slices_in_flight_keep_the_rules_of_the_target() {
         }
         turns(&mut world, 400);
         let key = world.receivers[0].key.unwrap();
-        assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))), "seed {seed}: {:?}", world.receivers[0].events);
+        assert_eq!(
+            world.initiator.status(key),
+            Some(TargetStatus::Ready),
+            "seed {seed}: {:?}",
+            world.receivers[0].events
+        );
     }
 }
 
@@ -431,7 +432,7 @@ fn samples_of_the_next_initiator_are_reported_or_lapped_once() {
         let _ = other.poll(0).unwrap();
         world.turn();
     }
-    assert_eq!(other.status(key), Ok(Some(Ok(()))));
+    assert_eq!(other.status(key), Some(TargetStatus::Ready));
     for start in [90, 138] {
         assert_eq!(other.send_samples(flow, start, 48).unwrap().submitted, 1);
         for _ in 0..60 {
@@ -467,227 +468,12 @@ fn a_complete_grain_stays_as_it_is_while_it_is_kept() {
     world.receivers[0].verify(picture(), 0, 24);
 }
 
-/// Small generator of numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
-    }
-}
-
-/// Random sends, polls, stalls, removals and faults. Each complete grain is right until it is released.
-fn random(seed: u64, faults: Faults, silence: u64, slices: bool, removes: bool, rejects: bool) -> (u64, Vec<String>) {
-    let mut random = Random(seed * 7919 + 1);
-    let mut faults_found = Vec::new();
-    let network = network();
-    let attr = MediaAttr { silence, retry: u64::from(silence > 0), ..attr() };
-    let mut world = World::open(&network.info_with_faults(faults), ring(5), attr);
-    for slots in [3, 5, 8] {
-        world.add(&network.info_with_faults(faults), ring(slots), Release::Explicit);
-    }
-    let mut held: Vec<std::collections::BTreeSet<u64>> = vec![Default::default(); 3];
-    let mut once: Vec<std::collections::BTreeMap<u64, &str>> = vec![Default::default(); 3];
-    let (mut index, mut at, mut complete, mut is_written) = (0_u64, 0_u16, 0, false);
-    let mut released = [0; 3];
-    for step in 0..1000 {
-        match random.below(40) {
-            0 => {
-                let receiver = random.below(3) as usize;
-                world.receivers[receiver].stalls ^= true;
-            }
-            1 if removes && random.below(4) == 0 => {
-                let receiver = random.below(3) as usize;
-                if let Some(key) = world.receivers[receiver].key.take() {
-                    world.initiator.remove_target(key).unwrap();
-                } else {
-                    let bytes = record(&world.receivers[receiver]);
-                    world.receivers[receiver].key = world.initiator.add_target(world.flow, &bytes).ok();
-                }
-            }
-            2..10 => {
-                if !is_written {
-                    let bytes: Vec<u8> = (0..picture().len() as usize).map(|at| byte(index, at)).collect();
-                    is_written = match world.initiator.grain(world.flow, index) {
-                        Ok(Some(window)) => window.copy_from(0, &bytes).is_ok(),
-                        _ => false,
-                    };
-                }
-                if is_written {
-                    let end =
-                        if !slices || random.below(2) == 0 { 24 } else { (at + 1 + random.below(12) as u16).min(24) };
-                    let _ = world.initiator.send_grain(world.flow, index, at..end).unwrap();
-                    at = end;
-                    if at == 24 {
-                        (index, at, is_written) = (index + 1 + u64::from(random.below(9) == 0), 0, false);
-                    }
-                }
-            }
-            _ => {}
-        }
-        world.turn();
-        for (number, receiver) in world.receivers.iter_mut().enumerate() {
-            for event in receiver.events.split_off(0) {
-                match event {
-                    TargetEvent::Complete { index, .. } => {
-                        complete += 1;
-                        if index < released[number] {
-                            continue;
-                        }
-                        if receiver.target.grain(receiver.flow, index).is_none() {
-                            faults_found.push(format!("{step}: {number}: complete grain {index} is not there"));
-                        }
-                        held[number].insert(index);
-                        if let Some(before) = once[number].insert(index, "complete") {
-                            faults_found.push(format!("{step}: {number}: grain {index} complete after {before}"));
-                        }
-                    }
-                    TargetEvent::Lapped { from, to, .. } => {
-                        for index in from..to {
-                            if let Some(before) = once[number].insert(index, "lapped") {
-                                faults_found.push(format!("{step}: {number}: grain {index} lapped after {before}"));
-                            }
-                        }
-                    }
-                    TargetEvent::Rejected { .. } if rejects => faults_found.push(format!("{step}: {number}: rejected")),
-                    _ => {}
-                }
-            }
-            for &index in &held[number] {
-                if index < released[number] {
-                    continue;
-                }
-                let mut bytes = vec![0; picture().len() as usize];
-                let Some(grain) = receiver.target.grain(receiver.flow, index) else {
-                    faults_found.push(format!("{step}: {number}: kept grain {index} is gone"));
-                    continue;
-                };
-                grain.window.copy_to(0, &mut bytes).unwrap();
-                if bytes.iter().enumerate().any(|(at, found)| *found != byte(index, at)) {
-                    faults_found.push(format!("{step}: {number}: kept grain {index} has other bytes"));
-                }
-            }
-            held[number].retain(|index| receiver.target.grain(receiver.flow, *index).is_some());
-            if random.below(12) == 0 {
-                let Some(first) = held[number].first() else { continue };
-                let below = first + 1;
-                released[number] = released[number].max(below);
-                receiver.target.release(receiver.flow, below).unwrap();
-                held[number].retain(|index| *index >= below);
-            }
-        }
-        if let Some(event) = world.events.iter().find(|event| {
-            rejects && matches!(event, InitiatorEvent::Target { result: Err(loom_core::Error::Invalid(_)), .. })
-        }) {
-            faults_found.push(format!("{step}: {event:?}"));
-        }
-        world.events.clear();
-        if faults_found.len() > 3 {
-            break;
-        }
-    }
-    // All of them are ready in the end, or are removed.
-    for receiver in &mut world.receivers {
-        receiver.stalls = false;
-    }
-    for _ in 0..60_000 {
-        world.turn();
-        for receiver in &mut world.receivers {
-            receiver.target.release(receiver.flow, u64::MAX).unwrap();
-        }
-        let mut keys = world.receivers.iter().filter_map(|receiver| receiver.key);
-        if world.initiator.in_progress() == 0 && keys.all(|key| world.initiator.status(key) != Ok(None)) {
-            break;
-        }
-    }
-    let pending = world.initiator.in_progress();
-    if pending > 0 {
-        faults_found.push(format!("{pending} transfers have not ended"));
-    }
-    for at in 0..3 {
-        let Some(key) = world.receivers[at].key else { continue };
-        if world.initiator.status(key) == Ok(None) {
-            faults_found.push(format!("{at}: never ready"));
-        }
-    }
-    (complete, faults_found)
-}
-
-fn all_seeds(faults: impl Fn(u64) -> Faults, silence: u64, (slices, removes, rejects): (bool, bool, bool)) {
-    let (mut complete, mut bad) = (0, Vec::new());
-    for seed in 1..=6 {
-        let (count, found) = random(seed, faults(seed), silence, slices, removes, rejects);
-        complete += count;
-        if !found.is_empty() {
-            bad.push((seed, found));
-        }
-    }
-    assert!(bad.is_empty(), "{complete} complete, {} seeds: {:#?}", bad.len(), &bad[..bad.len().min(6)]);
-}
-
-fn none(seed: u64) -> Faults {
-    Faults::new(seed)
-}
-
-fn unordered(seed: u64) -> Faults {
-    Faults { reorder: 9, delay: 6, refuse: Every::About(5), unordered: true, ..Faults::new(seed) }
-}
-
-fn failing(seed: u64) -> Faults {
-    Faults {
-        reorder: 9,
-        delay: 6,
-        fail: Every::About(40),
-        lose: Every::About(60),
-        unordered: true,
-        ..Faults::new(seed)
-    }
-}
-
-#[test]
-fn random_whole_grains_without_faults() {
-    all_seeds(none, 0, (false, false, true));
-}
-
-#[test]
-fn random_whole_grains_to_targets_that_come_and_go() {
-    all_seeds(none, 0, (false, true, true));
-}
-
-#[test]
-fn random_whole_grains_in_any_order() {
-    all_seeds(unordered, 0, (false, false, true));
-}
-
-#[test]
-fn random_slices_without_faults() {
-    all_seeds(none, 0, (true, false, true));
-}
-
-#[test]
-fn random_bytes_without_faults() {
-    all_seeds(none, 0, (true, true, false));
-}
-
-#[test]
-fn random_bytes_in_any_order() {
-    all_seeds(unordered, 0, (true, true, false));
-}
-
-#[test]
-fn random_bytes_with_failures() {
-    all_seeds(failing, 2000, (true, true, false));
-}
-
 /// The last message of an initiator arrives, although its peer is removed.
 #[test]
 fn a_target_that_is_removed_learns_of_it() {
     for seed in 0..20 {
         let network = network();
-        let info = network.info_with_faults(unordered(seed));
+        let info = network.info_with_faults(super::random::unordered(seed));
         let mut world = World::open(&info, ring(4), attr());
         world.add(&info, ring(4), Release::Keep(1));
         for index in 0..3 {
@@ -704,28 +490,9 @@ fn a_target_that_is_removed_learns_of_it() {
     }
 }
 
-/// Without waiting for the removal.
+/// A target that leaves, with transfers in progress, is one of the initiator until its removal.
 #[test]
-fn a_target_that_is_added_again_at_once_is_attached() {
-    let (network, mut world) = World::soft(ring(4));
-    world.add(&network.info(), ring(4), Release::Keep(1));
-    world.write_at_once(picture(), 0);
-    let _ = world.initiator.send_grain(world.flow, 0, 0..24).unwrap();
-    world.initiator.remove_target(world.receivers[0].key.unwrap()).unwrap();
-    let bytes = record(&world.receivers[0]);
-    let Ok(key) = world.initiator.add_target(world.flow, &bytes) else { return };
-    turns(&mut world, 400);
-    assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))), "{:?}", world.receivers[0].events);
-    world.write_at_once(picture(), 1);
-    assert_eq!(world.initiator.send_grain(world.flow, 1, 0..24).unwrap().submitted, 1);
-    turns(&mut world, 100);
-    let complete = TargetEvent::Complete { flow: world.receivers[0].flow, index: 1 };
-    assert!(world.receivers[0].events.contains(&complete), "{:?}", world.receivers[0].events);
-}
-
-/// Without waiting for the removal, while transfers are in progress.
-#[test]
-fn a_target_that_is_added_again_under_load_is_attached() {
+fn a_target_is_added_again_after_its_removal_alone() {
     let (network, mut world) = World::soft(ring(4));
     world.add(&network.info(), ring(4), Release::Keep(1));
     for index in 0..3 {
@@ -734,18 +501,16 @@ fn a_target_that_is_added_again_under_load_is_attached() {
     }
     world.receivers[0].stalls = true;
     world.turn();
-    world.initiator.remove_target(world.receivers[0].key.unwrap()).unwrap();
-    let bytes = record(&world.receivers[0]);
-    let Ok(key) = world.initiator.add_target(world.flow, &bytes) else { return };
-    turns(&mut world, 100);
+    let (target, bytes) = (world.receivers[0].key.unwrap(), record(&world.receivers[0]));
+    world.initiator.remove_target(target).unwrap();
+    assert_eq!(world.initiator.add_target(world.flow, &bytes), Err(PostError::Again.into()));
     world.receivers[0].stalls = false;
-    turns(&mut world, 400);
-    let last = world.receivers[0].events.last();
-    assert!(
-        !matches!(last, Some(TargetEvent::Detached { .. })),
-        "{:?} {:?}",
-        world.initiator.status(key),
-        world.receivers[0].events
-    );
-    assert_eq!(world.initiator.status(key), Ok(Some(Ok(()))), "{:?}", world.receivers[0].events);
+    world.until(|world| world.events.contains(&InitiatorEvent::Removed { target }));
+    let key = world.initiator.add_target(world.flow, &bytes).unwrap();
+    world.until(|world| world.initiator.status(key) == Some(TargetStatus::Ready));
+    world.write_at_once(picture(), 3);
+    assert_eq!(world.initiator.send_grain(world.flow, 3, 0..24).unwrap().submitted, 1);
+    let complete = TargetEvent::Complete { flow: world.receivers[0].flow, index: 3 };
+    world.until(|world| world.receivers[0].events.contains(&complete));
+    world.receivers[0].verify(picture(), 3, 24);
 }

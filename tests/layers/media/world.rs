@@ -8,6 +8,7 @@ use loom_core::{Domain, Info, Transport};
 use loom_fabric::loom_core;
 use loom_media::{
     FlowKey, FlowLayout, GrainLayout, Initiator, InitiatorEvent, MediaAttr, Release, Target, TargetEvent, TargetKey,
+    TargetStatus,
 };
 use support::posting::LIMIT;
 
@@ -84,11 +85,9 @@ impl<T: Transport + 'static> World<T> {
         receiver.key = Some(self.initiator.add_target(self.flow, &record(&receiver)).unwrap());
         self.receivers.push(receiver);
         let (at, key) = (self.receivers.len() - 1, self.receivers.last().unwrap().key.unwrap());
-        let is_failure = |status| matches!(status, Some(Err(_)));
-        let is_ready = |world: &Self| world.initiator.status(key) == Ok(Some(Ok(())));
-        self.until(|world| {
-            is_ready(world) || world.attr.retry == 0 && is_failure(world.initiator.status(key).unwrap())
-        });
+        let is_failure = |status| matches!(status, Some(TargetStatus::Failed(_)));
+        let is_ready = |world: &Self| world.initiator.status(key) == Some(TargetStatus::Ready);
+        self.until(|world| is_ready(world) || world.attr.retry == 0 && is_failure(world.initiator.status(key)));
         assert!(is_ready(self), "{:?}", self.initiator.status(key));
         self.until(|world| !world.receivers[at].events.is_empty());
         let flow = self.receivers[at].flow;

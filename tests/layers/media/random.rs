@@ -1,0 +1,230 @@
+//! Random sends, polls, stalls, removals and faults, with an oracle of the bytes that are kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loom_core::soft::{Every, Plan as Faults};
+use loom_fabric::loom_core;
+use loom_media::{FlowLayout, InitiatorEvent, MediaAttr, Release, TargetEvent, TargetStatus};
+
+use super::world::{World, attr, byte, network, picture, record};
+
+fn ring(slots: u32) -> FlowLayout {
+    FlowLayout::Grains(picture(), slots)
+}
+
+/// Small generator of numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// Random sends, polls, stalls, removals and faults. Each complete grain is right until it is released.
+fn random(seed: u64, faults: Faults, silence: u64, slices: bool, removes: bool, rejects: bool) -> (u64, Vec<String>) {
+    let mut random = Random(seed * 7919 + 1);
+    let mut faults_found = Vec::new();
+    let network = network();
+    let attr = MediaAttr { silence, retry: u64::from(silence > 0), ..attr() };
+    let mut world = World::open(&network.info_with_faults(faults), ring(5), attr);
+    for slots in [3, 5, 8] {
+        world.add(&network.info_with_faults(faults), ring(slots), Release::Explicit);
+    }
+    let mut held: Vec<BTreeSet<u64>> = vec![Default::default(); 3];
+    let mut once: Vec<BTreeMap<u64, &str>> = vec![Default::default(); 3];
+    let (mut index, mut at, mut complete, mut is_written) = (0_u64, 0_u16, 0, false);
+    let mut released = [0; 3];
+    for step in 0..1000 {
+        match random.below(40) {
+            0 => {
+                let receiver = random.below(3) as usize;
+                world.receivers[receiver].stalls ^= true;
+            }
+            1 if removes && random.below(4) == 0 => {
+                let receiver = random.below(3) as usize;
+                if let Some(key) = world.receivers[receiver].key.take() {
+                    world.initiator.remove_target(key).unwrap();
+                } else {
+                    let bytes = record(&world.receivers[receiver]);
+                    world.receivers[receiver].key = world.initiator.add_target(world.flow, &bytes).ok();
+                }
+            }
+            2..10 => {
+                if !is_written {
+                    let bytes: Vec<u8> = (0..picture().len() as usize).map(|at| byte(index, at)).collect();
+                    is_written = match world.initiator.grain(world.flow, index) {
+                        Ok(Some(window)) => window.copy_from(0, &bytes).is_ok(),
+                        _ => false,
+                    };
+                }
+                if is_written {
+                    let end =
+                        if !slices || random.below(2) == 0 { 24 } else { (at + 1 + random.below(12) as u16).min(24) };
+                    let _ = world.initiator.send_grain(world.flow, index, at..end).unwrap();
+                    at = end;
+                    if at == 24 {
+                        (index, at, is_written) = (index + 1 + u64::from(random.below(9) == 0), 0, false);
+                    }
+                }
+            }
+            _ => {}
+        }
+        world.turn();
+        for (number, receiver) in world.receivers.iter_mut().enumerate() {
+            for event in receiver.events.split_off(0) {
+                match event {
+                    TargetEvent::Complete { index, .. } => {
+                        complete += 1;
+                        if index < released[number] {
+                            continue;
+                        }
+                        if receiver.target.grain(receiver.flow, index).is_none() {
+                            faults_found.push(format!("{step}: {number}: complete grain {index} is not there"));
+                        }
+                        held[number].insert(index);
+                        if let Some(before) = once[number].insert(index, "complete") {
+                            faults_found.push(format!("{step}: {number}: grain {index} complete after {before}"));
+                        }
+                    }
+                    TargetEvent::Lapped { from, to, .. } => {
+                        for index in from..to {
+                            if let Some(before) = once[number].insert(index, "lapped") {
+                                faults_found.push(format!("{step}: {number}: grain {index} lapped after {before}"));
+                            }
+                        }
+                    }
+                    TargetEvent::Rejected { .. } if rejects => faults_found.push(format!("{step}: {number}: rejected")),
+                    _ => {}
+                }
+            }
+            for &index in &held[number] {
+                if index < released[number] {
+                    continue;
+                }
+                let mut bytes = vec![0; picture().len() as usize];
+                let Some(grain) = receiver.target.grain(receiver.flow, index) else {
+                    faults_found.push(format!("{step}: {number}: kept grain {index} is gone"));
+                    continue;
+                };
+                grain.window.copy_to(0, &mut bytes).unwrap();
+                if bytes.iter().enumerate().any(|(at, found)| *found != byte(index, at)) {
+                    faults_found.push(format!("{step}: {number}: kept grain {index} has other bytes"));
+                }
+            }
+            held[number].retain(|index| receiver.target.grain(receiver.flow, *index).is_some());
+            if random.below(12) == 0 {
+                let Some(first) = held[number].first() else { continue };
+                let below = first + 1;
+                released[number] = released[number].max(below);
+                receiver.target.release(receiver.flow, below).unwrap();
+                held[number].retain(|index| *index >= below);
+            }
+        }
+        if let Some(event) = world.events.iter().find(|event| {
+            rejects && matches!(event, InitiatorEvent::Target { result: Err(loom_core::Error::Invalid(_)), .. })
+        }) {
+            faults_found.push(format!("{step}: {event:?}"));
+        }
+        world.events.clear();
+        if faults_found.len() > 3 {
+            break;
+        }
+    }
+    // All of them are ready in the end, or are removed.
+    for receiver in &mut world.receivers {
+        receiver.stalls = false;
+    }
+    for _ in 0..60_000 {
+        world.turn();
+        for receiver in &mut world.receivers {
+            receiver.target.release(receiver.flow, u64::MAX).unwrap();
+        }
+        let mut keys = world.receivers.iter().filter_map(|receiver| receiver.key);
+        if world.initiator.in_progress() == 0
+            && keys.all(|key| world.initiator.status(key) != Some(TargetStatus::Connecting))
+        {
+            break;
+        }
+    }
+    let pending = world.initiator.in_progress();
+    if pending > 0 {
+        faults_found.push(format!("{pending} transfers have not ended"));
+    }
+    for at in 0..3 {
+        let Some(key) = world.receivers[at].key else { continue };
+        if world.initiator.status(key) == Some(TargetStatus::Connecting) {
+            faults_found.push(format!("{at}: never ready"));
+        }
+    }
+    (complete, faults_found)
+}
+
+fn all_seeds(faults: impl Fn(u64) -> Faults, silence: u64, (slices, removes, rejects): (bool, bool, bool)) {
+    let (mut complete, mut bad) = (0, Vec::new());
+    for seed in 1..=6 {
+        let (count, found) = random(seed, faults(seed), silence, slices, removes, rejects);
+        complete += count;
+        if !found.is_empty() {
+            bad.push((seed, found));
+        }
+    }
+    assert!(bad.is_empty(), "{complete} complete, {} seeds: {:#?}", bad.len(), &bad[..bad.len().min(6)]);
+}
+
+fn none(seed: u64) -> Faults {
+    Faults::new(seed)
+}
+
+pub(super) fn unordered(seed: u64) -> Faults {
+    Faults { reorder: 9, delay: 6, refuse: Every::About(5), unordered: true, ..Faults::new(seed) }
+}
+
+fn failing(seed: u64) -> Faults {
+    Faults {
+        reorder: 9,
+        delay: 6,
+        fail: Every::About(40),
+        lose: Every::About(60),
+        unordered: true,
+        ..Faults::new(seed)
+    }
+}
+
+#[test]
+fn random_whole_grains_without_faults() {
+    all_seeds(none, 0, (false, false, true));
+}
+
+#[test]
+fn random_whole_grains_to_targets_that_come_and_go() {
+    all_seeds(none, 0, (false, true, true));
+}
+
+#[test]
+fn random_whole_grains_in_any_order() {
+    all_seeds(unordered, 0, (false, false, true));
+}
+
+#[test]
+fn random_slices_without_faults() {
+    all_seeds(none, 0, (true, false, true));
+}
+
+#[test]
+fn random_bytes_without_faults() {
+    all_seeds(none, 0, (true, true, false));
+}
+
+#[test]
+fn random_bytes_in_any_order() {
+    all_seeds(unordered, 0, (true, true, false));
+}
+
+#[test]
+fn random_bytes_with_failures() {
+    all_seeds(failing, 2000, (true, true, false));
+}
