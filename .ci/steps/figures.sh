@@ -77,6 +77,8 @@ step_bench() { # the benchmark runs and prints its figures, of which those that 
     judged over_c "$log" measure --rounds 25 over_c soft arrivals
     [ "$(grep -c '^metric ' "$log")" -ge 100 ] || die "metrics are missing"
     fails_with "is above its limit" within_limits "$log" <(echo "loom_over_c.tcp_rxm.message.64B 0.1")
+    judged media "$log" measure --rounds 9 media
+    fails_with "is above its limit" within_limits "$log" <(echo "grain_over_copy.soft 0.1")
     judged alloc "$log" "${bench[@]}" --bench alloc
     judged futures "$log" "${bench[@]}" --bench futures
     [ "$(grep -c '^metric window' "$log")" -eq 4 ] || die "windows are missing"

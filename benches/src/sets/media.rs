@@ -58,13 +58,15 @@ impl<T: Transport + 'static> Side<T> {
                     FlowLayout::Grains(layout, _) => self.initiator.send_grain(self.flow, self.next, 0..layout.slices),
                     FlowLayout::Samples(_) => self.initiator.send_samples(self.flow, self.next, BLOCK),
                 };
-                if fanout.expect("a flow").submitted == 1 {
-                    (sent, self.next) = (sent + 1, self.next + step);
-                }
+                // Deferred ones arrive later, and blocks of them join.
+                let fanout = fanout.expect("a flow");
+                assert_eq!(fanout.submitted + fanout.deferred, 1, "{fanout:?}");
+                (sent, self.next) = (sent + 1, self.next + step);
             }
             let _ = self.initiator.poll(0).expect("a queue");
             match self.target.poll(0).expect("a queue") {
-                Some(TargetEvent::Complete { .. } | TargetEvent::Samples { .. }) => arrived += 1,
+                Some(TargetEvent::Complete { .. }) => arrived += 1,
+                Some(TargetEvent::Samples { count, .. }) => arrived += count / BLOCK,
                 Some(TargetEvent::Attached { .. }) | None => {}
                 Some(event) => panic!("{event:?}"),
             }
