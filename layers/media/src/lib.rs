@@ -45,7 +45,7 @@
 //!
 //! # What it promises
 //! - **A complete grain has all of its bytes, and stays as it is until it is released.** An initiator writes
-//!   only where the target has granted room, in any order of arrival.
+//!   only where the target has granted room, in any order of arrival. [`Target`] states the exceptions.
 //! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
 //! - **Each target is independent of the others.** What it has no room for is deferred as long as it is in
 //!   the initiator's ring, then passed over.

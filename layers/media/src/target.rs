@@ -114,8 +114,9 @@ struct Flow<A: Allocator> {
 /// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
 ///
 /// The initiator writes only where this side has granted room, so that a grain stays as it is until it
-/// is released ([`Release`]). An initiator whose process was stopped for longer than
-/// [`MediaAttr::silence`] may write operations that it had posted before, after another one has begun.
+/// is released ([`Release`]). Two kinds of writes may change a later grain: those that failed at the
+/// initiator and arrive nevertheless, as over a broken connection, and those that an initiator had posted
+/// before its process was stopped for longer than [`MediaAttr::silence`].
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
