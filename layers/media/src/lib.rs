@@ -22,18 +22,19 @@
 //! let sent = initiator.add_flow(vec![0; ring_len], ring, 100)?;
 //! # let mut record = [0; 1024];
 //! let len = target.record(received, &mut record)?;
-//! initiator.add_target(sent, &record[..len])?;
+//! let to = initiator.add_target(sent, &record[..len])?;
+//! while initiator.room(to).is_none() {
+//!     initiator.poll(0)?;
+//!     target.poll(0)?;
+//! }
 //!
 //! let picture = vec![7; layout.len() as usize];
-//! let mut is_sent = false;
+//! initiator.grain(sent, 100)?.expect("the ring is empty").copy_from(0, &picture)?;
+//! assert_eq!(initiator.send_grain(sent, 100, 0..layout.slices)?.submitted, 1);
 //! let grain = loop {
 //!     initiator.poll(0)?;
 //!     if let Some(TargetEvent::Complete { index, .. }) = target.poll(0)? {
 //!         break target.grain(received, index).expect("it is not released");
-//!     }
-//!     if !is_sent && let Some(slot) = initiator.grain(sent, 100)? {
-//!         slot.copy_from(0, &picture)?;
-//!         is_sent = initiator.send_grain(sent, 100, 0..layout.slices)?.submitted == 1;
 //!     }
 //! };
 //! let mut bytes = vec![0; picture.len()];
