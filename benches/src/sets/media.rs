@@ -3,9 +3,7 @@
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Domain, Info, Transport};
-use loom_media::{
-    FlowKey, FlowLayout, GrainLayout, Initiator, MediaAttr, Release, SampleLayout, Target, TargetEvent, TargetKey,
-};
+use loom_media::{FlowKey, FlowLayout, GrainLayout, Initiator, MediaAttr, Release, Target, TargetEvent, TargetKey};
 
 use crate::contest::Contest;
 use crate::report::{Goal, Ratio, Run};
@@ -21,7 +19,9 @@ const GRAIN: GrainLayout = GrainLayout::v210(1920, 1080);
 const SLOTS: u32 = 4;
 /// 1 ms of 64 channels of 32 bits.
 const BLOCK: u32 = 48;
-const SAMPLES: SampleLayout = SampleLayout { word: 4, channels: 64, period: BLOCK, len: 200 * BLOCK };
+#[cfg(feature = "libfabric")]
+const SAMPLES: loom_media::SampleLayout =
+    loom_media::SampleLayout { word: 4, channels: 64, period: BLOCK, len: 200 * BLOCK };
 
 /// An initiator and a target on one thread.
 struct Side<T: Transport + 'static> {
