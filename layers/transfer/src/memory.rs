@@ -145,14 +145,17 @@ pub(crate) struct Lender<'a> {
 }
 
 impl Lender<'_> {
+    pub(crate) fn descriptor(&self, rail: usize) -> Option<Descriptor> {
+        self.descriptors.get(rail).copied()
+    }
+
     /// Returns `None` if the block does not lie within.
-    #[inline]
-    pub(crate) fn part(&self, rail: usize, block: Block) -> Option<Part> {
+    #[inline(always)]
+    pub(crate) fn part(&self, descriptor: Descriptor, block: Block) -> Option<Part> {
         if block.local.checked_add(block.len)? > self.lent.len as u64 {
             return None;
         }
         let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
-        let descriptor = *self.descriptors.get(rail)?;
         self.count.set(self.count.get() + 1);
         Some(Part {
             ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),

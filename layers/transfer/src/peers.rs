@@ -193,11 +193,10 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Counts a completion. The addresses of a removed peer leave with its last operation.
-    #[inline]
-    pub(crate) fn completed<T: Transport>(&mut self, key: PeerKey, vectors: &Vectors<'_, '_, T>) {
+    /// Counts completions. The addresses of a removed peer leave with its last operation.
+    pub(crate) fn completed<T: Transport>(&mut self, key: PeerKey, count: u32, vectors: &Vectors<'_, '_, T>) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
-            slot.in_flight -= 1;
+            slot.in_flight -= count;
             if slot.in_flight == 0 && slot.state == State::Leaving {
                 self.leave(key.index as usize, vectors);
             }

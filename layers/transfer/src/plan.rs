@@ -255,7 +255,7 @@ impl Cursor {
     }
 
     /// Next operation, of at most `piece` bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&self, piece: u64) -> Option<Block> {
         (self.index < self.blocks).then_some(Block { len: self.rest.len.min(piece), ..self.rest })
     }
@@ -266,7 +266,7 @@ impl Cursor {
     }
 
     /// Passes the operation that [`peek`](Self::peek) returned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, plan: &impl Plan, posted: Block) {
         self.rest.len -= posted.len;
         if self.rest.len > 0 {

@@ -51,10 +51,8 @@ impl<'m, T: Transport> Rail<'m, T> {
         Ok(Rail { endpoint, av, cq, domain: domain.clone(), limit, batch_limit, unflushed: None })
     }
 
-    /// Returns `true` if an operation can be posted.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.cq.in_flight() < self.limit
+    pub(crate) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.cq.in_flight())
     }
 
     /// Returns `true` if the provider has room for an operation and its successor.
@@ -84,7 +82,7 @@ pub(crate) struct Target {
 }
 
 impl<T: Transport> Rail<'_, T> {
-    #[inline]
+    #[inline(never)]
     pub(crate) fn post(
         &self,
         to: &Target,
@@ -104,6 +102,7 @@ impl<T: Transport> Rail<'_, T> {
     }
 
     /// Posts an operation with `FI_MORE`.
+    #[inline(never)]
     fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
         let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
         let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];

@@ -135,7 +135,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 
     /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_range(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
         let source = purpose == Use::Source;
         let allowed = if source { lent.readable } else { lent.writable };
@@ -291,7 +291,7 @@ pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
 }
 
 /// Target of an operation on `len` bytes of a region that must grant `needed`.
-#[inline]
+#[inline(always)]
 pub(super) fn rma_target(
     to: FabricAddr,
     (region, offset): (&RemoteRegion, u64),

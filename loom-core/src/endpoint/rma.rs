@@ -123,7 +123,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// Those of [`write`](Self::write), and [`PostError::DataWidth`].
     #[doc(alias = "fi_writedata")]
-    #[inline]
+    // Always inlined: in a loop, most stays in registers.
+    #[inline(always)]
     pub fn write_data(
         &self,
         peer: impl Into<K::To>,

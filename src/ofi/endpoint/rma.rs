@@ -26,7 +26,7 @@ unsafe impl<L: Level> Rma for Ofi<L> {
         posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn write(
         endpoint: &Endpoint<L>,
         to: RmaTarget,

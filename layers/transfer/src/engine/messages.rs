@@ -124,6 +124,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// The immediate data is no value of `arrivals`.
     #[cold]
+    #[inline(never)]
     pub(super) fn count_notified(&mut self, data: Option<u64>) {
         let counted = (|| {
             let (control, data) = (self.control.as_mut()?, data?);
@@ -191,7 +192,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             control.av.remove(route);
         }
         if let Some(peer) = peer {
-            self.peers.completed(peer, &Vectors::of(&self.rails, self.control.as_ref()));
+            self.peers.completed(peer, 1, &Vectors::of(&self.rails, self.control.as_ref()));
         }
         if let Some(key) = transfer {
             if let Some(slot) = self.transfers.named(key) {

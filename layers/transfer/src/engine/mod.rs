@@ -7,6 +7,7 @@ mod submit;
 mod waits;
 
 use core::fmt;
+use core::mem::replace;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
@@ -15,7 +16,7 @@ use loom_core::exposed::Window;
 use loom_core::mr::EndpointMr;
 use loom_core::storage::Array;
 use loom_core::vocabulary::RangeError;
-use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Error, OpError, Transport};
+use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Done, Error, OpError, Transport};
 
 pub use self::waits::Wait;
 use self::waits::Waits;
@@ -23,7 +24,7 @@ use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control};
 use crate::event::{Ending, Event, Outcome};
 use crate::link::{MAX_NUMBERS, SCRATCH};
-use crate::memory::{Memories, MemoryKey, Shared};
+use crate::memory::{Memories, MemoryKey, Part, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::Plan;
 use crate::rail::Rail;
@@ -102,6 +103,30 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     now: u64,
     next_beat: u64,
     alloc: A,
+}
+
+/// Operations that have completed together.
+struct Completed {
+    transfer: u32,
+    ended: u32,
+    /// Without flushes, as the bytes.
+    operations: u64,
+    bytes: u64,
+}
+
+impl Completed {
+    const fn of(transfer: u32) -> Self {
+        Completed { transfer, ended: 0, operations: 0, bytes: 0 }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, part: &Part) {
+        self.ended += 1;
+        if !part.flushes {
+            self.operations += 1;
+            self.bytes += part.len();
+        }
+    }
 }
 
 type Scratch<'m, T, A> = Array<EndpointMr<'m, T, Shared<Bytes<A>, A>>, A>;
@@ -335,7 +360,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.failed == Self::all_rails(self.rails.len())
     }
 
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, data: Option<u64>) {
         if data.is_none_or(|value| self.arrivals.count(value).is_err()) {
             self.count_notified(data);
@@ -366,25 +391,34 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             if self.failed & 1 << number != 0 {
                 continue;
             }
-            for _ in 0..self.rails[number].events(&self.attr) {
-                match self.rails[number].cq.poll() {
+            // Completions change the engine.
+            let (cq, most) = (self.rails[number].cq.clone(), self.rails[number].events(&self.attr));
+            let mut completed = Completed::of(u32::MAX);
+            let mut polled = Ok(());
+            for _ in 0..most {
+                match cq.poll() {
                     Ok(None) => break,
                     Ok(Some(Completion::Op(done))) => {
-                        let (error, part) = (done.result().err(), done.into_buf());
-                        let (index, len) = (part.transfer, (!part.flushes).then(|| part.len()));
-                        drop(part);
-                        self.completed(index, len, error);
+                        let part = done.buf();
+                        if done.result().is_ok() && part.transfer == completed.transfer && !part.flushes {
+                            completed.add(&done.into_buf());
+                        } else {
+                            self.completed_apart(&mut completed, done);
+                        }
                     }
-                    Ok(Some(Completion::Remote(event))) => {
-                        self.count(event.data().map(|data| data.0));
-                    }
+                    Ok(Some(Completion::Remote(event))) => self.count(event.data().map(|data| data.0)),
                     Ok(Some(_)) => self.strays += 1,
                     Err(error) => {
-                        self.failed |= 1 << number;
-                        self.end_in_flight(error.into());
-                        return Err(error.into());
+                        polled = Err(error);
+                        break;
                     }
                 }
+            }
+            self.completed(completed, None);
+            if let Err(error) = polled {
+                self.failed |= 1 << number;
+                self.end_in_flight(error.into());
+                return Err(error.into());
             }
         }
         Ok(())
@@ -402,28 +436,46 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
     }
 
-    /// Counts a completion, of an operation without a length if it flushed a rail.
-    #[inline]
-    fn completed(&mut self, index: u32, len: Option<u64>, error: Option<OpError>) {
-        let Some(slot) = self.transfers.get_mut(index) else { return };
-        slot.in_flight -= 1;
-        match (error, len) {
-            (None, Some(len)) => {
-                slot.operations += 1;
-                slot.bytes += len;
+    /// The completion does not continue those before it.
+    #[inline(never)]
+    fn completed_apart(&mut self, completed: &mut Completed, done: Done<Part>) {
+        let (error, part) = (done.result().err(), done.into_buf());
+        let (transfer, ends) = (part.transfer, error.is_some() || part.flushes);
+        let before = replace(completed, Completed::of(transfer));
+        completed.add(&part);
+        drop(part);
+        self.completed(before, None);
+        if ends {
+            self.completed(replace(completed, Completed::of(transfer)), error);
+        }
+    }
+
+    /// They failed if there is an error.
+    #[inline(never)]
+    fn completed(&mut self, Completed { transfer, ended, operations, bytes }: Completed, error: Option<OpError>) {
+        if ended == 0 {
+            return;
+        }
+        let Some(slot) = self.transfers.get_mut(transfer) else { return };
+        slot.in_flight -= ended;
+        match error {
+            None => {
+                slot.operations += operations;
+                slot.bytes += bytes;
             }
-            (Some(error), Some(_)) => {
-                slot.failed += 1;
-                slot.fail(error);
+            Some(error) => {
+                slot.failed += operations;
+                if operations > 0 {
+                    slot.fail(error);
+                }
             }
-            (_, None) => {}
         }
         let is_last = slot.in_flight == 0;
         if let Some(peer) = slot.peer {
-            self.peers.completed(peer, &Vectors::of(&self.rails, self.control.as_ref()));
+            self.peers.completed(peer, ended, &Vectors::of(&self.rails, self.control.as_ref()));
         }
         if is_last {
-            self.transfers.settle(index);
+            self.transfers.settle(transfer);
         }
     }
 

@@ -67,8 +67,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let Some(rail) = rails.get_mut(number) else { return };
         let Some(Unflushed { peer, region, local, reads, transfer }) = rail.unflushed else { return };
         let slot = transfers.named(transfer).filter(|slot| slot.in_flight > 0);
-        let lender = memories.lender(local, reads, transfer.index);
-        if let (Some(slot), Some(mut part)) = (slot, lender.and_then(|lender| lender.part(number, Block::default()))) {
+        let part = memories
+            .lender(local, reads, transfer.index)
+            .and_then(|lender| lender.part(lender.descriptor(number)?, Block::default()));
+        if let (Some(slot), Some(mut part)) = (slot, part) {
             part.flushes = true;
             match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part) {
                 Ok(_) => {
@@ -86,6 +88,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 
     /// Posts up to `most` operations of a transfer, and returns their number.
+    #[inline(never)]
     fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
@@ -102,12 +105,12 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let piece = if data.is_some() { remote.piece() } else { attr.piece };
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
         let all = Self::all_rails(rails.len());
+        let batches = attr.batch > 1;
         // Rails on which this transfer was refused: others may have other peers.
         let mut refused = 0;
         let mut posted = 0;
         let mut stopped = None;
-        while posted < most {
-            let Some(block) = slot.cursor.peek(piece) else { break };
+        while posted < most && stopped.is_none() && slot.cursor.peek(piece).is_some() {
             if *blocked | refused == all {
                 break;
             }
@@ -119,44 +122,68 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                 stopped = Some(PostError::UnknownPeer.into());
                 break;
             };
-            if !rail.has_room() {
-                *blocked |= 1 << number;
-                continue;
-            }
-            let Some(part) = lender.part(number, block) else {
+            let Some(descriptor) = lender.descriptor(number) else {
                 stopped = Some(RangeError::OutOfWindow.into());
                 break;
             };
-            let more =
-                count + 1 < attr.batch && posted + 1 < most && !slot.cursor.is_last(piece) && rail.has_room_for_two();
+            let room = rail.room();
+            if room == 0 {
+                *blocked |= 1 << number;
+                continue;
+            }
+            // Operations until the next rail takes over.
+            let share = if all == 1 && !batches { most } else { attr.batch - count };
+            let end = posted + room.min(share).min(most - posted);
+            let first = posted;
             // Address, key and descriptor are those of this rail.
-            let to = Target { peer, region: remote.on(number), offset: block.remote };
-            match rail.post(&to, *reads, data.map(ImmediateData), more, part) {
-                Ok(_) => {
-                    if more || rail.unflushed.is_some() {
-                        let transfer = slot.key(index);
-                        rail.unflushed = more.then_some(Unflushed {
-                            peer,
-                            region: to.region,
-                            local: *local,
-                            reads: *reads,
-                            transfer,
-                        });
-                    }
-                    posted += 1;
-                    slot.in_flight += 1;
-                    *peer_in_flight += 1;
-                    slot.cursor.advance(plan, block);
-                    *turn =
-                        if count + 1 < attr.batch { (number, count + 1) } else { (next_of(number, rails.len()), 0) };
-                }
-                Err(PostError::Again) => refused |= 1 << number,
-                Err(error) if error.is_transient() => *blocked |= 1 << number,
-                Err(error) => {
-                    stopped = Some(Error::Post(error));
+            let mut to = Target { peer, region: remote.on(number), offset: 0 };
+            while posted < end {
+                let Some(block) = slot.cursor.peek(piece) else { break };
+                let Some(part) = lender.part(descriptor, block) else {
+                    stopped = Some(RangeError::OutOfWindow.into());
                     break;
+                };
+                let more = batches
+                    && count + (posted - first) + 1 < attr.batch
+                    && posted + 1 < most
+                    && !slot.cursor.is_last(piece)
+                    && rail.has_room_for_two();
+                to.offset = block.remote;
+                let sent = match data.map(ImmediateData) {
+                    // Most lists: inlined.
+                    Some(data) if !more && !*reads => rail
+                        .endpoint
+                        .write_data(peer, &to.region, to.offset, data, part)
+                        .map_err(|rejected| rejected.error),
+                    data => rail.post(&to, *reads, data, more, part),
+                };
+                match sent {
+                    Ok(_) => {
+                        if batches {
+                            let (region, local, reads, transfer) = (to.region, *local, *reads, slot.key(index));
+                            rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
+                        }
+                        posted += 1;
+                        slot.in_flight += 1;
+                        *peer_in_flight += 1;
+                        slot.cursor.advance(plan, block);
+                    }
+                    Err(PostError::Again) => {
+                        refused |= 1 << number;
+                        break;
+                    }
+                    Err(error) if error.is_transient() => {
+                        *blocked |= 1 << number;
+                        break;
+                    }
+                    Err(error) => {
+                        stopped = Some(Error::Post(error));
+                        break;
+                    }
                 }
             }
+            let count = count + (posted - first);
+            *turn = if count < attr.batch { (number, count) } else { (next_of(number, rails.len()), 0) };
         }
         match stopped {
             Some(error) => slot.fail(error),

@@ -101,7 +101,7 @@ impl<B> OpTable<B> {
     }
 
     /// The slot is then `Held` and has a new generation.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
         // Rule 5 counts the operation from here on, because `lend` may post.
         let (room, full) = self.room.get().overflowing_sub(1);

@@ -78,23 +78,13 @@ unsafe fn read(
     len: usize,
     context: Option<u64>,
 ) -> Result<(), Refusal> {
-    read_by(port.own(), len, context, || {
-        at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
-            // SAFETY: the open region contains the range. The caller guarantees the bytes.
-            unsafe { copy_exposed(place, bytes, len) };
-        })
-    })
-}
-
-#[inline(always)]
-fn read_by(
-    own: &LocalState,
-    len: usize,
-    context: Option<u64>,
-    copy: impl FnOnce() -> Result<(), Errno>,
-) -> Result<(), Refusal> {
+    let own = port.own();
     own.reserve_transmit(context)?;
-    end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
+    let copied = at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
+        // SAFETY: the open region contains the range. The caller guarantees the bytes.
+        unsafe { copy_exposed(place, bytes, len) };
+    });
+    end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copied)
 }
 
 #[inline]
@@ -244,7 +234,8 @@ impl SoftEndpoint<'_> {
         };
         let (len, context) = (total(msg), (report == Report::All).then(|| msg.context.addr()));
         if reads {
-            read_by(port.own(), len, context, copy_all)
+            port.own().reserve_transmit(context)?;
+            end_rma(port.own(), CompletionFlags::RMA | CompletionFlags::READ, len, context, copy_all())
         } else {
             write_by(net, port, (msg.address.0, len), msg.data, (context, port.own().faults().delay()), copy_all)
         }
