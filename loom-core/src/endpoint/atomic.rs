@@ -21,10 +21,9 @@ use heapless::Vec;
 use super::Endpoint;
 use super::granted::Granted;
 use super::kind::Transmits;
-use super::op::{Op, Use};
 use super::opened::Opened;
 use super::options::AtomicOptions;
-use super::post::{Posting, rma_target};
+use super::post::{Op, Posting, Use, rma_target};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, OperationIn, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::engine::op_table::{LentValues, OpKey};
@@ -104,8 +103,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let peer = peer.into();
-        let posting = self.opened.reserve(Op::Atomic(op.op().atomic()), buf)?;
-        let posting = posting.validate(self.kind.destination(self.limits(), peer))?;
+        let posting = self.opened.prepare(Op::Atomic(op.op().atomic()), buf, (self, peer))?;
         let submitted = self.submit_atomic((region, offset), op, &posting);
         self.opened.submitted(posting, submitted)
     }
@@ -137,8 +135,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         };
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let posting = self.opened.reserve_pieces(Op::Atomic(atomic), flags, buf)?;
-        let posting = posting.aim(self.kind.destination(limits, peer))?;
+        let posting = self.opened.aim_pieces(Op::Atomic(atomic), flags, buf, (self, peer))?;
         let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
         self.opened.submitted(posting, submitted)
     }

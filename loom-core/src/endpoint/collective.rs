@@ -5,8 +5,8 @@
 use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
-use super::op::{Op, Use};
 use super::opened::Opened;
+use super::post::{Op, Use};
 use crate::atomic::Element;
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::collective::{Collective, ReduceOp};
@@ -302,8 +302,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// any other of a read.
     pub fn post(&self, collective: Collective, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.endpoint.opened;
-        let posting = opened.reserve(Op::Collective, buf)?;
-        let posting = posting.validate(Ok(FabricAddr::UNSPEC))?;
+        let posting = opened.prepare(Op::Collective, buf, FabricAddr::UNSPEC)?;
         let submitted = self.cut(opened, &posting.lent, collective, root).and_then(|(count, operands, results)| {
             let call = self.call(collective, count, root)?;
             // A broadcast overwrites its operands.
@@ -321,7 +320,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         collective: Collective,
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
-        // `validate` has checked the whole buffer as a target only.
+        // `prepare` has checked the whole buffer as a target only.
         opened.check_range(lent, Use::Source)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));

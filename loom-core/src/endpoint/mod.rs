@@ -32,7 +32,6 @@ mod kind;
 mod limits;
 mod msg_endpoint;
 mod multicast;
-mod op;
 mod opened;
 mod options;
 mod park;

@@ -7,8 +7,8 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::binding::Binding;
-use super::op::Op;
 use super::options::SendOptions;
+use super::post::Op;
 use super::{Connectionless, Endpoint};
 use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};
@@ -252,11 +252,10 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         let Membership { endpoint, raw, .. } = &self.member;
         let (limits, data) = (endpoint.limits(), options.data);
         let flags = limits.with_default(options.flags() | OpFlags::MULTICAST);
-        let op = endpoint.opened.reserve_pieces(Op::Multicast { data }, flags, buf)?;
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).
-        let to = unsafe { T::group_address(raw) };
-        let op = op.validate_pieces(Ok(to), limits.tx_iov_limit)?;
+        let address = unsafe { T::group_address(raw) };
+        let op = endpoint.opened.prepare_pieces((Op::Multicast { data }, flags), buf, limits.tx_iov_limit, address)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the flag is `MULTICAST` (G3).
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), None) };
         endpoint.opened.submitted(op, submitted)

@@ -1,39 +1,126 @@
-//! Path of posts: reserve a slot, validate, submit.
+//! Path of posts: [`Op`], what to post and its requirements, and its preparation.
 //!
-//! [`Opened::reserve`] moves the buffer into a slot of the op table, which lends it.
-//! [`Reserved::validate`] checks the lent memory and the address. The caller submits the
-//! [`Posting`] to the transport, and [`Opened::submitted`] returns the key.
+//! [`Opened::prepare`] moves the buffer into a slot of the op table, which lends it, and checks the
+//! lent memory and the address. The caller submits the [`Posting`] to the transport, and
+//! [`Opened::submitted`] returns the key.
 
 use heapless::Vec;
 
-use super::op::{Op, Use};
+use super::Endpoint;
+use super::kind::Transmits;
 use super::opened::Opened;
+use crate::atomic::{Atomic, Form};
 use crate::buffer::{Buffer, IoVecs, Lent};
-use crate::engine::op_table::{Lending, OpKey, Slot};
+use crate::engine::op_table::{Kind, Lending, OpKey, Slot};
 use crate::error::{PostError, Rejected};
+use crate::info::Prefixes;
 use crate::transport::{Context, Msg, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
+use crate::vocabulary::{Access, AtomicOp, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Operation with its buffer in a reserved slot, before validation. `L` is [`Lent`] or [`IoVecs`].
-///
-/// Without `Drop`, which would keep it in memory: a dropped one leaves the buffer in the op table.
-#[must_use]
-pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
-    opened: &'e Opened<'m, T, B>,
-    slot: &'e Slot<B>,
-    op: Op,
-    lent: L,
-    context: Context,
+#[derive(Clone, Copy)]
+pub(super) enum Op {
+    Send { tag: Option<Tag>, data: Option<ImmediateData> },
+    Multicast { data: Option<ImmediateData> },
+    Recv { tag: Option<TagMatch> },
+    MultiRecv { tag: Option<TagMatch> },
+    Write { data: Option<ImmediateData> },
+    Read,
+    Atomic(Atomic),
+    Collective,
+}
+
+impl Op {
+    #[inline(always)]
+    pub(super) const fn caps(self) -> Caps {
+        const FETCH: Caps = Caps::ATOMIC.union(Caps::WRITE).union(Caps::READ);
+        match self {
+            Op::Send { tag: None, .. } => Caps::MSG.union(Caps::SEND),
+            Op::Send { tag: Some(_), .. } => Caps::TAGGED.union(Caps::SEND),
+            Op::Multicast { .. } => Caps::MSG.union(Caps::SEND).union(Caps::MULTICAST),
+            Op::Recv { tag: None } => Caps::MSG.union(Caps::RECV),
+            Op::Recv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV),
+            Op::MultiRecv { tag: None } => Caps::MSG.union(Caps::RECV).union(Caps::MULTI_RECV),
+            Op::MultiRecv { tag: Some(_) } => Caps::TAGGED.union(Caps::RECV).union(Caps::TAGGED_MULTI_RECV),
+            Op::Write { .. } => Caps::RMA.union(Caps::WRITE),
+            Op::Read => Caps::RMA.union(Caps::READ),
+            Op::Atomic(Atomic { form: Form::Base, .. }) => Caps::ATOMIC.union(Caps::WRITE),
+            Op::Atomic(Atomic { form: Form::Fetch, op: AtomicOp::READ, .. }) => Caps::ATOMIC.union(Caps::READ),
+            Op::Atomic(Atomic { form: Form::Fetch | Form::Compare, .. }) => FETCH,
+            Op::Collective => Caps::COLLECTIVE,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn data(self) -> Option<ImmediateData> {
+        match self {
+            Op::Send { data, .. } | Op::Multicast { data } | Op::Write { data } => data,
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Op::Send { .. } | Op::Multicast { .. } | Op::Write { .. } => Kind::Send,
+            Op::Recv { tag: None } => Kind::Receive,
+            Op::Recv { tag: Some(_) } => Kind::TaggedReceive,
+            Op::MultiRecv { .. } => Kind::MultiReceive,
+            Op::Atomic(Atomic { form: Form::Base, .. }) => Kind::Send,
+            Op::Read | Op::Atomic(_) | Op::Collective => Kind::Read,
+        }
+    }
+
+    /// Required bytes in front of the buffer.
+    #[inline(always)]
+    pub(super) const fn prefix(self, prefixes: Prefixes) -> usize {
+        match self {
+            Op::Send { .. } | Op::Multicast { .. } => prefixes.tx,
+            Op::Recv { .. } | Op::MultiRecv { .. } => prefixes.rx,
+            Op::Write { .. } | Op::Read | Op::Atomic(_) | Op::Collective => 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) const fn buffer_use(self) -> Use {
+        if matches!(self.kind(), Kind::Send) { Use::Source } else { Use::Target }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Source,
+    Target,
+}
+
+/// Address, found after the loan: `lend` is user code (rule 6 of the op table) and may remove the peer.
+pub(super) trait Address {
+    fn find(self) -> Result<FabricAddr, PostError>;
+}
+
+impl Address for FabricAddr {
+    #[inline(always)]
+    fn find(self) -> Result<FabricAddr, PostError> {
+        Ok(self)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T>> Address for (&Endpoint<'_, T, B, K>, K::To) {
+    #[inline(always)]
+    fn find(self) -> Result<FabricAddr, PostError> {
+        let (endpoint, to) = self;
+        endpoint.kind.destination(endpoint.limits(), to)
+    }
 }
 
 /// Operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the validated
 /// address (O1), and memory that stays in the op table until the event or the endpoint's close (L1,
-/// L2). From [`validate`](Reserved::validate) and [`validate_pieces`](Reserved::validate_pieces),
-/// the memory also allows the operation and has the required prefix and registration (L3, L4). After
-/// [`aim`](Reserved::aim) the caller checks that.
+/// L2). From [`prepare`](Opened::prepare) and [`prepare_pieces`](Opened::prepare_pieces), the memory
+/// also allows the operation and has the required prefix and registration (L3, L4). After
+/// [`aim_pieces`](Opened::aim_pieces) the caller checks that.
 ///
-/// Dropping it leaves the buffer in the op table, because the transport may use it.
+/// Without `Drop`, which would keep it in memory: a dropped one leaves the buffer in the op table,
+/// because the transport may use it.
 #[must_use]
 pub(super) struct Posting<'e, T: Transport, B: Buffer, L = Lent> {
     slot: &'e Slot<B>,
@@ -43,49 +130,24 @@ pub(super) struct Posting<'e, T: Transport, B: Buffer, L = Lent> {
     pub(super) context: Context,
 }
 
-// Always inlined, without closures, so that the lent range and the key stay in registers.
-impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
+    // Always inlined, without closures, so that the lent range and the key stay in registers.
     #[inline(always)]
-    pub(super) fn reserve(&self, op: Op, buf: B) -> Result<Reserved<'_, 'm, T, B>, Rejected<B>> {
+    pub(super) fn prepare(&self, op: Op, buf: B, address: impl Address) -> Result<Posting<'_, T, B>, Rejected<B>> {
         if let Err(error) = self.limits.admit(op.caps(), op.data()) {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend(self.index, op.kind(), buf)?;
-        Ok(Reserved { opened: self, slot, op, lent, context })
-    }
-}
-
-impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B> {
-    /// Checks the address and the memory. The caller evaluates `address` after
-    /// [`reserve`](Opened::reserve): `lend` is user code (rule 6 of the op table) and may remove the
-    /// peer.
-    #[inline(always)]
-    pub(super) fn validate(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B>, Rejected<B>> {
-        let Reserved { opened, slot, op, lent, context } = self;
-        let error = match address {
-            Ok(address) => match opened.check_memory(&lent, op, context, address) {
-                Ok(lent) => return Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
+        let error = match address.find() {
+            Ok(address) => match self.check_memory(&lent, op, context, address) {
+                Ok(lent) => return Ok(Posting { slot, raw: self.raw(), address, lent, context }),
                 Err(error) => error,
             },
             Err(error) => error,
         };
-        Err(Rejected { value: opened.take_back(slot), error })
+        Err(Rejected { value: self.take_back(slot), error })
     }
-}
 
-impl<'e, 'm, T: Transport, B: Buffer, L> Reserved<'e, 'm, T, B, L> {
-    /// Takes the address. The caller validates the memory.
-    #[inline(always)]
-    pub(super) fn aim(self, address: Result<FabricAddr, PostError>) -> Result<Posting<'e, T, B, L>, Rejected<B>> {
-        let Reserved { opened, slot, op: _, lent, context } = self;
-        match address {
-            Ok(address) => Ok(Posting { slot, raw: opened.raw(), address, lent, context }),
-            Err(error) => Err(Rejected { value: opened.take_back(slot), error }),
-        }
-    }
-}
-
-impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Returns the key of an operation in flight, or a refused one's buffer.
     #[inline(always)]
     pub(super) fn submitted<L>(
@@ -180,19 +242,38 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 
 // Several pieces.
 
-impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
-    /// [`reserve`](Self::reserve) for an operation with several pieces and with flags.
-    pub(super) fn reserve_pieces(
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
+    /// The caller checks the memory.
+    pub(super) fn aim_pieces(
         &self,
         op: Op,
         flags: OpFlags,
         buf: B,
-    ) -> Result<Reserved<'_, 'm, T, B, IoVecs>, Rejected<B>> {
+        address: impl Address,
+    ) -> Result<Posting<'_, T, B, IoVecs>, Rejected<B>> {
         if let Err(error) = self.limits.admit(with_fence(op.caps(), flags), op.data()) {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index, op.kind(), buf)?;
-        Ok(Reserved { opened: self, slot, op, lent, context })
+        match address.find() {
+            Ok(address) => Ok(Posting { slot, raw: self.raw(), address, lent, context }),
+            Err(error) => Err(Rejected { value: self.take_back(slot), error }),
+        }
+    }
+
+    /// [`prepare`](Self::prepare) for at most `iov_limit` pieces.
+    pub(super) fn prepare_pieces(
+        &self,
+        (op, flags): (Op, OpFlags),
+        buf: B,
+        iov_limit: usize,
+        address: impl Address,
+    ) -> Result<Posting<'_, T, B, IoVecs>, Rejected<B>> {
+        let mut posting = self.aim_pieces(op, flags, buf, address)?;
+        match self.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
+            Ok(()) => Ok(posting),
+            Err(error) => Err(self.refused(posting, error)),
+        }
     }
 
     /// Checks all pieces of an operation, and puts them in the form that the provider requires.
@@ -251,22 +332,6 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             parts.push(part).map_err(|_| too_many)?;
         }
         if left == 0 { Ok(parts) } else { Err(PostError::OutOfBounds) }
-    }
-}
-
-impl<'e, 'm, T: Transport, B: Buffer> Reserved<'e, 'm, T, B, IoVecs> {
-    /// [`validate`](Reserved::validate) for at most `iov_limit` pieces.
-    pub(super) fn validate_pieces(
-        self,
-        address: Result<FabricAddr, PostError>,
-        iov_limit: usize,
-    ) -> Result<Posting<'e, T, B, IoVecs>, Rejected<B>> {
-        let (opened, op) = (self.opened, self.op);
-        let mut posting = self.aim(address)?;
-        match opened.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
-            Ok(()) => Ok(posting),
-            Err(error) => Err(Rejected { value: opened.take_back(posting.slot), error }),
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
-use super::op::Op;
 use super::options::RecvOptions;
+use super::post::{Address, Op};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, Kind, OpKey};
 use crate::error::{PostError, Rejected};
@@ -157,8 +157,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let from = from.into();
         // No prefix: multi-receives are not granted with prefixes.
-        let op = self.opened.reserve(Op::MultiRecv { tag }, buf)?;
-        let op = op.validate(self.permitted(from, tag))?;
+        let op = self.opened.prepare(Op::MultiRecv { tag }, buf, (self, from, tag))?;
         let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
         let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
         let msg = Msg { address, pieces, data: None, context, flags };
@@ -202,21 +201,9 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         self.post_multi_recv(from, Some(tag.into()), self.limits().quirks.tagged_multi_recv, buf)
     }
 
-    /// Address of a permitted source.
-    #[inline]
-    fn permitted(&self, from: K::From, tag: Option<TagMatch>) -> Result<FabricAddr, PostError> {
-        let limits = self.limits();
-        if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
-            return Err(PostError::MaskedTag.cold());
-        }
-        let address = self.kind.source(limits, from)?;
-        if tag.is_some() { Ok(address) } else { limits.directs(address) }
-    }
-
     #[inline(always)]
     fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.reserve(Op::Recv { tag }, buf)?;
-        let op = op.validate(self.permitted(from, tag))?;
+        let op = self.opened.prepare(Op::Recv { tag }, buf, (self, from, tag))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recv(op.raw, op.address, &op.lent, tag, op.context) };
         self.opened.submitted(op, submitted)
@@ -229,8 +216,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags(), buf)?;
-        let op = op.validate_pieces(self.permitted(from, tag), self.limits().rx_iov_limit)?;
+        let op = (Op::Recv { tag }, options.flags());
+        let op = self.opened.prepare_pieces(op, buf, self.limits().rx_iov_limit, (self, from, tag))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags()), tag) };
         self.opened.submitted(op, submitted)
@@ -350,7 +337,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index, self.permitted(from, Some(tag))?);
+        let (cq, index, address) = (self.cq(), self.opened.index, (self, from, Some(tag)).find()?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
         cq.ops().post_empty(index, kind, |context| self.receive_empty(address, tag, flags | OpFlags::PEEK, context))
     }
@@ -380,5 +367,19 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
         // and only the context's space is lent, until the event or the endpoint's close (L2).
         Ok(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) }?)
+    }
+}
+
+/// Address of a permitted source.
+impl<T: Transport, B: Buffer, K: Receives<T>> Address for (&Endpoint<'_, T, B, K>, K::From, Option<TagMatch>) {
+    #[inline(always)]
+    fn find(self) -> Result<FabricAddr, PostError> {
+        let (endpoint, from, tag) = self;
+        let limits = endpoint.limits();
+        if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
+            return Err(PostError::MaskedTag.cold());
+        }
+        let address = endpoint.kind.source(limits, from)?;
+        if tag.is_some() { Ok(address) } else { limits.directs(address) }
     }
 }

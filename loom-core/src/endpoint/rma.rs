@@ -4,9 +4,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::op::Op;
 use super::options::{ReadOptions, SendOptions};
-use super::post::rma_target;
+use super::post::{Op, rma_target};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -43,8 +42,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let peer = peer.into();
-        let op = self.opened.reserve(Op::Read, buf)?;
-        let op = op.validate(self.kind.destination(self.limits(), peer))?;
+        let op = self.opened.prepare(Op::Read, buf, (self, peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_READ) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -73,8 +71,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits) = (peer.into(), self.limits());
         let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
-        let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
-        let op = op.validate_pieces(self.kind.destination(limits, peer), limits.tx_iov_limit)?;
+        let op = self.opened.prepare_pieces((Op::Read, flags), buf, limits.tx_iov_limit, (self, peer))?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }?));
@@ -148,8 +145,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.reserve(Op::Write { data }, buf)?;
-        let op = op.validate(self.kind.destination(self.limits(), peer))?;
+        let op = self.opened.prepare(Op::Write { data }, buf, (self, peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_WRITE) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -178,8 +174,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits, data) = (peer.into(), self.limits(), options.data);
         let flags = limits.with_default(options.flags());
-        let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
-        let op = op.validate_pieces(self.kind.destination(limits, peer), limits.tx_iov_limit)?;
+        let op = self.opened.prepare_pieces((Op::Write { data }, flags), buf, limits.tx_iov_limit, (self, peer))?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }?));

@@ -4,8 +4,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::op::Op;
 use super::options::SendOptions;
+use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -218,8 +218,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.reserve(Op::Send { tag, data }, buf)?;
-        let op = op.validate(self.kind.destination(self.limits(), to))?;
+        let op = self.opened.prepare(Op::Send { tag, data }, buf, (self, to))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
         self.opened.submitted(op, submitted)
@@ -228,8 +227,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_send_msg(&self, to: K::To, tag: Option<Tag>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>> {
         let (limits, data) = (self.limits(), options.data);
         let flags = limits.with_default(options.flags());
-        let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
-        let op = op.validate_pieces(self.kind.destination(limits, to), limits.tx_iov_limit)?;
+        let op = self.opened.prepare_pieces((Op::Send { tag, data }, flags), buf, limits.tx_iov_limit, (self, to))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
         self.opened.submitted(op, submitted)

@@ -4,10 +4,9 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::op::Op;
 use super::opened::Opened;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{rma_target, with_fence};
+use super::post::{Op, rma_target, with_fence};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::transport::{Context, Msg, RemotePart, Transport};

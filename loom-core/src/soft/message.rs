@@ -15,6 +15,21 @@ use crate::engine::tag_matcher::Want;
 use crate::transport::{Context, Messages, Msg, Refusal};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
+impl Outgoing {
+    #[inline]
+    fn of(to: FabricAddr, (tag, data): (Option<Tag>, Option<ImmediateData>), lent: &Lent, context: Context) -> Self {
+        let (bytes, len) = (lent.ptr.as_ptr(), lent.len);
+        let tag = tag.map(|tag| tag.0);
+        Outgoing { to: to.0, tag, data, bytes, len, context: Some(context.addr()), delay: None }
+    }
+
+    #[inline]
+    fn injected(to: FabricAddr, (tag, data): (Option<Tag>, Option<ImmediateData>), bytes: &[u8]) -> Self {
+        let (bytes, len) = (bytes.as_ptr(), bytes.len());
+        Outgoing { to: to.0, tag: tag.map(|tag| tag.0), data, bytes, len, context: None, delay: None }
+    }
+}
+
 impl SoftEndpoint<'_> {
     /// # Safety
     /// See [`post_receive`] for `lent`. L2 and L4.

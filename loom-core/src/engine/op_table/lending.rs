@@ -153,3 +153,15 @@ impl<B> OpTable<B> {
         self.free.set(index);
     }
 }
+
+impl<B> Slot<B> {
+    /// # Safety
+    /// Rule 2: the slot is `Held`, so only the caller refers to its buffer.
+    #[inline]
+    pub(super) unsafe fn fill<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> L {
+        // SAFETY: the caller guarantees that no other reference to the buffer exists.
+        let cell = unsafe { &mut *self.buffer.get() };
+        // Rule 1: the pointer is taken from the buffer in its slot.
+        lend(cell.write(buf))
+    }
+}

@@ -12,7 +12,7 @@ use crate::util::debug::debug_struct;
 /// One operation and its buffer.
 #[repr(C)]
 pub struct Slot<B> {
-    buffer: UnsafeCell<MaybeUninit<B>>,
+    pub(super) buffer: UnsafeCell<MaybeUninit<B>>,
     pub(super) lent: Cell<usize>,
     /// Generations are odd, so no context equals `Context::NONE`.
     pub(super) key: Cell<OpKey>,
@@ -190,16 +190,6 @@ impl<B> Slot<B> {
 
     pub(super) fn scratch(&self) -> NonNull<u8> {
         NonNull::from_ref(&self.scratch).cast()
-    }
-
-    /// # Safety
-    /// Rule 2: the slot is `Held`, so only the caller refers to its buffer.
-    #[inline]
-    pub(super) unsafe fn fill<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> L {
-        // SAFETY: the caller guarantees that no other reference to the buffer exists.
-        let cell = unsafe { &mut *self.buffer.get() };
-        // Rule 1: the pointer is taken from the buffer in its slot.
-        lend(cell.write(buf))
     }
 
     /// # Safety

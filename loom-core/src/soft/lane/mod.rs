@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 
 use super::shared::cell::{MessageCell, State};
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::vocabulary::CompletionFlags;
+use crate::vocabulary::{CompletionFlags, ImmediateData};
 
 pub(super) const SLOT_BYTES: usize = 104;
 
@@ -71,11 +71,11 @@ impl SlotWord {
     pub(super) const WRITTEN: SlotWord = SlotWord(LEN | WITH_DATA);
 
     #[inline(always)]
-    pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {
+    pub(super) const fn of(len: usize, tag: Option<u64>, data: Option<ImmediateData>) -> (Self, (u64, u64)) {
         debug_assert!(len <= SLOT_BYTES, "longer messages go by the inbox");
-        let tagged = if tagged { TAGGED } else { 0 };
-        let with_data = if with_data { WITH_DATA } else { 0 };
-        SlotWord(len as u64 | tagged | with_data)
+        let (tagged, tag) = if let Some(tag) = tag { (TAGGED, tag) } else { (0, 0) };
+        let (with_data, data) = if let Some(ImmediateData(data)) = data { (WITH_DATA, data) } else { (0, 0) };
+        (SlotWord(len as u64 | tagged | with_data), (tag, data))
     }
 
     #[inline(always)]
@@ -350,6 +350,28 @@ impl Lane {
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
     }
 
+    /// Sends a message if there is room and `begin` agrees.
+    #[inline(always)]
+    pub(super) fn try_send(
+        &self,
+        (len, tag, data): (usize, Option<u64>, Option<ImmediateData>),
+        begin: impl FnOnce() -> bool,
+        fill: impl FnOnce(*mut u8),
+    ) -> Tried {
+        if !self.is_unwatched() {
+            return Tried::Watched;
+        }
+        match self.room() {
+            Room::Free if begin() => {
+                let (word, tag_and_data) = SlotWord::of(len, tag, data);
+                self.send(false, word, tag_and_data, fill);
+                Tried::Sent
+            }
+            Room::Free => Tried::Refused,
+            room => Tried::NoRoom(room),
+        }
+    }
+
     #[inline(always)]
     pub(super) fn send(&self, watched: bool, word: SlotWord, (tag, data): (u64, u64), fill: impl FnOnce(*mut u8)) {
         let next = self.sent.next.get();
@@ -369,6 +391,15 @@ impl Lane {
         self.sent.next.set(next + 1);
         prefetch_for_writing(self.slot(next + 1));
     }
+}
+
+pub(super) enum Tried {
+    Sent,
+    Refused,
+    /// The receiver may sleep, or has left.
+    Watched,
+    /// Not `Free`.
+    NoRoom(Room),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

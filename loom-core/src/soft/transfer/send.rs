@@ -3,18 +3,17 @@
 use core::ptr;
 
 use super::lane_requests::consider;
-use crate::buffer::Lent;
 use crate::soft::faults::Fault;
-use crate::soft::lane::{Lane, Room, SLOT_BYTES, SlotWord};
+use crate::soft::lane::{Lane, Room, SLOT_BYTES, SlotWord, Tried};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use crate::soft::shared::address::addr_parts;
 use crate::soft::shared::cell::{MessageCell, State};
 use crate::soft::shared::copy::{LIMIT, List, NOTHING, at_most, copy_message, copy_ranges, ranges, send_limit, total};
 use crate::soft::shared::list::NIL;
-use crate::transport::{Context, Event, Msg, Refusal};
+use crate::transport::{Event, Msg, Refusal};
 use crate::util::sync::Ordering;
-use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
+use crate::vocabulary::{CompletionFlags, Errno, ImmediateData, OpFlags, Tag};
 
 /// Message to send. `context` is `None` for an injected message, which has no event on success.
 #[derive(Clone, Copy, Debug)]
@@ -31,32 +30,8 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     #[inline]
-    pub(crate) fn of(
-        to: FabricAddr,
-        (tag, data): (Option<Tag>, Option<ImmediateData>),
-        lent: &Lent,
-        context: Context,
-    ) -> Self {
-        let (bytes, len) = (lent.ptr.as_ptr(), lent.len);
-        let tag = tag.map(|tag| tag.0);
-        Outgoing { to: to.0, tag, data, bytes, len, context: Some(context.addr()), delay: None }
-    }
-
-    #[inline]
-    pub(crate) fn injected(to: FabricAddr, (tag, data): (Option<Tag>, Option<ImmediateData>), bytes: &[u8]) -> Self {
-        let (bytes, len) = (bytes.as_ptr(), bytes.len());
-        Outgoing { to: to.0, tag: tag.map(|tag| tag.0), data, bytes, len, context: None, delay: None }
-    }
-
-    #[inline]
     pub(crate) fn at_once(self, report: Report) -> Self {
         Outgoing { context: self.context.filter(|_| report == Report::All), ..self }
-    }
-
-    #[inline(always)]
-    fn in_slot(&self) -> (SlotWord, (u64, u64)) {
-        let word = SlotWord::new(self.len, self.tag.is_some(), self.data.is_some());
-        (word, (self.tag.unwrap_or(0), self.data.map_or(0, |data| data.0)))
     }
 
     const fn kind(&self) -> CompletionFlags {
@@ -177,22 +152,29 @@ pub(crate) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
 }
 
 #[inline(always)]
-fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
+fn send_eager(
+    net: &Net,
+    port: &EndpointState,
+    outgoing: Outgoing,
+    fill: impl FnOnce(*mut u8) + Copy,
+) -> Result<(), Refusal> {
     let own = port.own();
     let short = outgoing.len <= SLOT_BYTES;
     if short && let Some(lane) = own.routes.last_lane(outgoing.to) {
-        if lane.is_unwatched() {
-            match lane.room() {
-                Room::Free => return send_by_lane(own, lane, &outgoing, fill),
-                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-                Room::Full | Room::Kept => {}
+        let begin = || outgoing.context.is_none() || own.tx().reserve();
+        let room = match lane.try_send((outgoing.len, outgoing.tag, outgoing.data), begin, fill) {
+            Tried::Sent => {
+                end_eager(own, &outgoing);
+                return Ok(());
             }
-        } else {
-            match room_of_watched(lane) {
-                Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
-                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-                Room::Full | Room::Kept => {}
-            }
+            Tried::Refused => return Err(Refusal::Again),
+            Tried::Watched => room_of_watched(lane),
+            Tried::NoRoom(room) => room,
+        };
+        match room {
+            Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
+            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+            Room::Full | Room::Kept => {}
         }
     }
     let head = begin_send(net, port, outgoing.context)?;
@@ -210,17 +192,6 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
         }
         Err(errno) => unsent(own, head, outgoing.context, outgoing.sent(), errno),
     }
-}
-
-#[inline(always)]
-fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
-    if outgoing.context.is_some() && !own.tx().reserve() {
-        return Err(Refusal::Again);
-    }
-    let (word, tag_and_data) = outgoing.in_slot();
-    lane.send(false, word, tag_and_data, fill);
-    end_eager(own, outgoing);
-    Ok(())
 }
 
 #[cold]
@@ -241,7 +212,7 @@ fn send_watched(
     if outgoing.context.is_some() && !own.tx().reserve() {
         return Err(Refusal::Again);
     }
-    let (word, tag_and_data) = outgoing.in_slot();
+    let (word, tag_and_data) = SlotWord::of(outgoing.len, outgoing.tag, outgoing.data);
     lane.send(true, word, tag_and_data, fill);
     wake_receiver(net, lane);
     end_eager(own, outgoing);
