@@ -62,7 +62,7 @@ impl World {
         let room = self.lane.room() == Room::Free;
         if room {
             self.lane
-                .send(false, SlotWord::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
+                .send(false, SlotWord::of(0, None, None).0, (0, 0), |_| self.carried(number).write(number as u32));
         }
         room
     }

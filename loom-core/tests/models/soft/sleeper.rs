@@ -108,7 +108,7 @@ const OTHERS: [Way; 3] = [
         ..INBOX
     },
     Way {
-        bring: |world| world.lane.send(true, SlotWord::new(0, false, false), (0, 0), |_| {}),
+        bring: |world| world.lane.send(true, SlotWord::of(0, None, None).0, (0, 0), |_| {}),
         has: |world| world.lane.has_for_sleeper(FIRST),
         ..INBOX
     },
@@ -216,7 +216,7 @@ fn control_look_that_only_loads() {
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_slot_that_is_stored() {
-    let bring = |world: &World| world.lane.send(false, SlotWord::new(0, false, false), (0, 0), |_| {});
+    let bring = |world: &World| world.lane.send(false, SlotWord::of(0, None, None).0, (0, 0), |_| {});
     one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
 }
 
