@@ -391,12 +391,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             if self.failed & 1 << number != 0 {
                 continue;
             }
-            // Completions change the engine.
-            let (cq, most) = (self.rails[number].cq.clone(), self.rails[number].events(&self.attr));
             let mut completed = Completed::of(u32::MAX);
             let mut polled = Ok(());
-            for _ in 0..most {
-                match cq.poll() {
+            for _ in 0..self.rails[number].events(&self.attr) {
+                match self.rails[number].cq.poll() {
                     Ok(None) => break,
                     Ok(Some(Completion::Op(done))) => {
                         let part = done.buf();

@@ -61,8 +61,7 @@ impl World {
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
-            self.lane
-                .send(false, SlotWord::of(0, None, None).0, (0, 0), |_| self.carried(number).write(number as u32));
+            self.lane.send(false, SlotWord::of(0, None, None).0, (0, 0), |_| self.carried(number).write(number as u32));
         }
         room
     }
