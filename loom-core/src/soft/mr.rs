@@ -80,7 +80,7 @@ pub(super) fn open_range<'n>(
     Ok(OpenRange { net, region, place })
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn at_region(
     net: &Net,
     target: &RmaTarget,
