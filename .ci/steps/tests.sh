@@ -101,7 +101,7 @@ step_quick() { # for between edits, not run with the others: format, lints, feat
     libfabric
     step_format
     step_prose
-    step_layers
+    step_module_order
     step_features
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     local tests=(cargo test --locked --workspace --features "$FEATURES")
