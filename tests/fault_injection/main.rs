@@ -17,50 +17,12 @@ mod tally;
 use support::posting;
 
 use libtest_mimic::{Arguments, Trial};
-use loom_core::soft::Soft;
 
-use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
-use support::behaviours::needs::{self, Behaviour};
-use support::behaviours::{
-    addresses, atomics, cached, counters, futures, groups, leases, lifecycle, messages, regions, registered, rma,
-    sleeping, threads, waiting,
-};
+use support::behaviours::needs;
+use support::behaviours::soft_cases_under_faults;
 
 #[global_allocator]
 static ALLOCATIONS: tally::Counting = tally::Counting;
-
-/// The behaviours that one thread shows.
-fn cases() -> Vec<Behaviour<Soft<'static>>> {
-    [
-        messages::cases(),
-        truncated::cases(),
-        futures::cases(),
-        groups::cases(),
-        rma::cases(),
-        regions::cases(),
-        registered::cases(),
-        leases::cases(),
-        pieces::cases(),
-        multi::cases(),
-        tagged_multi::cases(),
-        peek::cases(),
-        counters::cases(),
-        unsignaled::cases(),
-        waiting::cases(),
-        sleeping::cases(),
-        lifecycle::cases(),
-        addresses::cases(),
-        tags::cases(),
-        cached::cases(),
-        atomics::cases(),
-    ]
-    .concat()
-}
-
-/// Those for which it takes several.
-fn threaded_cases() -> Vec<Behaviour<Soft<'static>>> {
-    [threads::cases(), sleeping::threaded_cases()].concat()
-}
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -68,17 +30,14 @@ fn main() {
     println!("{seeds}");
     let mut trials = Vec::new();
     for fault in faults::FAULTS.iter().filter(|fault| runs::is_asked_for(fault.name)) {
-        let alone = cases().into_iter().enumerate().map(|(at, (name, ..))| (name, false, at));
-        let threaded = threaded_cases().into_iter().enumerate().map(|(at, (name, ..))| (name, true, at));
-        for (name, threaded, at) in alone.chain(threaded) {
-            let seeds = seeds.clone();
+        let (alone, threaded) = soft_cases_under_faults();
+        let alone = alone.into_iter().map(|case| (case, false));
+        let threaded = threaded.into_iter().map(|case| (case, true));
+        for (case, threaded) in alone.chain(threaded) {
+            let (seeds, name) = (seeds.clone(), case.0);
             let Some(with) = fault.with(name, threaded) else { continue };
             trials.push(Trial::test(format!("{}::{name}", fault.name), move || {
-                runs::run(fault, with, &seeds, name, |info| {
-                    // Looked up again, for the lifetime of this network.
-                    let case = if threaded { threaded_cases()[at] } else { cases()[at] };
-                    needs::run(case, info);
-                })
+                runs::run(fault, with, &seeds, name, |info| needs::run(case, info))
             }));
         }
     }

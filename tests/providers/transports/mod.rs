@@ -13,8 +13,6 @@ use support::report::{self, Section};
 #[cfg(feature = "libfabric")]
 use libtest_mimic::Failed;
 use libtest_mimic::Trial;
-use loom_core::av::Av;
-use loom_core::domain::Domain;
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::Transport;
@@ -26,50 +24,10 @@ use loom_fabric::ofi::{Level, Local, Ofi, Shared};
 #[cfg(feature = "libfabric")]
 use support::library_version;
 
-use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use support::behaviours::needs::{self, Behaviour};
-use support::behaviours::*;
-
-/// Every behaviour that any transport has to show.
-fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
-    [
-        messages::cases(),
-        truncated::cases(),
-        rma::cases(),
-        regions::cases(),
-        registered::cases(),
-        leases::cases(),
-        cached::cases(),
-        pieces::cases(),
-        multi::cases(),
-        tagged_multi::cases(),
-        peek::cases(),
-        counters::cases(),
-        deferred::cases(),
-        unsignaled::cases(),
-        waiting::cases(),
-        futures::cases(),
-        groups::cases(),
-        sleeping::cases(),
-        lifecycle::cases(),
-        closing_orders::cases(),
-        owned::cases(),
-        addresses::cases(),
-        tags::cases(),
-        atomics::cases(),
-        arrivals::cases(),
-    ]
-    .concat()
-}
-
-/// Those that need a domain which threads share.
-fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
-where
-    Domain<'static, T>: Send + Sync,
-    Av<'static, T>: Send + Sync,
-{
-    [threads::cases(), sleeping::threaded_cases(), owned::threaded_cases()].concat()
-}
+#[cfg(feature = "libfabric")]
+use support::behaviours::{cases, threaded_cases};
+use support::behaviours::{pair, soft_cases};
 
 /// What the tests look at; a transport that lacks one says so.
 pub(crate) const SECTION: &str = "transports";
@@ -103,7 +61,8 @@ fn strict() -> Result<Network<'static>, String> {
 
 fn soft_trials(trials: &mut Vec<Trial>) {
     fn all() -> Vec<Behaviour<Soft<'static>>> {
-        [cases(), threaded_cases(), signalling::cases()].concat()
+        let (alone, threaded) = soft_cases();
+        [alone, threaded].concat()
     }
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());
@@ -257,8 +216,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
             };
             add(number, behaviour.0, Box::new(run));
         }
-        let shared = [threaded_cases::<Ofi<Shared>>(), signalling::cases()].concat();
-        for (number, behaviour) in (behind..).zip(shared) {
+        for (number, behaviour) in (behind..).zip(threaded_cases::<Ofi<Shared>>()) {
             let run = move || {
                 let info = from.info::<Shared>(caps)?;
                 report::watch((SECTION, number, behaviour.0), name, || needs::run(behaviour, &info));

@@ -23,3 +23,75 @@ pub mod signalling;
 pub mod sleeping;
 pub mod threads;
 pub mod waiting;
+
+use loom_core::av::Av;
+use loom_core::domain::Domain;
+use loom_core::soft::Soft;
+use loom_core::transport::Transport;
+
+use self::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
+use self::needs::Behaviour;
+
+/// Every behaviour that one thread shows.
+pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
+    [
+        messages::cases(),
+        truncated::cases(),
+        rma::cases(),
+        regions::cases(),
+        registered::cases(),
+        leases::cases(),
+        cached::cases(),
+        pieces::cases(),
+        multi::cases(),
+        tagged_multi::cases(),
+        peek::cases(),
+        counters::cases(),
+        deferred::cases(),
+        unsignaled::cases(),
+        waiting::cases(),
+        futures::cases(),
+        groups::cases(),
+        sleeping::cases(),
+        lifecycle::cases(),
+        closing_orders::cases(),
+        owned::cases(),
+        addresses::cases(),
+        tags::cases(),
+        atomics::cases(),
+        arrivals::cases(),
+    ]
+    .concat()
+}
+
+/// Those that need a domain which threads share.
+pub fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
+where
+    Domain<'static, T>: Send + Sync,
+    Av<'static, T>: Send + Sync,
+{
+    [threads::cases(), sleeping::threaded_cases(), owned::threaded_cases(), signalling::cases()].concat()
+}
+
+/// Those of the software transport: of one thread, and of several. Compiled here, once for all test programs.
+pub fn soft_cases() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'static>>>) {
+    (cases(), threaded_cases())
+}
+
+/// [`soft_cases`] that run under faults.
+pub fn soft_cases_under_faults() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'static>>>) {
+    let (mut alone, mut threaded) = soft_cases();
+    let others = [
+        deferred::cases(),
+        closing_orders::cases(),
+        owned::cases(),
+        arrivals::cases(),
+        owned::threaded_cases(),
+        signalling::cases(),
+    ]
+    .concat();
+    for cases in [&mut alone, &mut threaded] {
+        cases.retain(|(name, ..)| others.iter().all(|(other, ..)| other != name));
+    }
+    (alone, threaded)
+}
