@@ -60,7 +60,6 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
     command -v python3 >/dev/null || packages python3
     .ci/examples
-    fails_with "more items have no example" .ci/examples --plant
 }
 
 # The declarations of this machine's headers, without the exported functions, which `ofi::Library` finds.
