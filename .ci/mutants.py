@@ -22,7 +22,7 @@ FOLDERS = {
     ),
     "static": ("layers/static/src/",),
     "tagged": ("layers/tagged/src/",),
-    "lanes": ("loom-core/src/soft/lane/", "loom-core/src/soft/transfer/lane_"),
+    "lanes": ("loom-core/src/soft/lane/", "loom-core/src/soft/delivery/lane"),
     "soft": ("loom-core/src/soft/",),
     "updates": ("layers/updates/src/",),
     "alloc": ("loom-alloc/src/",),

@@ -32,8 +32,8 @@ step_module_order() { # which modules of the core use which: no circles, with co
     .ci/module_order
     fails_with "a circle: buffer -> soft ->" .ci/module_order --plant
     fails_with "buffer/mod.rs uses soft, which stands below it" .ci/module_order --plant
-    fails_with "soft/network/mod.rs uses transfer, which stands below it" .ci/module_order --plant
-    fails_with "soft/transfer/send.rs uses receive, which stands below it" .ci/module_order --plant
+    fails_with "soft/network/mod.rs uses delivery, which stands below it" .ci/module_order --plant
+    fails_with "soft/delivery/send.rs uses receive, which stands below it" .ci/module_order --plant
     fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/module_order --plant
 }
 

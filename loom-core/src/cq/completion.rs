@@ -1,4 +1,4 @@
-//! [`Completion`], and [`Piece`], one message of a multi-receive.
+//! [`Completion`], as `poll.rs` makes it from an event, and [`Piece`], one message of a multi-receive.
 
 #![allow(unsafe_code, reason = "keeps the queue whose table a piece refers to")]
 

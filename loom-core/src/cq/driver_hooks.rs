@@ -33,12 +33,12 @@ pub(crate) enum Next<V> {
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    pub(super) const fn always_detours(&self) -> bool {
-        self.detours || self.driven.get()
+    pub(super) const fn polls_slowly(&self) -> bool {
+        self.always_slow || self.driven.get()
     }
 
     pub(crate) fn begin_driving(&self) -> bool {
-        self.ops.set_kept(true);
+        self.ops.set_slow_poll(true);
         !self.driven.replace(true)
     }
 
@@ -53,7 +53,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[inline]
     pub(crate) fn keep_one(&self, of_receives: bool) -> Result<Kept, CqError> {
-        if self.detours {
+        if self.always_slow {
             return self.keep_slowly(of_receives);
         }
         match self.take_or_keep(None) {
@@ -101,7 +101,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[cold]
     #[inline(never)]
     fn keep_failed(&self, errno: Errno) -> Result<Kept, CqError> {
-        self.failed(&self.tx, errno)?.map_or(Ok(Kept::Nothing), |event| self.keep_other(event))
+        self.read_error_event(&self.tx, errno)?.map_or(Ok(Kept::Nothing), |event| self.keep_other(event))
     }
 
     #[cold]
@@ -153,7 +153,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
         }
         drop(unmatched);
-        found.map(|event| self.unmatched(event))
+        found.map(|event| self.completion_of(event))
     }
 
     /// Returns `true` if a [driver](crate::driver) polls the queue. `poll` and `wait` then fail.

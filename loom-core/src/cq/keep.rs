@@ -4,7 +4,7 @@
 
 use core::borrow::Borrow;
 
-use super::poll::of_an_operation;
+use super::poll::check_overrun;
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Message, OpError, ParkedCompletion, Peek, Resolution};
@@ -27,7 +27,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
         let ops = &self.body.ops;
-        ops.set_kept(kept.is_some() || self.body.always_detours() || ops.has_used_up() || ops.has_ghosts());
+        ops.set_slow_poll(kept.is_some() || self.body.polls_slowly() || ops.has_used_up() || ops.has_ghosts());
         kept
     }
 
@@ -35,7 +35,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if direction == Direction::Receive
             && let Some(event) = self.body.unmatched.borrow_mut().pop_front()
         {
-            return Some(self.unmatched(event));
+            return Some(self.completion_of(event));
         }
         Some(match self.body.ops.take_parked(direction)? {
             ParkedCompletion::Done(done) => Completion::Op(done),
@@ -43,7 +43,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         })
     }
 
-    pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
+    pub(super) fn completion_of(&self, event: UnmatchedEvent) -> Completion<'m, B> {
         match event {
             UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
             UnmatchedEvent::Peek { peek, .. } => Completion::Peek(peek),
@@ -77,7 +77,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         // SAFETY: handles keep H1 and T1.
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
-            Err(errno) => self.failed(queue, errno)?,
+            Err(errno) => self.read_error_event(queue, errno)?,
         };
         let Some(event) = &event else { return Ok(false) };
         self.keep(event)?;
@@ -86,8 +86,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[inline(never)]
     pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
-        of_an_operation(event)?;
-        let kept = self.unmatched_by_flags(event).or_else(|| {
+        check_overrun(event)?;
+        let kept = self.take_peer_event(event).or_else(|| {
             // SAFETY: the transport has just reported the event for this table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
@@ -103,7 +103,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             // A driver elsewhere checks for the event.
             self.ops.note_news();
         }
-        self.ops.set_kept(true);
+        self.ops.set_slow_poll(true);
         Ok(())
     }
 

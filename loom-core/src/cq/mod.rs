@@ -1,7 +1,15 @@
 //! Completion queues.
 //!
 //! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one
-//! block of memory with its endpoint slots.
+//! block of memory with its endpoint slots. An event of a provider queue becomes:
+//!
+//! - a completion, returned at once (`poll.rs`)
+//! - a completion *parked* in its slot, by a wait for another key (`keep.rs`)
+//! - an *unmatched* event, of a peer or a piece, in a deque (`keep.rs`)
+//! - dropped, if it is of a closed endpoint
+//!
+//! Polls are slow while parked, unmatched or old events may remain. A
+//! [driver](crate::driver) takes events one at a time (`driver_hooks.rs`).
 
 #![allow(unsafe_code, reason = "refers to the endpoint slots in the queue's own block of memory")]
 
@@ -15,6 +23,7 @@ mod error;
 mod keep;
 mod open;
 mod poll;
+mod repost;
 mod retry;
 mod sleep;
 mod wait;
@@ -102,15 +111,14 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     wait: WaitObj,
     signalled: Signalled,
     has_signallers: Cell<bool>,
-    /// Polls never take the fast path: there are two provider queues, or prefixes.
-    pub(crate) detours: bool,
+    /// All polls are slow: there are two provider queues, or prefixes.
+    pub(crate) always_slow: bool,
     /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
     /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
-    consumes: bool,
-    /// Provider queue that `poll` reads first.
-    turn: Cell<bool>,
-    /// Its "kept" flag is also set by unmatched events and detours.
+    writes_consume_receives: bool,
+    /// Turn of the two provider queues.
+    rx_first: Cell<bool>,
     ops: OpTable<B, S>,
 }
 

@@ -156,13 +156,13 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let parent = unsafe { domain.body.for_child() };
         set!(domain, parent);
         set!(tx, tx);
-        set!(consumes, domain.info().consumes_receives());
-        set!(detours, rx.is_some() || prefix > 0);
+        set!(writes_consume_receives, domain.info().consumes_receives());
+        set!(always_slow, rx.is_some() || prefix > 0);
         set!(driven, Cell::new(false));
         set!(rx, rx);
         set!(endpoint_slots, NonNull::slice_from_raw_parts(endpoint_slots, attr.endpoints.into()));
         set!(unmatched, RefCell::new(Deque::new()));
-        set!(turn, Cell::new(false));
+        set!(rx_first, Cell::new(false));
         set!(wait, wait);
         set!(signalled, Signalled::not_yet());
         set!(has_signallers, Cell::new(false));
@@ -172,7 +172,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         unsafe { OpTable::init_slots(ops, kind, horizon, prefix) };
         // SAFETY: every field is written; the plan has the layout of the place.
         let body = unsafe { block.filled(place) };
-        body.ops.set_kept(body.detours);
+        body.ops.set_slow_poll(body.always_slow);
         // SAFETY: the place lies in the block.
         let node = unsafe { &raw mut (*this).node };
         if let Some(node) = NonNull::new(node) {

@@ -4,27 +4,24 @@
 
 use core::borrow::Borrow;
 
-use super::SlotState;
 use super::keep::UnmatchedEvent;
 use super::{Completion, RemoteEvent};
 use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
 use crate::engine::op_table::{Direction, Resolution};
-use crate::error::PostError;
-use crate::transport::{Event, Msg, Transport};
-use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
+use crate::transport::{Event, Transport};
+use crate::vocabulary::{CompletionFlags, Errno};
 
 /// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// Not the result of `poll`, which would be built in memory on the fast path.
-type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
+/// Result of the slow path, which `poll` transposes once, at its end.
+type Polled<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
 /// Reason to leave the fast path.
 pub(super) enum Detour {
-    /// Events may be kept or left over from closed endpoints, or there are two provider queues.
-    Kept,
+    Slow,
     Event(Event),
     Failed(Errno),
 }
@@ -54,11 +51,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_read")]
-    // Inlined, with only the path of a success, which saves a third of the cost of a poll.
+    // Inlined, with only the fast path: a success of an operation, or a peer's write. It saves a third of
+    // the cost of a poll. The rest is a `Detour`.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
-        let detour = if self.body.ops.is_kept() {
-            Detour::Kept
+        let detour = if self.body.ops.needs_slow_poll() {
+            Detour::Slow
         } else {
             // SAFETY: handles keep H1 and T1.
             match unsafe { T::cq_poll(&self.body.tx) } {
@@ -66,18 +64,17 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                     let event = event.borrow();
                     if !event.flags.intersects(PEERS) {
                         // SAFETY: the transport has just reported the event, and a queue has one
-                        // table. With prefixes, the "kept" flag (`detours`) excludes this path.
+                        // table. With prefixes, all polls are slow.
                         if let Some(done) = unsafe { self.body.ops.succeed(event) } {
                             return Ok(Some(Completion::Op(done)));
                         }
-                    } else if !event.is_error() && !self.body.consumes {
+                    } else if !event.is_error() && !self.body.writes_consume_receives {
                         return Ok(Some(Completion::Remote(RemoteEvent::of(event))));
                     }
                     // Cloned only here, so that most events are never built in memory.
                     Detour::Event(Event::clone(event))
                 }
-                // No events of closed endpoints remain: the "kept" flag is set until the queue is
-                // drained.
+                // No events of closed endpoints remain: polls are slow until the queue is drained.
                 Ok(None) => return Ok(None),
                 Err(errno) => Detour::Failed(errno),
             }
@@ -88,15 +85,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// One call for all detours: with several, fast completions would be built in memory.
     #[cold]
     #[inline(never)]
-    fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
+    fn poll_detour(&self, detour: Detour) -> Polled<'m, B> {
         match detour {
-            Detour::Kept => self.poll_kept(),
-            Detour::Event(event) => self.poll_on(&event),
+            Detour::Slow => self.poll_slowly(),
+            Detour::Event(event) => self.resolve_or_poll(&event),
             Detour::Failed(errno) => self.poll_failed(errno),
         }
     }
 
-    fn poll_kept(&self) -> Next<'m, B> {
+    fn poll_slowly(&self) -> Polled<'m, B> {
         if self.body.driven.get() {
             return Some(Err(CqError::Driven));
         }
@@ -104,26 +101,26 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
         }
-        let Some(rx) = &self.body.rx else { return self.poll_last(&self.body.tx) };
-        let turn = self.body.turn.get();
-        self.body.turn.set(!turn);
-        let (first, second) = if turn { (rx, &self.body.tx) } else { (&self.body.tx, rx) };
-        self.poll_queue(first).or_else(|| self.poll_last(second))
+        let Some(rx) = &self.body.rx else { return self.poll_and_mark_drained(&self.body.tx) };
+        let rx_first = self.body.rx_first.get();
+        self.body.rx_first.set(!rx_first);
+        let (first, second) = if rx_first { (rx, &self.body.tx) } else { (&self.body.tx, rx) };
+        self.poll_queue(first).or_else(|| self.poll_and_mark_drained(second))
     }
 
-    fn poll_on(&self, event: &Event) -> Next<'m, B> {
-        self.resolve(event).or_else(|| self.poll_last(&self.body.tx))
+    fn resolve_or_poll(&self, event: &Event) -> Polled<'m, B> {
+        self.resolve(event).or_else(|| self.poll_and_mark_drained(&self.body.tx))
     }
 
     #[cold]
-    fn poll_failed(&self, errno: Errno) -> Next<'m, B> {
-        match self.body.failed(&self.body.tx, errno).transpose()? {
-            Ok(event) => self.poll_on(&event),
+    fn poll_failed(&self, errno: Errno) -> Polled<'m, B> {
+        match self.body.read_error_event(&self.body.tx, errno).transpose()? {
+            Ok(event) => self.resolve_or_poll(&event),
             Err(error) => Some(Err(error)),
         }
     }
 
-    fn poll_last(&self, queue: &T::Cq) -> Next<'m, B> {
+    fn poll_and_mark_drained(&self, queue: &T::Cq) -> Polled<'m, B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
             self.body.ops.drained(Direction::BOTH);
@@ -131,13 +128,13 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         polled
     }
 
-    fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
+    fn poll_queue(&self, queue: &T::Cq) -> Polled<'m, B> {
         // Bounded by the capacity of the queue and new events of peers.
         loop {
             // SAFETY: handles keep H1 and T1.
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
-                Err(errno) => match self.body.failed(queue, errno).transpose()? {
+                Err(errno) => match self.body.read_error_event(queue, errno).transpose()? {
                     Ok(event) => self.resolve(&event),
                     Err(error) => return Some(Err(error)),
                 },
@@ -174,11 +171,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    fn resolve(&self, event: &Event) -> Next<'m, B> {
-        if let Some(event) = self.body.unmatched_by_flags(event) {
-            return Some(Ok(self.unmatched(event)));
+    /// Returns the completion that the event brings, if any.
+    fn resolve(&self, event: &Event) -> Polled<'m, B> {
+        if let Some(event) = self.body.take_peer_event(event) {
+            return Some(Ok(self.completion_of(event)));
         }
-        if let Err(error) = of_an_operation(event) {
+        if let Err(error) = check_overrun(event) {
             return Some(Err(error));
         }
         // SAFETY: the transport has just reported the event for this table.
@@ -197,7 +195,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[cold]
-    pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
+    pub(super) fn read_error_event(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
         if errno != Errno::EAVAIL {
             return Err(errno.into());
         }
@@ -215,57 +213,21 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// The context of a peer's operation is meaningless, unless it consumes a receive.
     #[inline]
-    pub(super) fn unmatched_by_flags(&self, event: &Event) -> Option<UnmatchedEvent> {
+    pub(super) fn take_peer_event(&self, event: &Event) -> Option<UnmatchedEvent> {
         if !event.flags.intersects(PEERS) || event.is_error() {
             return None;
         }
-        if self.consumes {
+        if self.writes_consume_receives {
             // SAFETY: the transport has just reported the event, with the context of a completed
             // receive.
             unsafe { self.ops.use_up(event.context) };
         }
         Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
-
-    #[inline]
-    pub(crate) fn post_used_up_again(&self) {
-        if self.ops.has_used_up() {
-            self.post_again();
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn post_again(&self) {
-        let record_of = |endpoint: u16| {
-            self.endpoint_slots().get(usize::from(endpoint)).filter(|endpoint_slot| endpoint_slot.is(SlotState::Open))
-        };
-        self.ops.post_again(
-            |endpoint| record_of(endpoint).is_some(),
-            |endpoint, from, pieces, context| {
-                let endpoint_slot = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
-                // SAFETY: open, and not closed before this returns, because no user code runs.
-                let raw = unsafe { endpoint_slot.raw() };
-                Ok(match pieces {
-                    // SAFETY: the endpoint is open (H1), and the address is that of an earlier
-                    // receive (O1). The memory is that of the first post (contract of `Buffer`),
-                    // and stays in the op table until its event or the endpoint's close (L1).
-                    [only] => unsafe { T::recv(raw, from, only, None, context) },
-                    pieces => {
-                        let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
-                        // SAFETY: the endpoint is open (H1), the address is that of an earlier
-                        // receive (O1), and the memory stays until its event or the endpoint's
-                        // close (L1).
-                        unsafe { T::recvmsg(raw, &msg, None) }
-                    }
-                }?)
-            },
-        );
-    }
 }
 
 /// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
 #[inline]
-pub(super) fn of_an_operation(event: &Event) -> Result<(), CqError> {
+pub(super) fn check_overrun(event: &Event) -> Result<(), CqError> {
     if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

@@ -174,15 +174,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         unsafe { T::cq_naps(&self.body.tx) }
     }
 
-    pub(super) fn has_to_wake(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
+    pub(super) fn has_to_wake(&self, has_work: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        Ok(self.body.signalled.take() || has_to_do())
+        Ok(self.body.signalled.take() || has_work())
     }
 
-    pub(super) fn sleeps(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
-        if self.has_to_wake(has_to_do)? {
+    pub(super) fn sleeps(&self, has_work: impl FnOnce() -> bool) -> Result<bool, CqError> {
+        if self.has_to_wake(has_work)? {
             return Ok(false);
         }
         // SAFETY: handles keep the queue open (H1) on its thread (T1), and it belongs to this

@@ -50,7 +50,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 Taken::InFlight => {}
             }
             // SAFETY: `advance` passes an event that the transport has just reported, and a queue
-            // has one table. With prefixes (`detours`) it passes no event.
+            // has one table. With prefixes, all polls are slow.
             let kept = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
                 Advance::Taken(done) => return Ok(Some(done)),
                 Advance::Kept(kept) => kept,
@@ -313,8 +313,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// A single inlined path, like [`Cq::poll`].
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Advance<R>, CqError> {
-        let detour = if self.ops.is_kept() && self.still_keeps() {
-            Detour::Kept
+        let detour = if self.ops.needs_slow_poll() && self.still_keeps() {
+            Detour::Slow
         } else {
             // SAFETY: handles keep H1 and T1.
             match unsafe { T::cq_poll(&self.tx) } {
@@ -334,11 +334,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.advance_detour(detour).map(Advance::Kept)
     }
 
-    /// Updates the "kept" flag.
+    /// Updates the op table's flag.
     #[cold]
     fn still_keeps(&self) -> bool {
-        let kept = self.keeps_something() || self.always_detours() || self.ops.has_ghosts();
-        self.ops.set_kept(kept);
+        let kept = self.keeps_something() || self.polls_slowly() || self.ops.has_ghosts();
+        self.ops.set_slow_poll(kept);
         kept
     }
 
@@ -346,9 +346,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(never)]
     fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
         let event = match detour {
-            Detour::Kept => return self.progress(),
+            Detour::Slow => return self.progress(),
             Detour::Event(event) => event,
-            Detour::Failed(errno) => match self.failed(&self.tx, errno)? {
+            Detour::Failed(errno) => match self.read_error_event(&self.tx, errno)? {
                 Some(event) => event,
                 None => return Ok(false),
             },

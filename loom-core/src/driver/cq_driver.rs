@@ -220,7 +220,7 @@ impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
         let inner = &*self.body;
         let queue = &*inner.cq.body;
         inner.at_once.set(0);
-        if inner.has_to_do() && !inner.prepare() {
+        if inner.has_work() && !inner.prepare() {
             return 0;
         }
         let (mut events, mut empty) = (0, 0);
@@ -275,8 +275,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     #[inline]
-    fn has_to_do(&self) -> bool {
-        self.failed.get().is_some() || self.is_behind() || self.cq.body.detours
+    fn has_work(&self) -> bool {
+        self.failed.get().is_some() || self.is_behind() || self.cq.body.always_slow
     }
 
     #[inline]
@@ -299,7 +299,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         let at_once = self.at_once.get();
-        if at_once == AT_ONCE || self.has_to_do() {
+        if at_once == AT_ONCE || self.has_work() {
             return None;
         }
         match self.cq.body.take_or_keep(Some(key)) {

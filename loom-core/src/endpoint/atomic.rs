@@ -135,7 +135,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         };
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let posting = self.opened.aim_pieces(Op::Atomic(atomic), flags, buf, (self, peer))?;
+        let posting = self.opened.prepare_unchecked_pieces(Op::Atomic(atomic), flags, buf, (self, peer))?;
         let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
         self.opened.submitted(posting, submitted)
     }
@@ -331,7 +331,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (target, atomic) = self.opened.target(posting.address, place, &op, bytes)?;
         if lists > 1 {
             // `validate` has checked the whole buffer as a target only.
-            self.opened.check_range(&lent.first((lists - 1) * bytes), Use::Source)?;
+            self.opened.check_range(&lent.first((lists - 1) * bytes), Use::ReadFrom)?;
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
         let raw = posting.raw;
@@ -369,9 +369,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let mut rest = Cut { pieces: all, used: 0 };
         let mut list = |purpose: Use| self.opened.list(&mut rest, bytes, size, limit, purpose);
-        let operands = if lists > 1 || atomic.form == Form::Base { list(Use::Source)? } else { List::new() };
-        let compare = if lists > 2 { list(Use::Source)? } else { List::new() };
-        let results = if atomic.form == Form::Base { List::new() } else { list(Use::Target)? };
+        let operands = if lists > 1 || atomic.form == Form::Base { list(Use::ReadFrom)? } else { List::new() };
+        let compare = if lists > 2 { list(Use::ReadFrom)? } else { List::new() };
+        let results = if atomic.form == Form::Base { List::new() } else { list(Use::WrittenTo)? };
         let nothing = [().lend()];
         let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
         let msg = Msg { address: posting.address, pieces, data: None, context: posting.context, flags };
@@ -447,7 +447,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
                 return Err(PostError::NotElements { size });
             }
             self.check_range(&piece, purpose)?;
-            self.limits.takes_unregistered(&piece)?;
+            self.limits.check_registration(&piece)?;
             if list.len() >= limit || list.push(piece).is_err() {
                 return Err(PostError::TooManyPieces { limit });
             }

@@ -321,7 +321,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
         // `prepare` has checked the whole buffer as a target only.
-        opened.check_range(lent, Use::Source)?;
+        opened.check_range(lent, Use::ReadFrom)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }

@@ -52,7 +52,7 @@ pub trait Transmits<T: Transport>: Sealed {
     /// Destination of an operation.
     type To: Copy;
 
-    /// Address that the endpoint may transmit to.
+    /// Looks the destination of a post up in the address vector.
     #[doc(hidden)]
     fn destination(&self, limits: &Limits, to: Self::To) -> Result<FabricAddr, PostError>;
 

@@ -29,7 +29,7 @@ pub struct Limits {
     /// Buffers must be registered.
     pub(super) local: bool,
     /// Peers' writes consume receives.
-    pub(super) consumes: bool,
+    pub(super) writes_consume_receives: bool,
     pub(super) extra_checks: bool,
     /// Sends, reads and writes need not report success.
     pub(super) selective: bool,
@@ -48,12 +48,12 @@ impl Limits {
             ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
             ReceiveMode::Itself => Caps::empty(),
         };
-        let consumes = info.consumes_receives();
+        let writes_consume_receives = info.consumes_receives();
         let prefixes = info.prefixes();
         // libfabric does not define where prefixes lie in a multi-receive buffer, or how much of it
         // a write consumes.
         let multi = Caps::MULTI_RECV.union(Caps::TAGGED_MULTI_RECV);
-        let without = if prefixes.rx > 0 || consumes { multi } else { Caps::empty() };
+        let without = if prefixes.rx > 0 || writes_consume_receives { multi } else { Caps::empty() };
         let (inject_size, inject_end) = match prefixes.tx {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
@@ -75,8 +75,8 @@ impl Limits {
             tx_flags: attributes.tx.op_flags,
             prefixes,
             local,
-            consumes,
-            extra_checks: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
+            writes_consume_receives,
+            extra_checks: local || writes_consume_receives || prefixes != Prefixes { tx: 0, rx: 0 },
             selective: false,
         }
     }
@@ -94,7 +94,7 @@ impl Limits {
     /// Checks lent device memory. It must always be registered: the descriptor identifies the
     /// device.
     #[cold]
-    pub(super) fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
+    pub(super) fn check_device_memory(&self, lent: &Lent) -> Result<(), PostError> {
         if self.lacking.contains(Caps::HMEM) {
             return Err(PostError::DeviceMemory);
         }
@@ -102,7 +102,7 @@ impl Limits {
     }
 
     /// Checks that memory is registered where buffers must be.
-    pub(super) fn takes_unregistered(&self, lent: &Lent) -> Result<(), PostError> {
+    pub(super) fn check_registration(&self, lent: &Lent) -> Result<(), PostError> {
         let missing = self.local && lent.descriptor.is_none() && lent.len > 0;
         if missing { Err(PostError::NotRegistered) } else { Ok(()) }
     }

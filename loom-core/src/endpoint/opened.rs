@@ -53,13 +53,13 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                 unsafe { endpoint_slot.open(raw, receives, bonds) };
                 let limits = Limits::of(info, domain, receives);
                 let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
-                endpoint_slot.consumes.set(limits.consumes);
+                endpoint_slot.consumes.set(limits.writes_consume_receives);
                 let Attributes { endpoint, tx, rx, .. } = info.attributes();
                 endpoint_slot
                     .offered
                     .set(Offered { kind: endpoint.kind, msg_order: tx.msg_order.intersection(rx.msg_order) });
                 if let ReceiveMode::OfWrites(count) = receives
-                    && opened.limits.consumes
+                    && opened.limits.writes_consume_receives
                 {
                     // On failure, `opened` closes the endpoint.
                     (0..count).try_for_each(|_| opened.post_spare().map(drop))?;
@@ -133,7 +133,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     }
 
     pub(super) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
-        if self.limits.consumes && self.cq.ops().cancel_used_up(key, self.index) {
+        if self.limits.writes_consume_receives && self.cq.ops().cancel_used_up(key, self.index) {
             self.cq.ops().wants_driver();
             return Ok(());
         }

@@ -1,8 +1,9 @@
-//! Path of posts: [`Op`], what to post and its requirements, and its preparation.
+//! Path of a post, the same for all operations:
 //!
-//! [`Opened::prepare`] moves the buffer into a slot of the op table, which lends it, and checks the
-//! lent memory and the address. The caller submits the [`Posting`] to the transport, and
-//! [`Opened::submitted`] returns the key.
+//! 1. [`Opened::prepare`] checks the capabilities, moves the buffer into a slot of the op table, which
+//!    lends it, then looks the address up and checks the lent memory.
+//! 2. The caller submits the [`Posting`] to the transport.
+//! 3. [`Opened::submitted`] returns the key. A refusal at any step returns the buffer.
 
 use heapless::Vec;
 
@@ -81,46 +82,54 @@ impl Op {
         }
     }
 
+    /// Peers' writes may consume the receive, which is then posted again, with its stored source.
+    #[inline(always)]
+    const fn may_repost(self) -> bool {
+        matches!(self, Op::Recv { tag: None })
+    }
+
     #[inline(always)]
     pub(super) const fn buffer_use(self) -> Use {
-        if matches!(self.kind(), Kind::Send) { Use::Source } else { Use::Target }
+        if matches!(self.kind(), Kind::Send) { Use::ReadFrom } else { Use::WrittenTo }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    Source,
-    Target,
+    ReadFrom,
+    WrittenTo,
 }
 
-/// Address, found after the loan: `lend` is user code (rule 6 of the op table) and may remove the peer.
+/// Address of a post, looked up after the loan: `lend` is user code (rule 6 of the op table) and may
+/// remove the peer.
 pub(super) trait Address {
-    fn find(self) -> Result<FabricAddr, PostError>;
+    fn resolve(self) -> Result<FabricAddr, PostError>;
 }
 
 impl Address for FabricAddr {
     #[inline(always)]
-    fn find(self) -> Result<FabricAddr, PostError> {
+    fn resolve(self) -> Result<FabricAddr, PostError> {
         Ok(self)
     }
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Address for (&Endpoint<'_, T, B, K>, K::To) {
     #[inline(always)]
-    fn find(self) -> Result<FabricAddr, PostError> {
+    fn resolve(self) -> Result<FabricAddr, PostError> {
         let (endpoint, to) = self;
         endpoint.kind.destination(endpoint.limits(), to)
     }
 }
 
-/// Operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the validated
-/// address (O1), and memory that stays in the op table until the event or the endpoint's close (L1,
-/// L2). From [`prepare`](Opened::prepare) and [`prepare_pieces`](Opened::prepare_pieces), the memory
-/// also allows the operation and has the required prefix and registration (L3, L4). After
-/// [`aim_pieces`](Opened::aim_pieces) the caller checks that.
+/// Operation to submit. It guarantees:
 ///
-/// Without `Drop`, which would keep it in memory: a dropped one leaves the buffer in the op table,
-/// because the transport may use it.
+/// - an open endpoint (H1), on this thread (T1), and a validated address (O1)
+/// - memory that stays in the op table until the event or the endpoint's close (L1, L2)
+/// - memory that allows the operation, with the required prefix and registration (L3, L4), which
+///   the caller of [`prepare_unchecked_pieces`](Opened::prepare_unchecked_pieces) checks
+///
+/// A dropped one leaves its buffer in the op table, because the transport may use it. (`Drop` would
+/// keep it out of registers.)
 #[must_use]
 pub(super) struct Posting<'e, T: Transport, B: Buffer, L = Lent> {
     slot: &'e Slot<B>,
@@ -138,7 +147,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend(self.index, op.kind(), buf)?;
-        let error = match address.find() {
+        let error = match address.resolve() {
             Ok(address) => match self.check_memory(&lent, op, context, address) {
                 Ok(lent) => return Ok(Posting { slot, raw: self.raw(), address, lent, context }),
                 Err(error) => error,
@@ -153,9 +162,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     pub(super) fn submitted<L>(
         &self,
         posting: Posting<'_, T, B, L>,
-        submitted: Result<(), impl Into<PostError>>,
+        outcome: Result<(), impl Into<PostError>>,
     ) -> Result<OpKey, Rejected<B>> {
-        match submitted {
+        match outcome {
             Ok(()) => Ok(posting.slot.key()),
             Err(error) => Err(self.refused(posting, error.into())),
         }
@@ -191,7 +200,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if !self.limits.extra_checks {
             return Ok(*lent);
         }
-        let source_to_store = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+        let source_to_store = op.may_repost().then_some((context, address));
         // Takes scalars, so that the lent memory and `op` stay in registers.
         Ok(lent.with_range_of(&self.apply_modes(*lent, op.prefix(self.limits.prefixes), source_to_store)?))
     }
@@ -199,13 +208,13 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
     #[inline(always)]
     pub(super) fn check_range(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
-        let source = purpose == Use::Source;
+        let source = purpose == Use::ReadFrom;
         let allowed = if source { lent.readable } else { lent.writable };
         if !allowed {
             return Err(PostError::Access.cold());
         }
         if lent.kind != HmemIface::SYSTEM {
-            self.limits.takes_of_device(lent)?;
+            self.limits.check_device_memory(lent)?;
         }
         if let Some(descriptor) = lent.descriptor
             && descriptor.domain != self.cq().domain().identity()
@@ -229,13 +238,12 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         source_to_store: Option<(Context, FabricAddr)>,
     ) -> Result<Lent, PostError> {
         if let Some((context, from)) = source_to_store
-            && self.limits.consumes
+            && self.limits.writes_consume_receives
         {
-            // To post the receive again.
             self.cq().ops().note_source(context, from);
         }
         let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
-        self.limits.takes_unregistered(&lent)?;
+        self.limits.check_registration(&lent)?;
         Ok(lent)
     }
 }
@@ -243,8 +251,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 // Several pieces.
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// The caller checks the memory.
-    pub(super) fn aim_pieces(
+    pub(super) fn prepare_unchecked_pieces(
         &self,
         op: Op,
         flags: OpFlags,
@@ -255,7 +262,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             return Err(Rejected { value: buf, error });
         }
         let Lending { lent, context, slot } = self.cq().ops().lend_pieces(self.index, op.kind(), buf)?;
-        match address.find() {
+        match address.resolve() {
             Ok(address) => Ok(Posting { slot, raw: self.raw(), address, lent, context }),
             Err(error) => Err(Rejected { value: self.take_back(slot), error }),
         }
@@ -269,7 +276,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         iov_limit: usize,
         address: impl Address,
     ) -> Result<Posting<'_, T, B, IoVecs>, Rejected<B>> {
-        let mut posting = self.aim_pieces(op, flags, buf, address)?;
+        let mut posting = self.prepare_unchecked_pieces(op, flags, buf, address)?;
         match self.check_pieces(&mut posting.lent, op, iov_limit, (posting.context, posting.address)) {
             Ok(()) => Ok(posting),
             Err(error) => Err(self.refused(posting, error)),
@@ -297,15 +304,15 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             self.check_range(piece, op.buffer_use())?;
         }
         let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
-        if total.ok_or(too_long)? > self.limits.max_msg_size && op.buffer_use() == Use::Source {
+        if total.ok_or(too_long)? > self.limits.max_msg_size && op.buffer_use() == Use::ReadFrom {
             return Err(too_long);
         }
         if self.limits.extra_checks
             && let Some((first, others)) = list.split_first_mut()
         {
-            let source_to_store = matches!(op, Op::Recv { tag: None }).then_some((context, address));
+            let source_to_store = op.may_repost().then_some((context, address));
             *first = self.apply_modes(*first, op.prefix(self.limits.prefixes), source_to_store)?;
-            others.iter().try_for_each(|piece| self.limits.takes_unregistered(piece))?;
+            others.iter().try_for_each(|piece| self.limits.check_registration(piece))?;
         }
         Ok(())
     }
@@ -325,7 +332,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
         let (mut parts, mut left) = (Parts::new(), total);
         for region in remote {
-            granted_by(region, needed)?;
+            check_grant(region, needed)?;
             let len = usize::try_from(region.len).map_err(|_| PostError::OutOfBounds)?;
             left = left.checked_sub(len).ok_or(PostError::OutOfBounds)?;
             let part = RemotePart { addr: region.base, len, key: region.key };
@@ -363,13 +370,13 @@ pub(super) fn rma_target(
     len: usize,
     needed: Access,
 ) -> Result<RmaTarget, PostError> {
-    granted_by(region, needed)?;
+    check_grant(region, needed)?;
     let addr = region.range(offset, len as u64).ok_or_else(|| PostError::OutOfBounds.cold())?;
     Ok(RmaTarget { to, addr, key: region.key })
 }
 
 #[inline]
-fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
+fn check_grant(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
     let missing = needed.difference(region.access);
     if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
 }

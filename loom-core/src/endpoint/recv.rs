@@ -337,7 +337,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index, (self, from, Some(tag)).find()?);
+        let (cq, index, address) = (self.cq(), self.opened.index, (self, from, Some(tag)).resolve()?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
         cq.ops().post_empty(index, kind, |context| self.receive_empty(address, tag, flags | OpFlags::PEEK, context))
     }
@@ -373,7 +373,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
 /// Address of a permitted source.
 impl<T: Transport, B: Buffer, K: Receives<T>> Address for (&Endpoint<'_, T, B, K>, K::From, Option<TagMatch>) {
     #[inline(always)]
-    fn find(self) -> Result<FabricAddr, PostError> {
+    fn resolve(self) -> Result<FabricAddr, PostError> {
         let (endpoint, from, tag) = self;
         let limits = endpoint.limits();
         if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {

@@ -1,14 +1,16 @@
+//! Posts of messages, which `delivery` sends and receives.
+
 #![allow(unsafe_code, reason = "implements the unsafe trait `Messages`")]
 
 use heapless::Vec;
 
+use super::delivery::receive::{discard_claimed, fetch_claimed, peek, post_receive, receive_msg};
+use super::delivery::send::{Outgoing, lose, send, send_msg};
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::Report;
 use super::network::matching_memory::RecvBuffer;
 use super::progress::take_in;
 use super::shared::copy::at_most;
-use super::transfer::receive::{discard_claimed, fetch_claimed, peek, post_receive, receive_msg};
-use super::transfer::send::{Outgoing, lose, send, send_msg};
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
@@ -78,7 +80,7 @@ impl SoftEndpoint<'_> {
         bytes: &[u8],
     ) -> Result<(), Refusal> {
         self.meets(to)?;
-        self.gate()?;
+        self.refuse_or_kill()?;
         let message = bytes.get(self.port().own().modes.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
         // SAFETY: the caller passes at most the injectable bytes behind the prefix.
         unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }

@@ -27,7 +27,7 @@
 //! sender keep their order. RMA is done when the post returns, unless the network is strict.
 //!
 //! [`RequiredModes`] adds requirements of hardware: registered buffers, memory in contexts, room in
-//! front of messages, receives for peers' writes (`soft/mode_checks.rs`). A [`Plan`] in an info
+//! front of messages, receives for peers' writes (`soft/post_checks.rs`). A [`Plan`] in an info
 //! injects faults (`soft/faults/`) at no cost to other endpoints. Triggered operations
 //! (`FI_TRIGGER`) are not supported: use the package `loom-fabric-deferred`.
 //!
@@ -129,7 +129,7 @@ mod mr;
 
 mod signals;
 
-mod transfer;
+mod delivery;
 
 mod collective;
 
@@ -139,7 +139,7 @@ mod progress;
 
 mod endpoint;
 
-mod mode_checks;
+mod post_checks;
 
 mod message;
 

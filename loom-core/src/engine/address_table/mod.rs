@@ -1,4 +1,5 @@
-//! Table that maps peers to addresses and back.
+//! Table that maps peers to raw addresses and back. Posts look peers up in the
+//! [`peer_table`](super::peer_table).
 //!
 //! | | |
 //! |---|---|

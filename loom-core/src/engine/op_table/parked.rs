@@ -105,12 +105,12 @@ impl<B> OpTable<B> {
 
     /// Returns `true` if a completion may be parked or events of closed endpoints may be queued.
     #[inline(always)]
-    pub fn is_kept(&self) -> bool {
+    pub fn needs_slow_poll(&self) -> bool {
         self.kept.get()
     }
 
-    /// Sets the result of [`is_kept`](Self::is_kept) until the next completion is parked.
-    pub(crate) fn set_kept(&self, kept: bool) {
+    /// Sets the result of [`needs_slow_poll`](Self::needs_slow_poll) until the next completion is parked.
+    pub(crate) fn set_slow_poll(&self, kept: bool) {
         self.kept.set(kept);
     }
 

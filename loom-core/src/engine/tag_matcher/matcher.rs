@@ -1,4 +1,4 @@
-//! [`TagMatcher`]: the matcher with its own memory.
+//! [`TagMatcher`]: both halves of a matcher in one block. A transport may place them in its own memory.
 
 #![allow(unsafe_code, reason = "lays tables out in memory of the allocator")]
 

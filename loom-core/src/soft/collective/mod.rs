@@ -10,10 +10,10 @@ pub(crate) mod run;
 
 use super::collective::membership::{COLLECTIVE, break_off, join, leave, notify};
 use super::collective::run::{Calls, run};
+use super::delivery::send::lose;
 use super::handles::SoftEndpoint;
 use super::network::endpoint_state::begin_context;
 use super::network::group::{Args, Member, ROUNDS, Usable};
-use super::transfer::send::lose;
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::collective::Collective;
@@ -113,7 +113,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
     ) -> Result<(), Refusal> {
         let (net, own, number) = (&endpoint.net, endpoint.port().own(), group.number);
         if endpoint.extra_checks {
-            endpoint.gate()?;
+            endpoint.refuse_or_kill()?;
             endpoint.lies_in_its_region(operands, Access::WRITE).map_err(Refusal::Errno)?;
             endpoint.lies_in_its_region(results, Access::READ).map_err(Refusal::Errno)?;
             // SAFETY: the context has the memory that the domain requires (L2).

@@ -1,4 +1,4 @@
-//! Faults of endpoints with a [`Plan`].
+//! Faults: which posts and completions one of a [`Plan`] strikes, and how many were injected.
 
 mod plan;
 pub(crate) mod required_modes;

@@ -66,7 +66,7 @@ impl Arrivals {
         if self.is_empty() {
             return None;
         }
-        self.lanes().iter().find(|arriving| arriving.lane().may_have(arriving.next.get()))
+        self.lanes().iter().find(|arriving| arriving.lane().may_have_arrived(arriving.next.get()))
     }
 
     /// Inbox and lanes alternate, so that neither starves.

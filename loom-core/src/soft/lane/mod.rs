@@ -1,22 +1,28 @@
 //! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
 //!
-//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_requests.rs`) and reads those
-//! that it has accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are
-//! *numbered*, by lane and inbox, and delivered by number.
+//! A sender reaches a receiver by two routes: the receiver's inbox, and a lane for short messages.
+//! Once the lane is open, the sender *numbers* its messages of both routes, and the receiver
+//! delivers them by number. Each endpoint owns a few lanes for sending
+//! (`soft/delivery/lane_requests.rs`) and reads those that it has accepted
+//! (`soft/delivery/lane.rs`).
 //!
-//! A message without a receive moves from its slot to the slot's cell, and blocks the slot
-//! meanwhile.
+//! A message without a receive moves from its slot to the slot's cell. The slot stays occupied until
+//! a receive takes the message.
 //!
 //! # Ownership of a lane
 //!
 //! ```text
-//! IDLE ──request (sender)──► REQUESTED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
-//!                          │ └──refuse (receiver)──► IDLE
-//!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
+//! IDLE ──request (sender)──► REQUESTED ──accept (receiver)──► OPEN or OPEN_WATCHED ──leave (receiver)──► IDLE
+//!                          │ ├──leave (receiver, refusing)──► IDLE
+//!                          │ └──cancel_request (sender, inbox full)──► IDLE
+//!                          └──withdraw (sender)──► WITHDRAWN ──leave (receiver)──► IDLE
 //! ```
 //!
 //! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots
 //! with a read-modify-write and checks for a sleeper.
+//!
+//! Both sides see the [`LaneState`]. [`LaneUse`] is the sender's: a lane may be idle while its use is
+//! `Requested`, after a refusal.
 //!
 //! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
 //! receiver leaves when it reads the end, or when it closes.
@@ -67,8 +73,8 @@ const NUMBER_SHIFT: u32 = 9;
 const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
 impl SlotWord {
-    /// Notice of an RMA write. The slot's tag is the length of the write.
-    pub(super) const WRITTEN: SlotWord = SlotWord(LEN | WITH_DATA);
+    /// Notice of an RMA write, the length of which is in the slot's `tag`.
+    pub(super) const RMA_NOTICE: SlotWord = SlotWord(LEN | WITH_DATA);
 
     #[inline(always)]
     pub(super) const fn of(len: usize, tag: Option<u64>, data: Option<ImmediateData>) -> (Self, (u64, u64)) {
@@ -89,7 +95,7 @@ impl SlotWord {
     }
 
     #[inline(always)]
-    pub(super) const fn is_written(self) -> bool {
+    pub(super) const fn is_rma_notice(self) -> bool {
         self.0 & LEN == LEN
     }
 
@@ -117,6 +123,7 @@ impl SlotWord {
 pub(super) struct Slot {
     /// [`SlotWord`].
     word: AtomicU64,
+    /// Of the message, or the length of an announced RMA write.
     pub(super) tag: Cell<u64>,
     pub(super) data: Cell<u64>,
     bytes: UnsafeCell<MaybeUninit<[u8; SLOT_BYTES]>>,
@@ -163,17 +170,18 @@ pub(super) enum LaneUse {
     Done,
 }
 
+/// Used by the sender's thread alone.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Sent {
+struct SenderState {
     /// Fabric address of the receiver.
     to: Cell<u64>,
     /// Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
     /// Value of the receiver's `done` at the last load.
-    done: Cell<u64>,
+    done_seen: Cell<u64>,
     /// Value of `next` at the last review.
-    next_then: Cell<u64>,
+    next_at_review: Cell<u64>,
     used: Cell<LaneUse>,
 }
 
@@ -187,7 +195,7 @@ pub(super) struct Lane {
     slots: NonNull<Slot>,
     /// First of the lane's cells.
     cells: NonNull<u8>,
-    sent: Sent,
+    sender: SenderState,
     /// The receiver is done with messages below this number.
     done: DoneWord,
 }
@@ -197,9 +205,10 @@ pub(super) struct Lane {
 struct DoneWord(AtomicU64);
 
 // SAFETY: `state` and `done` are atomic. Slots and cells are `Sync` and stay in place. One thread
-// at a time uses `sent`, like `EndpointState::own` (T1).
+// at a time uses `sender`, like `EndpointState::own` (T1).
 unsafe impl Sync for Lane {}
 
+/// One for each slot, one to request the lane, one to end it.
 pub(super) const fn cells_of_lane(slots: u32) -> u32 {
     slots + 2
 }
@@ -219,11 +228,11 @@ impl Lane {
             index,
             slots,
             cells,
-            sent: Sent {
+            sender: SenderState {
                 to: Cell::new(0),
                 next: Cell::new(1),
-                done: Cell::new(1),
-                next_then: Cell::new(0),
+                done_seen: Cell::new(1),
+                next_at_review: Cell::new(0),
                 used: Cell::new(LaneUse::None),
             },
             done: DoneWord(AtomicU64::new(1)),
@@ -277,11 +286,12 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn is_unwatched(&self) -> bool {
+    pub(super) fn is_open_unwatched(&self) -> bool {
         self.state.load(Ordering::Relaxed) == LaneState::Open as u32
     }
 }
 
+// Sender.
 impl Lane {
     /// Acquire: pairs with `leave`, so that the receiver is done with slots and cells.
     pub(super) fn is_idle(&self) -> bool {
@@ -289,10 +299,10 @@ impl Lane {
     }
 
     pub(super) fn request(&self, to: u64) -> u64 {
-        let next = self.sent.next.get();
-        self.sent.to.set(to);
-        self.sent.done.set(next);
-        self.sent.used.set(LaneUse::Requested);
+        let next = self.sender.next.get();
+        self.sender.to.set(to);
+        self.sender.done_seen.set(next);
+        self.sender.used.set(LaneUse::Requested);
         // Relaxed, both: the receiver acquires them with the request cell.
         self.done.0.store(next, Ordering::Relaxed);
         self.state.store(LaneState::Requested as u32, Ordering::Relaxed);
@@ -309,45 +319,46 @@ impl Lane {
     }
 
     pub(super) fn cancel_request(&self) {
-        self.sent.used.set(LaneUse::None);
+        self.sender.used.set(LaneUse::None);
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
     }
 
     pub(super) fn to(&self) -> u64 {
-        self.sent.to.get()
+        self.sender.to.get()
     }
 
     pub(super) fn used(&self) -> LaneUse {
-        self.sent.used.get()
+        self.sender.used.get()
     }
 
     pub(super) fn set_used(&self, used: LaneUse) {
-        self.sent.used.set(used);
+        self.sender.used.set(used);
     }
 
-    pub(super) fn was_quiet(&self) -> bool {
-        let next = self.sent.next.get();
-        self.sent.next_then.replace(next) == next
+    /// Returns `true` if no message was sent since the last call.
+    pub(super) fn take_quiet(&self) -> bool {
+        let next = self.sender.next.get();
+        self.sender.next_at_review.replace(next) == next
     }
 
     #[inline]
-    pub(super) fn number(&self) -> u64 {
-        let number = self.sent.next.get();
-        self.sent.next.set(number + 1);
+    pub(super) fn take_number(&self) -> u64 {
+        let number = self.sender.next.get();
+        self.sender.next.set(number + 1);
         number
     }
 
     #[inline(always)]
     pub(super) fn room(&self) -> Room {
-        let next = self.sent.next.get();
-        if next - self.sent.done.get() >= self.slot_count() {
+        let next = self.sender.next.get();
+        if next - self.sender.done_seen.get() >= self.slot_count() {
             // Acquire: pairs with `report_done`, so that the receiver has read the slots.
-            self.sent.done.set(self.done.0.load(Ordering::Acquire));
-            if next - self.sent.done.get() >= self.slot_count() {
+            self.sender.done_seen.set(self.done.0.load(Ordering::Acquire));
+            if next - self.sender.done_seen.get() >= self.slot_count() {
                 return Room::Full;
             }
         }
-        if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
+        if self.cell(next).is(State::Home) { Room::Free } else { Room::Occupied }
     }
 
     /// Sends a message if there is room and `begin` agrees.
@@ -358,7 +369,7 @@ impl Lane {
         begin: impl FnOnce() -> bool,
         fill: impl FnOnce(*mut u8),
     ) -> Tried {
-        if !self.is_unwatched() {
+        if !self.is_open_unwatched() {
             return Tried::Watched;
         }
         match self.room() {
@@ -374,7 +385,7 @@ impl Lane {
 
     #[inline(always)]
     pub(super) fn send(&self, watched: bool, word: SlotWord, (tag, data): (u64, u64), fill: impl FnOnce(*mut u8)) {
-        let next = self.sent.next.get();
+        let next = self.sender.next.get();
         let slot = self.slot(next);
         slot.tag.set(tag);
         slot.data.set(data);
@@ -382,13 +393,13 @@ impl Lane {
         let word = word.numbered(next).0;
         if watched {
             // Release: publishes the slot's contents. Acquire: pairs with an earlier
-            // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
+            // `recheck_before_sleep`, so that the sender sees that the receiver sleeps.
             slot.word.swap(word, Ordering::AcqRel);
         } else {
             // Release: publishes the slot's contents.
             slot.word.store(word, Ordering::Release);
         }
-        self.sent.next.set(next + 1);
+        self.sender.next.set(next + 1);
         prefetch_for_writing(self.slot(next + 1));
     }
 }
@@ -408,9 +419,10 @@ pub(super) enum Room {
     /// All slots hold unread messages.
     Full,
     /// The slot's last message waits in its cell.
-    Kept,
+    Occupied,
 }
 
+// Receiver.
 impl Lane {
     pub(super) fn accept(&self, watched: bool) -> bool {
         let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
@@ -442,12 +454,13 @@ impl Lane {
     }
 
     #[inline(always)]
-    pub(super) fn may_have(&self, number: u64) -> bool {
+    pub(super) fn may_have_arrived(&self, number: u64) -> bool {
         SlotWord(self.slot(number).word.load(Ordering::Relaxed)).number() == number
     }
 
-    /// The sender of a later message sees the receiver's earlier writes.
-    pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
+    /// Like [`may_have_arrived`](Self::may_have_arrived). The sender of a later message sees the
+    /// receiver's earlier writes.
+    pub(super) fn recheck_before_sleep(&self, number: u64) -> bool {
         // Changes no bits. Release: pairs with `send`.
         SlotWord(self.slot(number).word.fetch_add(0, Ordering::Release)).number() == number
     }
@@ -458,6 +471,8 @@ impl Lane {
         prefetch(self.slot(number + AHEAD));
     }
 
+    /// The receiver is done with messages below `number`. Stored at each quarter of the ring, so that
+    /// the cache line seldom moves.
     #[inline(always)]
     pub(super) fn report_done(&self, number: u64) {
         if number & u64::from(self.mask >> 2) == 0 {

@@ -1,3 +1,5 @@
+//! Registered memory, open while a count holds it.
+
 #![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
 
 use core::cell::{Cell, UnsafeCell};

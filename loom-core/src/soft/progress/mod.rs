@@ -1,3 +1,5 @@
+//! Polls of queues, which advance messages and operations.
+
 #![allow(unsafe_code, reason = "implements the unsafe trait `CompletionQueues`")]
 
 pub(crate) mod sleep;
@@ -8,6 +10,9 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use super::collective::membership::report_collectives;
+use super::delivery::inbox::deliver;
+use super::delivery::lane::{Turn, deliver_from_lanes, deliver_next, take_in_lanes, turn_of};
+use super::delivery::send::{harvest, return_cell};
 use super::handles::SoftCq;
 use super::lane::arrivals::Arriving;
 use super::network::Net;
@@ -20,9 +25,6 @@ use super::shared::list::NIL;
 use super::shared::queue::Queue;
 use super::shared::sleeper::{Sleeper, Sleeps};
 use super::shared::waker::Left;
-use super::transfer::deliver::deliver;
-use super::transfer::lane_delivery::{Turn, deliver_from_lanes, deliver_next, take_in_lanes, turn_of};
-use super::transfer::send::{harvest, return_cell};
 use super::transport::Soft;
 use crate::transport::{CompletionQueues, Event};
 use crate::util::sync::Ordering;

@@ -44,6 +44,6 @@ fn has_something(port: &EndpointState) -> bool {
     !waits && !port.inbox.is_empty_for_sleeper()
         || awaits && !port.returns.0.is_empty_for_sleeper()
         || port.revocations.are_pending_for_sleeper()
-        || own.arrivals.lanes().iter().any(|arriving| arriving.lane().has_for_sleeper(arriving.next.get()))
+        || own.arrivals.lanes().iter().any(|arriving| arriving.lane().recheck_before_sleep(arriving.next.get()))
         || own.faults().late.get() > 0
 }

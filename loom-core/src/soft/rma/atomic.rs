@@ -12,12 +12,12 @@ use heapless::Vec;
 use super::end_rma;
 use crate::atomic::{Atomic, Compute, Element, Form, Word, by_datatype};
 use crate::buffer::Lent;
+use crate::soft::delivery::send::lose;
 use crate::soft::handles::SoftEndpoint;
 use crate::soft::mr::{Counts, open_range};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{Report, begin_context};
 use crate::soft::shared::copy::{LIMIT, Range};
-use crate::soft::transfer::send::lose;
 use crate::soft::transport::Soft;
 use crate::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Errno};
@@ -196,7 +196,7 @@ impl SoftEndpoint<'_> {
     ) -> Result<[Range; N], Refusal> {
         if self.extra_checks {
             self.meets(to.to)?;
-            self.gate()?;
+            self.refuse_or_kill()?;
             for (lent, access) in lent {
                 self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
             }
@@ -237,7 +237,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             endpoint.meets(to.to)?;
-            endpoint.gate()?;
+            endpoint.refuse_or_kill()?;
         }
         let operands = (operands.as_ptr().cast_mut(), operands.len());
         let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };

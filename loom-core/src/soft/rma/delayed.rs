@@ -13,13 +13,13 @@
 
 use super::{copy, remote_access};
 use crate::exposed::copy_exposed;
+use crate::soft::delivery::send::{announce, end_offer, lose, take_cell};
 use crate::soft::faults::{Fault, MOST_LOOKS};
 use crate::soft::mr::{at_region, open_range};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use crate::soft::shared::address::addr_parts;
 use crate::soft::shared::cell::{MessageCell, State};
-use crate::soft::transfer::send::{announce, end_offer, lose, take_cell};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 

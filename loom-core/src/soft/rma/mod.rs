@@ -1,3 +1,5 @@
+//! Reads and writes of peers' regions, done by the caller's thread.
+
 #![allow(
     unsafe_code,
     reason = "copies between memory that was lent and regions, and implements the unsafe trait `Rma`"
@@ -10,13 +12,13 @@ use core::ptr;
 
 use heapless::Vec;
 
+use super::delivery::send::{News, announce, announce_by_lane, begin_news};
 use super::handles::SoftEndpoint;
 use super::mr::{Counts, at_region, open_range};
 use super::network::Net;
 use super::network::endpoint_state::{EndpointState, LocalState, Report};
 use super::rma::delayed::{RmaOp, do_later};
 use super::shared::copy::{LIMIT, advanced, ranges, total};
-use super::transfer::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::exposed::copy_exposed;
@@ -281,7 +283,7 @@ unsafe impl<'n> Rma for Soft<'n> {
         let bytes = (bytes.as_ptr(), bytes.len());
         if endpoint.extra_checks {
             endpoint.meets(to.to)?;
-            endpoint.gate()?;
+            endpoint.refuse_or_kill()?;
             let (target, (bytes, len)) = (endpoint.aim(to), bytes);
             let (bytes, context, report) = (bytes.cast_mut(), None, Report::All);
             let rma = RmaOp { target, reads: false, bytes, len, data, context, report };

@@ -1,3 +1,5 @@
+//! Cell of a message: a copy of a short one, or the offer of a long one.
+
 #![allow(unsafe_code, reason = "cells change hands between threads")]
 
 use core::cell::Cell;

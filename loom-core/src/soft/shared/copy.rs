@@ -1,3 +1,5 @@
+//! Copies between lists of buffers.
+
 #![allow(unsafe_code, reason = "copies memory")]
 
 use core::ptr;

@@ -1,3 +1,5 @@
+//! Ring of values in memory of the caller.
+
 #![allow(unsafe_code, reason = "a ring in memory that the caller provides")]
 
 use core::alloc::Layout;

@@ -109,7 +109,7 @@ const OTHERS: [Way; 3] = [
     },
     Way {
         bring: |world| world.lane.send(true, SlotWord::of(0, None, None).0, (0, 0), |_| {}),
-        has: |world| world.lane.has_for_sleeper(FIRST),
+        has: |world| world.lane.recheck_before_sleep(FIRST),
         ..INBOX
     },
 ];

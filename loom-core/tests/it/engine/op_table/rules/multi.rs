@@ -83,10 +83,10 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             assert_eq!(table.in_flight(), 0, "the provider has released it");
             assert!(table.context_of(op.key, 0).is_none(), "there is nothing to cancel");
             drop(second);
-            assert!(!table.is_kept() && table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
+            assert!(!table.needs_slow_poll() && table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
             assert!(matches!(table.take(op.key), Taken::Draining));
             drop(third);
-            assert!(table.is_kept());
+            assert!(table.needs_slow_poll());
             let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
             assert_eq!((done.key(), done.result().unwrap().len), (op.key, 0));
             drop(done);

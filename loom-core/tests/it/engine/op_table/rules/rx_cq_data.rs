@@ -59,7 +59,7 @@ fn a_receive_keeps_key_and_context_until_it_has_received() {
             use_up(&table, context);
             // Once is enough.
             use_up(&table, context);
-            assert!(table.has_used_up() && table.is_kept() && table.in_flight() == 1);
+            assert!(table.has_used_up() && table.needs_slow_poll() && table.in_flight() == 1);
             assert!(matches!(table.take(key), Taken::InFlight));
             assert_eq!(table.posted_on(7).count(), 0, "the provider has nothing of it");
             // Neither an event nor a cancel finds it.

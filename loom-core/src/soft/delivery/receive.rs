@@ -1,4 +1,4 @@
-//! Posted receives, and peeks, claims and discards of unexpected messages.
+//! Posts of receives, matched with unexpected messages first; peeks, claims and discards.
 
 #![allow(unsafe_code, reason = "copies into memory that was lent with a receive")]
 

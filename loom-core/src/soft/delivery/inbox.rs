@@ -1,4 +1,4 @@
-//! Delivery of arrived cells: messages to receives, notices to reports.
+//! Delivery from the inbox: matches messages with posted receives, and reports notices.
 
 #![allow(unsafe_code, reason = "hands messages to receives")]
 

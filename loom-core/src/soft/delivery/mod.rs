@@ -6,6 +6,6 @@ pub(crate) mod send;
 
 pub(crate) mod receive;
 
-pub(crate) mod deliver;
+pub(crate) mod inbox;
 
-pub(crate) mod lane_delivery;
+pub(crate) mod lane;

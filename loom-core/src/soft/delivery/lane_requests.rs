@@ -41,7 +41,7 @@ pub(crate) fn consider(net: &Net, own: &LocalState, to: u64) {
         None if routes.candidate.replace(to) != to => {}
         None => {
             let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Requested | LaneUse::Numbered));
-            let quiet = in_use.filter(|lane| lane.was_quiet()).last();
+            let quiet = in_use.filter(|lane| lane.take_quiet()).last();
             quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
         }
     }
@@ -59,7 +59,7 @@ fn end_lane(net: &Net, own: &LocalState, lane: &Lane) {
         LaneUse::None | LaneUse::Done => return,
         LaneUse::Requested if lane.withdraw() => {}
         LaneUse::Requested | LaneUse::Numbered => {
-            let number = lane.number();
+            let number = lane.take_number();
             let _ = notify(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
         }
     }

@@ -1,3 +1,5 @@
+//! Sending: by the receiver's lane, or by a cell in its inbox.
+
 #![allow(unsafe_code, reason = "copies from memory that was lent with a send")]
 
 use core::ptr;
@@ -174,7 +176,7 @@ fn send_eager(
         match room {
             Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
             Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-            Room::Full | Room::Kept => {}
+            Room::Full | Room::Occupied => {}
         }
     }
     let head = begin_send(net, port, outgoing.context)?;
@@ -197,7 +199,7 @@ fn send_eager(
 #[cold]
 #[inline(never)]
 fn room_of_watched(lane: &Lane) -> Room {
-    if lane.is_open() { lane.room() } else { Room::Kept }
+    if lane.is_open() { lane.room() } else { Room::Occupied }
 }
 
 #[cold]
@@ -315,7 +317,7 @@ fn unsent(
 fn push(net: &Net, own: &LocalState, to: u64, head: &MessageCell, delay: Option<u32>) -> Result<(), Errno> {
     let (index, generation) = addr_parts(to);
     let port = net.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
-    head.message.set_number(own.routes.lane_to(to).map(Lane::number));
+    head.message.set_number(own.routes.lane_to(to).map(Lane::take_number));
     if let Some(looks) = delay {
         return push_late(net, (port, generation), head, looks);
     }
@@ -365,10 +367,10 @@ pub(crate) fn begin_news<'n>(
 
 #[inline(always)]
 pub(crate) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
-    if !lane.is_unwatched() {
+    if !lane.is_open_unwatched() {
         return announce_watched(net, lane, len, data);
     }
-    lane.send(false, SlotWord::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(false, SlotWord::RMA_NOTICE, (len as u64, data.0), |_| {});
     Ok(())
 }
 
@@ -378,7 +380,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     if !lane.is_open() {
         return Err(Errno::EHOSTUNREACH);
     }
-    lane.send(true, SlotWord::WRITTEN, (len as u64, data.0), |_| {});
+    lane.send(true, SlotWord::RMA_NOTICE, (len as u64, data.0), |_| {});
     wake_receiver(net, lane);
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Delivery of messages from lanes, in the order of the numbers on both ways.
+//! Delivery from lanes, in the order of the numbers on both ways.
 
 #![allow(unsafe_code, reason = "hands messages from slots to receives")]
 
-use super::deliver::deliver;
+use super::inbox::deliver;
 use super::receive::truncated;
 use crate::engine::tag_matcher::Envelope;
 use crate::soft::lane::arrivals::Arriving;
@@ -42,7 +42,7 @@ pub(crate) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> 
 
 #[inline(always)]
 fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, word: SlotWord) -> bool {
-    if word.is_written() {
+    if word.is_rma_notice() {
         return deliver_written(net, own, (cell, from), slot);
     }
     let kind = usize::from(word.is_tagged());

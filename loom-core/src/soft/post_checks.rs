@@ -1,4 +1,4 @@
-//! Checks of endpoints with [required modes](super::faults::required_modes) or a [plan of
+//! Checks before a post, of endpoints with [required modes](super::faults::required_modes) or a [plan of
 //! faults](super::faults).
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
@@ -15,7 +15,7 @@ use crate::transport::{Context, Msg, Refusal};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
 impl SoftEndpoint<'_> {
-    pub(super) fn gate(&self) -> Result<(), Refusal> {
+    pub(super) fn refuse_or_kill(&self) -> Result<(), Refusal> {
         let faults = self.port().own().faults();
         if faults.dead.get() {
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
@@ -41,7 +41,7 @@ impl SoftEndpoint<'_> {
         access: Access,
         context: Context,
     ) -> Result<(*mut u8, usize), Refusal> {
-        self.gate()?;
+        self.refuse_or_kill()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
         // SAFETY: the context points to the memory that the domain requires (L2).
         unsafe { begin_context(self.port().own().modes.get(), context) };
@@ -82,7 +82,7 @@ impl SoftEndpoint<'_> {
         if !access.contains(Access::RECV) {
             self.meets(msg.address)?;
         }
-        self.gate()?;
+        self.refuse_or_kill()?;
         if msg.pieces.len() > 1 && self.port().own().modes.get().contains(RequiredModes::ASYNC_IOV) {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
