@@ -16,4 +16,5 @@ mod objects;
 mod refusals;
 mod scripted;
 mod soft;
+mod turn;
 mod vocabulary;

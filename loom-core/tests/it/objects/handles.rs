@@ -341,7 +341,7 @@ fn play(steps: &[Step], miscounts: bool) -> Result<(), TestCaseError> {
 }
 
 fn run(miscounts: bool) -> Result<(), TestError<Vec<Step>>> {
-    let config = Config { cases: 2000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     TestRunner::new(config).run(&prop::collection::vec(step(), 1..60), |steps| play(&steps, miscounts))
 }
 

@@ -69,7 +69,7 @@ fn played(attr: TagMatcherAttr, actions: impl IntoIterator<Item = Action>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(120) })]
 
     #[test]
     fn stories_go_as_a_walk_along_lists_has_it(
