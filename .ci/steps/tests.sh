@@ -49,7 +49,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     [[ $said == *shm* && $said != *"Not tested"* ]] || die "shm does not count as tested: $said"
 }
 
-step_strict() { # the examples and the programs of the documentation over a strict software network, with a control
+step_strict() { # the examples and the programs of the documentation over a strict software network, with a control; among all steps the latter every third day
     libfabric
     examples_and_command
     local docs=(env LOOM_STRICT=1 timeout 600 cargo test --locked --workspace --features "$FEATURES" --doc --)
@@ -65,6 +65,7 @@ step_strict() { # the examples and the programs of the documentation over a stri
         tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --test layers -- echo_server::clients_over_soft
         tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --example kv
     )
+    has_its_turn 2 of 3 || { skip "documentation over a strict network: it has its turn on other days"; return 0; }
     # These are about what a strict network does not have; two of them post without trying again, too.
     tested "${docs[@]}" --skip tagged_peek --skip op_table::peek --skip multi_recv --skip completion::Piece --skip send_unsignaled --skip layers/group/src/lib.rs --skip layers/group/src/../README.md --skip 'A>::tagged_send' \
         --skip layers/tagged/src/lib.rs --skip endpoint::TaggedEndpoint --skip layers/tagged/src/operation.rs \
