@@ -243,6 +243,11 @@ pub fn takes_many<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.caps().contains(Caps::MULTI_RECV) && is_tested(info)
 }
 
+/// A scope ends with messages in flight. Sends of `ofi_rxd` complete when the peer is polled.
+pub fn ends_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
+    info.provider() != "udp;ofi_rxd" || is_tested(info)
+}
+
 /// Whether memory of a scope can be exposed.
 pub fn ends_regions<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.provider() != "shm" || is_tested(info)

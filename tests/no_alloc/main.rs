@@ -70,7 +70,7 @@ use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::Caps;
 
-use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, scaled};
+use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
 use failure::Failure;
 use seal::Seal;
 use steady::{Counts, Measure, Plant, run};
@@ -185,7 +185,11 @@ impl Tally {
             self.skipped.push(format!("{name}, transfers: memory of a scope is not exposed"));
         } else {
             self.other(name, "transfers", info, (rounds / 20).max(10), transfer::run::<T>);
-            self.other(name, "media flows", info, (rounds / 20).max(10), media::run::<T>);
+            if ends_sends(info) {
+                self.other(name, "media flows", info, (rounds / 20).max(10), media::run::<T>);
+            } else {
+                self.skipped.push(format!("{name}, media flows: scopes do not end with messages in flight"));
+            }
         }
         self.other(name, "futures", info, rounds, futures::run::<T>);
         // A round has more than twenty messages.
