@@ -37,6 +37,7 @@ pub(crate) enum Debt {
     Answer = 2,
     Ping = 4,
     Pong = 8,
+    Wait = 16,
 }
 
 /// Number of a notification, from those that the peer grants.
@@ -69,6 +70,8 @@ pub(crate) struct Link {
     pub(crate) credits: u32,
     /// Fragments not released, by notification.
     lent: [u32; MAX_NUMBERS],
+    /// The peer was informed, or will be, that the engine waits for room.
+    pub(crate) waits: bool,
     /// Rails without a connection, a bit for each.
     pub(crate) cold: u32,
     /// Bit for each rail to be described to the peer.
@@ -99,6 +102,7 @@ impl Link {
             generations: [0; MAX_NUMBERS],
             credits: 0,
             lent: [0; MAX_NUMBERS],
+            waits: false,
             cold: 0,
             owed_rails: 0,
             rails: (0, None),
@@ -120,7 +124,7 @@ impl Link {
         self.name = hello.from;
         self.epoch = Some(hello.epoch);
         (self.first, self.bits, self.mask) = (hello.first, hello.bits.into(), mask);
-        (self.used, self.credits) = (0, hello.layout.fragments.into());
+        (self.used, self.credits, self.waits) = (0, hello.layout.fragments.into(), false);
         (self.generations, self.lent) = ([hello.epoch; MAX_NUMBERS], [0; MAX_NUMBERS]);
         (self.cold, self.owed_rails) = ((1 << rails) - 1, (1 << rails) - 1);
         self.state = LinkState::Greeting;

@@ -152,6 +152,14 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
+    /// Informs the peer once that the engine waits for room.
+    pub(crate) fn wait_for_room(&mut self, key: PeerKey) {
+        if let Some(link) = self.link_mut(key).filter(|link| !link.waits) {
+            link.waits = true;
+            self.owe(key, Debt::Wait);
+        }
+    }
+
     pub(crate) fn change(&mut self, key: PeerKey, state: LinkState) {
         let Some(slot) = self.slots.get_mut(key.index as usize) else { return };
         let changed = slot.generation == key.generation && slot.state == State::Present && slot.link.state != state;

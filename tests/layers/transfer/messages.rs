@@ -166,6 +166,43 @@ fn many_transfers_share_few_numbers() {
 }
 
 #[test]
+fn released_numbers_return_together_and_at_once_to_a_peer_that_waits() {
+    let mut sides = soft(1, EngineAttr { notifications: 8, fragments: 8, ..talking() });
+    let (mut seen, peer) = (Seen::default(), sides.peer);
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let mut send = |sides: &mut Sides<_>, seen: &mut Seen, count: usize| {
+        let all = seen.notified.len() + count;
+        (0..count).for_each(|_| sides.initiator.notify(peer, b"short").unwrap());
+        seen.until(sides, |seen, _| seen.notified.len() == all);
+        for _ in 0..100 {
+            assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
+        }
+    };
+    send(&mut sides, &mut seen, 3);
+    // The initiator has not learned of these three.
+    send(&mut sides, &mut seen, 5);
+    assert_eq!(sides.initiator.notify(peer, &[7; 984 * 6]), Ok(()), "numbers return once half of them are used");
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 9);
+    // Less than half of the room, and the next message needs all of it.
+    let until = Instant::now() + LIMIT;
+    for message in [&[1; 984 * 2][..], &[2; 984 * 8]] {
+        while sides.initiator.notify(peer, message).is_err() {
+            seen.until(&mut sides, |_, _| true);
+            for side in [&mut sides.initiator, &mut sides.target] {
+                assert!(side.poll(0).unwrap().is_none());
+            }
+            assert!(Instant::now() < until, "within {LIMIT:?}");
+        }
+        let all = seen.notified.len() + 1;
+        seen.until(&mut sides, |seen, _| seen.notified.len() == all);
+    }
+    send(&mut sides, &mut seen, 2);
+    submit(&mut sides, &block(0, 0, 10), &[3; 984 * 4]);
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 14 && seen.outcomes.len() == 1);
+    assert_eq!((sides.initiator.strays(), sides.target.strays()), (0, 0));
+}
+
+#[test]
 fn a_failed_transfer_notifies_its_receiver_once() {
     let (mut failed, mut done) = (0, 0);
     for seed in 0..40 {

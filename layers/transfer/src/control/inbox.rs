@@ -11,6 +11,7 @@ use super::slip::{List, Slips};
 use super::wire::{self, HEADER, Header};
 use super::{Control, Layout};
 use crate::event::Ending;
+use crate::link::Number;
 use crate::peers::PeerKey;
 use crate::queue::Queue;
 
@@ -32,15 +33,35 @@ struct Entry {
     fragments: List,
     /// Reported, or in the queue.
     complete: bool,
-    /// The peer must learn that the number is free.
-    released: bool,
+    /// Released with so many fragments, which the peer has not learned of.
+    released: u32,
+}
+
+/// What a peer has used of the numbers and fragments that it was granted.
+#[derive(Clone, Copy)]
+struct Used {
+    numbers: u32,
+    fragments: u32,
+    /// Released numbers, which the peer has not learned of.
+    released: u32,
+    /// It is time to inform the peer.
+    is_due: bool,
+    /// The peer waits for room.
+    waits: bool,
+}
+
+impl Used {
+    const NOTHING: Used = Used { numbers: 0, fragments: 0, released: 0, is_due: false, waits: false };
 }
 
 pub(crate) struct Inbox<A: Allocator> {
     entries: Array<Entry, A>,
     complete: Queue<A>,
     layout: Layout,
-    pub(super) released: usize,
+    /// By peer.
+    used: Array<Used, A>,
+    /// Number of peers to inform of released numbers.
+    pub(super) due: usize,
 }
 
 impl<A: Allocator + Clone> Inbox<A> {
@@ -53,10 +74,11 @@ impl<A: Allocator + Clone> Inbox<A> {
             seen: 0,
             fragments: List::EMPTY,
             complete: false,
-            released: false,
+            released: 0,
         };
+        let used = Array::new_in(peers, alloc.clone(), |_| Used::NOTHING)?;
         let entries = Array::new_in(count, alloc.clone(), entry)?;
-        Ok(Inbox { entries, complete: Queue::new(count, alloc.clone())?, layout, released: 0 })
+        Ok(Inbox { entries, complete: Queue::new(count, alloc.clone())?, layout, used, due: 0 })
     }
 }
 
@@ -84,7 +106,6 @@ impl<A: Allocator> Inbox<A> {
         let epoch = if newest == 0 { clock } else { newest.wrapping_add(1) };
         for entry in entries {
             slips.append(&mut fragments, entry.fragments);
-            self.released -= usize::from(entry.released);
             *entry = Entry {
                 generation: epoch,
                 counted: 0,
@@ -92,8 +113,11 @@ impl<A: Allocator> Inbox<A> {
                 seen: 0,
                 fragments: List::EMPTY,
                 complete: false,
-                released: false,
+                released: 0,
             };
+        }
+        if let Some(used) = self.used.get_mut(peer as usize) {
+            self.due -= usize::from(core::mem::replace(used, Used::NOTHING).is_due);
         }
         (epoch, fragments)
     }
@@ -102,7 +126,7 @@ impl<A: Allocator> Inbox<A> {
     pub(crate) fn count(&mut self, index: u64, generation: u64, mask: u32) -> bool {
         let at = usize::try_from(index).unwrap_or(usize::MAX);
         let Some(entry) = self.entries.get_mut(at) else { return false };
-        if u64::from(entry.generation & mask) != generation || entry.released {
+        if u64::from(entry.generation & mask) != generation || entry.released > 0 {
             return false;
         }
         if entry.head.is_some_and(|head| wire::ending(head.ending) == Ending::Done && entry.counted >= head.operations)
@@ -130,21 +154,24 @@ impl<A: Allocator> Inbox<A> {
             return false;
         }
         let Some(at) = self.at(header.to.index, header.number) else { return false };
+        let Some(used) = self.used.get_mut(header.to.index as usize) else { return false };
         // A peer beyond its credit would take the receives of others.
-        let of_peer = self.at(header.to.index, 0).and_then(|first| self.entries.get(first..)).unwrap_or_default();
-        let held: u32 = of_peer.iter().take(self.layout.notifications.into()).map(|entry| entry.fragments.len()).sum();
-        if held >= self.layout.fragments.into() {
+        if used.fragments >= self.layout.fragments.into() {
             return false;
         }
         let Some(entry) = self.entries.get_mut(at) else { return false };
         let head = Header { fragment: 0, ..*header };
-        let is_next = entry.generation == header.generation && !entry.released && entry.seen & 1 << fragment == 0;
+        let is_next = entry.generation == header.generation && entry.released == 0 && entry.seen & 1 << fragment == 0;
+        let is_first = entry.head.is_none();
         if !is_next || *entry.head.get_or_insert(head) != head {
             return false;
         }
+        used.numbers += u32::from(is_first);
+        used.fragments += 1;
         entry.seen |= 1 << fragment;
         slips.push(&mut entry.fragments, slip);
         self.complete(at);
+        self.review(header.to.index);
         true
     }
 
@@ -177,21 +204,50 @@ impl<A: Allocator> Inbox<A> {
         Some((entry, head))
     }
 
-    /// Peer of the next number, from an index on, to be reported as free.
-    pub(super) fn next_released(&self, from: &mut usize) -> Option<u32> {
-        let at = *from + self.entries.get(*from..)?.iter().position(|entry| entry.released)?;
-        *from = at + 1;
-        self.peer_of(at as u64)
+    /// The peer has to learn of released numbers if it waits, or half of its grant is used, so that
+    /// one message has several of them.
+    fn review(&mut self, peer: u32) {
+        let Layout { notifications, fragments, .. } = self.layout;
+        let Some(used) = self.used.get_mut(peer as usize) else { return };
+        let half = 2 * used.numbers >= notifications.into() || 2 * used.fragments >= fragments.into();
+        if (half || used.waits) && used.released > 0 && !used.is_due {
+            used.is_due = true;
+            self.due += 1;
+        }
     }
 
-    /// Number before an index, and its generation.
-    pub(super) fn take_released(&mut self, from: usize) -> Option<(u32, u32)> {
-        let at = from.checked_sub(1)?;
-        let entry = self.entries.get_mut(at).filter(|entry| entry.released)?;
+    /// A peer waits for room.
+    pub(crate) fn note_wait(&mut self, peer: u32) {
+        if let Some(used) = self.used.get_mut(peer as usize) {
+            used.waits = true;
+        }
+        self.review(peer);
+    }
+
+    /// Next peer, from an index on, to inform of released numbers.
+    pub(super) fn next_due(&self, from: &mut usize) -> Option<u32> {
+        let at = *from + self.used.get(*from..)?.iter().position(|used| used.is_due)?;
+        *from = at + 1;
+        u32::try_from(at).ok()
+    }
+
+    /// Next released number of a peer.
+    pub(super) fn take_released(&mut self, peer: u32) -> Option<Number> {
+        let first = self.at(peer, 0)?;
+        let used = self.used.get_mut(peer as usize)?;
+        let entries = self.entries.get_mut(first..)?.iter_mut().zip(0..self.layout.notifications);
+        let found = entries.map(|(entry, number)| (number, entry)).find(|(_, entry)| entry.released > 0);
+        let Some((number, entry)) = found else {
+            self.due -= usize::from(core::mem::take(&mut used.is_due));
+            used.waits = false;
+            return None;
+        };
+        used.numbers -= 1;
+        used.released -= 1;
+        used.fragments -= core::mem::take(&mut entry.released);
         let generation = entry.generation;
-        (entry.released, entry.generation) = (false, generation.wrapping_add(1));
-        self.released -= 1;
-        Some((u32::try_from(at).ok()? % u32::from(self.layout.notifications), generation))
+        entry.generation = generation.wrapping_add(1);
+        Some(Number { index: number.into(), generation })
     }
 }
 
@@ -301,18 +357,15 @@ impl<T: Transport, A: Allocator> Drop for Notification<'_, '_, T, A> {
         let Control { inbox, slips, unposted, .. } = &mut *self.control;
         let entry = inbox.entries.get_mut(self.key.index as usize).filter(|_| !self.keeps);
         let Some(entry) = entry else { return };
+        let (generation, released) = (entry.generation, entry.fragments.len());
         slips.append(unposted, entry.fragments);
-        let generation = entry.generation;
-        *entry = Entry {
-            generation,
-            counted: 0,
-            head: None,
-            seen: 0,
-            fragments: List::EMPTY,
-            complete: false,
-            released: true,
-        };
-        inbox.released += 1;
+        *entry =
+            Entry { generation, counted: 0, head: None, seen: 0, fragments: List::EMPTY, complete: false, released };
+        let peer = self.head.to.index;
+        if let Some(used) = inbox.used.get_mut(peer as usize) {
+            used.released += 1;
+        }
+        inbox.review(peer);
     }
 }
 

@@ -15,7 +15,7 @@ use self::inbox::Inbox;
 use self::slip::{Slip, Slips};
 use crate::attr::EngineAttr;
 use crate::event::Ending;
-use crate::link::Number;
+use crate::link::{MAX_NUMBERS, Number};
 use crate::peers::PeerKey;
 
 use self::inbox::fragments;
@@ -257,17 +257,31 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         sent
     }
 
-    /// Peer to be informed of a number that is free again. `from` begins at 0.
+    /// Peer to inform of released numbers. `from` begins at 0.
     pub(crate) fn next_release(&self, from: &mut usize) -> Option<u32> {
-        if self.inbox.released == 0 || self.slips.free() == 0 { None } else { self.inbox.next_released(from) }
+        if self.inbox.due == 0 || self.slips.free() == 0 { None } else { self.inbox.next_due(from) }
     }
 
-    /// Informs the peer of the number that `next_release` has found before `from`.
-    pub(crate) fn send_release(&mut self, from: usize, to: Destination, name: PeerKey) {
-        if let Some((number, generation)) = self.inbox.take_released(from) {
-            let head = Header { number, generation, ..Header::new(Kind::Release, name) };
-            self.send(&head, to, |_| 0);
+    /// Informs a peer of released numbers, as many as one message has room for. Returns `false` if
+    /// there is none.
+    pub(crate) fn send_releases(&mut self, peer: u32, to: Destination, name: PeerKey) -> bool {
+        let mut released = [Number { index: 0, generation: 0 }; MAX_NUMBERS];
+        let room = MAX_NUMBERS.min(1 + self.room() / Number::LEN);
+        let mut count = 0;
+        while count < room
+            && let Some(number) = self.inbox.take_released(peer)
+        {
+            released[count] = number;
+            count += 1;
         }
+        let Some((first, others)) = released[..count].split_first() else { return false };
+        let head = Header { number: first.index, generation: first.generation, ..Header::new(Kind::Release, name) };
+        self.send(&head, to, |body| {
+            for (number, out) in others.iter().zip(body.chunks_exact_mut(Number::LEN)) {
+                out.copy_from_slice(&number.encode());
+            }
+            others.len() * Number::LEN
+        })
     }
 
     /// Posts receives, and messages until the endpoint has no room. Returns a message that the

@@ -4,6 +4,7 @@ use loom_core::vocabulary::Errno;
 use loom_core::{Error, OpError};
 
 use crate::event::Ending;
+use crate::link::Number;
 use crate::peers::PeerKey;
 
 pub(crate) const HEADER: usize = 40;
@@ -16,7 +17,7 @@ pub(crate) enum Kind {
     Refuse = 2,
     /// Fragment of a notification.
     Notify = 3,
-    /// The receiver of a notification has released it.
+    /// The receiver of notifications has released them: `number`, and those in the body.
     Release = 4,
     /// Writes with the immediate data in `operations` have failed.
     Failure = 5,
@@ -26,6 +27,8 @@ pub(crate) enum Kind {
     /// Address of a rail, after the key of its memory for writes of no bytes. `number` is the rail,
     /// `generation` the epoch of the sender's hello, `operations` the base of the memory.
     Rail = 8,
+    /// Requests released numbers: the sender waits for room.
+    Wait = 9,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,11 +110,28 @@ impl Header {
             6 => Kind::Ping,
             7 => Kind::Pong,
             8 => Kind::Rail,
+            9 => Kind::Wait,
             _ => return None,
         };
         let to = PeerKey { index, generation: peer };
         let operations = u64::from(low) | u64::from(high) << 32;
         Some((Header { kind, fragment, to, number, generation, len, ending, late, operations }, body))
+    }
+}
+
+/// Form of a number in the body of a release.
+impl Number {
+    pub(crate) const LEN: usize = 8;
+
+    pub(crate) fn encode(self) -> [u8; Self::LEN] {
+        let mut out = [0; Self::LEN];
+        put(&mut out, &[self.index, self.generation]);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let ([index, generation], _) = take::<2>(bytes)?;
+        Some(Number { index, generation })
     }
 }
 

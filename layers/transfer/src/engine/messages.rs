@@ -38,6 +38,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
         let route = link.route.ok_or(PostError::UnknownPeer)?;
         if link.credits < control.fragments(message.len()) {
+            peers.wait_for_room(peer);
             return Err(Error::Full("EngineAttr::fragments"));
         }
         let number = link.acquire(attr.notifications.into()).ok_or(Error::Full("EngineAttr::notifications"))?;
@@ -242,15 +243,13 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
             return;
         }
+        if header.kind == Kind::Release {
+            return self.released(index);
+        }
         control.recycle(index);
-        let Header { number, generation, operations: value, .. } = header;
+        let Header { number, operations: value, .. } = header;
         match header.kind {
             Kind::Refuse => self.fail_peer(from, Refusal::error(number)),
-            Kind::Release => {
-                let number = Number { index: number, generation };
-                let known = self.peers.link_mut(from).is_some_and(|link| link.release(number));
-                self.strays += u64::from(!known);
-            }
             Kind::Failure => {
                 let error = match ending(header.ending) {
                     Ending::Failed(error) => error,
@@ -260,8 +259,24 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
             }
             Kind::Ping => self.peers.owe(from, Debt::Pong),
-            Kind::Pong | Kind::Rail | Kind::Hello | Kind::Notify => {}
+            Kind::Wait => control.inbox.note_wait(from.index),
+            Kind::Pong | Kind::Rail | Kind::Hello | Kind::Notify | Kind::Release => {}
         }
+    }
+
+    /// Frees the numbers that a peer has released.
+    fn released(&mut self, index: u32) {
+        let Engine { control: Some(control), peers, strays, .. } = self else { return };
+        if let Some((head, body)) = control.message(index)
+            && let Some(link) = peers.link_mut(head.to)
+        {
+            link.waits = false;
+            let others = body.chunks_exact(Number::LEN).filter_map(Number::decode);
+            for number in core::iter::once(Number { index: head.number, generation: head.generation }).chain(others) {
+                *strays += u64::from(!link.release(number));
+            }
+        }
+        control.recycle(index);
     }
 
     /// Takes over a hello, or refuses it. Returns `None` for other bytes.
@@ -362,8 +377,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
             let Engine { control: Some(control), peers, .. } = self else { return };
             let found = peers.link(peer).and_then(|link| Some((link.route?, link.name)));
-            if let Some((route, name)) = found {
-                control.send_release(from, Destination::of(peer, route), name);
+            if let Some((route, name)) = found
+                && control.send_releases(index, Destination::of(peer, route), name)
+            {
                 peers.posted(peer, 1);
             }
         }
@@ -396,13 +412,14 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
         let Some(control_route) = link.route else { return Ok(()) };
         let to = Destination::of(peer, control_route);
-        for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong] {
+        for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong, Debt::Wait] {
             if link.debts & debt as u8 == 0 {
                 continue;
             }
             let sent = match debt {
                 Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, |_| 0),
                 Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, |_| 0),
+                Debt::Wait => control.send(&Header::new(Kind::Wait, link.name), to, |_| 0),
                 Debt::Hello | Debt::Answer => {
                     let hello = Hello {
                         version: VERSION,
@@ -527,6 +544,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             peers.posted(peer, slot.sending);
         } else {
             transfers.announce(index);
+            if matches!(notice, Notice::Message(_)) {
+                peers.wait_for_room(peer);
+            }
         }
     }
 }
