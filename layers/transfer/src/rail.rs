@@ -9,12 +9,12 @@ use allocator_api2::alloc::Allocator;
 
 use crate::attr::EngineAttr;
 use crate::event::TransferKey;
-use crate::memory::{MemoryKey, Part};
+use crate::memory::{LentPart, MemoryKey};
 
 pub(crate) struct Rail<'m, T: Transport> {
-    pub(crate) endpoint: Endpoint<'m, T, Part>,
+    pub(crate) endpoint: Endpoint<'m, T, LentPart>,
     pub(crate) av: Av<'m, T>,
-    pub(crate) cq: Cq<'m, T, Part>,
+    pub(crate) cq: Cq<'m, T, LentPart>,
     pub(crate) domain: Domain<'m, T>,
     /// Maximum number of operations in flight, including receives for peers' writes.
     limit: usize,
@@ -89,7 +89,7 @@ impl<T: Transport> Rail<'_, T> {
         reads: bool,
         data: Option<ImmediateData>,
         more: bool,
-        part: Part,
+        part: LentPart,
     ) -> Result<OpKey, PostError> {
         let Target { peer, region, offset } = to;
         let posted = match data {
@@ -103,7 +103,13 @@ impl<T: Transport> Rail<'_, T> {
 
     /// Posts an operation with `FI_MORE`.
     #[inline(never)]
-    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
+    fn post_more(
+        &self,
+        to: &Target,
+        reads: bool,
+        data: Option<ImmediateData>,
+        part: LentPart,
+    ) -> Result<OpKey, PostError> {
         let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
         let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
         let posted = if reads {

@@ -24,12 +24,12 @@ use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control};
 use crate::event::{Ending, Event, Outcome};
 use crate::link::{MAX_NUMBERS, SCRATCH};
-use crate::memory::{Memories, MemoryKey, Part, Shared};
+use crate::memory::{LentPart, Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::Plan;
 use crate::rail::Rail;
 use crate::remote::{MAX_RAILS, RemoteMemory};
-use crate::transfers::{Slot, Stage, Transfers};
+use crate::transfers::{Stage, TransferSlot, Transfers};
 
 /// Transfers between registered memory and peers' memory, over one to 16 rails.
 ///
@@ -120,7 +120,7 @@ impl Completed {
     }
 
     #[inline(always)]
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &LentPart) {
         self.ended += 1;
         if !part.flushes {
             self.operations += 1;
@@ -369,7 +369,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     fn next_event(&mut self) -> Option<Event<P>> {
         if let Some((key, request, slot)) = self.transfers.take_ended() {
-            let Slot { ending, operations, bytes, in_flight, .. } = *slot;
+            let TransferSlot { ending, operations, bytes, in_flight, .. } = *slot;
             self.memories.used(request.local, -1);
             return Some(Event::Ended(Outcome { key, request, ending, operations, bytes, in_flight }));
         }
@@ -436,7 +436,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// The completion does not continue those before it.
     #[inline(never)]
-    fn completed_apart(&mut self, completed: &mut Completed, done: Done<Part>) {
+    fn completed_apart(&mut self, completed: &mut Completed, done: Done<LentPart>) {
         let (error, part) = (done.result().err(), done.into_buf());
         let (transfer, ends) = (part.transfer, error.is_some() || part.flushes);
         let before = replace(completed, Completed::of(transfer));
