@@ -11,6 +11,42 @@ use crate::attr::EngineAttr;
 use crate::event::TransferKey;
 use crate::memory::{LentPart, MemoryKey};
 
+/// Set of rails, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RailSet(u32);
+
+impl RailSet {
+    pub(crate) const EMPTY: Self = RailSet(0);
+
+    #[inline]
+    pub(crate) const fn all(rails: usize) -> Self {
+        RailSet((1 << rails) - 1)
+    }
+
+    #[inline]
+    pub(crate) const fn contains(self, rail: usize) -> bool {
+        self.0 & 1 << rail != 0
+    }
+
+    #[inline]
+    pub(crate) const fn insert(&mut self, rail: usize) {
+        self.0 |= 1 << rail;
+    }
+
+    pub(crate) const fn remove(&mut self, rail: usize) {
+        self.0 &= !(1 << rail);
+    }
+
+    #[inline]
+    pub(crate) const fn union(self, other: Self) -> Self {
+        RailSet(self.0 | other.0)
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) endpoint: Endpoint<'m, T, LentPart>,
     pub(crate) av: Av<'m, T>,

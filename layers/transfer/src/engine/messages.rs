@@ -227,7 +227,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             return control.recycle(index);
         };
         (link.heard, link.pinged) = (Some(self.now), None);
-        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold == 0 {
+        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold.is_empty() {
             self.peers.change(from, LinkState::Ready);
         }
         if header.kind == Kind::Notify {
@@ -378,7 +378,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// Sends what the engine owes to a peer, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
-        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails == 0 && link.cold == 0) {
+        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
             return Ok(());
         }
         match self.place(peer) {
@@ -431,7 +431,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
         }
         for (number, (rail, region)) in rails.iter().zip(scratch.iter()).enumerate() {
-            if link.owed_rails & 1 << number == 0 {
+            if !link.owed_rails.contains(number) {
                 continue;
             }
             let address = rail.endpoint.address().map_err(Error::Provider)?;
@@ -448,25 +448,25 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 8 + address.encode(rest).unwrap_or(0)
             });
             if sent {
-                link.owed_rails &= !(1 << number);
+                link.owed_rails.remove(number);
                 *in_flight += 1;
             }
         }
         let described = link.is_described(theirs);
         for (number, (rail, route)) in rails.iter().zip(routes).enumerate().filter(|_| described) {
             let region = link.scratch(number % theirs);
-            if let (Some(route), Some(region), true) = (route, region, link.cold & 1 << number != 0) {
+            if let (Some(route), Some(region), true) = (route, region, link.cold.contains(number)) {
                 match rail.endpoint.inject_write(*route, &region, 0, &[]) {
-                    Ok(()) => link.cold &= !(1 << number),
+                    Ok(()) => link.cold.remove(number),
                     Err(error) if error.is_transient() => {}
                     // The first transfer connects.
-                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold &= !(1 << number),
+                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold.remove(number),
                     Err(error) => return Err(error.into()),
                 }
             }
         }
-        let is_ready = described && link.cold == 0;
-        let is_busy = link.debts != 0 || link.owed_rails != 0 || described && link.cold != 0;
+        let is_ready = described && link.cold.is_empty();
+        let is_busy = link.debts != 0 || !link.owed_rails.is_empty() || described && !link.cold.is_empty();
         if is_ready && link.state == LinkState::Greeting {
             self.peers.change(peer, LinkState::Ready);
         }

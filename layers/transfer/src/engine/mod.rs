@@ -27,7 +27,7 @@ use crate::link::{MAX_NUMBERS, SCRATCH};
 use crate::memory::{LentPart, Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::Plan;
-use crate::rail::Rail;
+use crate::rail::{Rail, RailSet};
 use crate::remote::{MAX_RAILS, RemoteMemory};
 use crate::transfers::{Stage, TransferSlot, Transfers};
 
@@ -85,8 +85,8 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     transfers: Transfers<P, A>,
     arrivals: Arrivals<A>,
     strays: u64,
-    /// Rails with a failed queue, a bit for each.
-    failed: u32,
+    /// Rails with a failed queue.
+    failed: RailSet,
     /// This engine as its own peer.
     own: Option<PeerKey>,
     /// Differs between engines.
@@ -207,7 +207,7 @@ where
             transfers: Transfers::new(attr.transfers, number, &alloc)?,
             arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
             strays: 0,
-            failed: 0,
+            failed: RailSet::EMPTY,
             own: None,
             number,
             attr: EngineAttr { piece, ..attr },
@@ -357,7 +357,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 
     pub(crate) fn is_failed(&self) -> bool {
-        self.failed == Self::all_rails(self.rails.len())
+        self.failed == RailSet::all(self.rails.len())
     }
 
     #[inline(always)]
@@ -388,7 +388,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     fn poll_rails(&mut self) -> Result<(), Error> {
         for number in 0..self.rails.len() {
-            if self.failed & 1 << number != 0 {
+            if self.failed.contains(number) {
                 continue;
             }
             let mut completed = Completed::of(u32::MAX);
@@ -414,7 +414,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
             self.completed(completed, None);
             if let Err(error) = polled {
-                self.failed |= 1 << number;
+                self.failed.insert(number);
                 self.end_in_flight(error.into());
                 return Err(error.into());
             }

@@ -7,7 +7,7 @@ use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
 use crate::plan::{Block, Plan};
-use crate::rail::{Target, Unflushed};
+use crate::rail::{RailSet, Target, Unflushed};
 use crate::request::Request;
 use crate::transfers::Stage;
 
@@ -15,15 +15,11 @@ use crate::transfers::Stage;
 const MIN_SHARE: usize = 32;
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
-    pub(super) const fn all_rails(rails: usize) -> u32 {
-        (1 << rails) - 1
-    }
-
     /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
     pub(super) fn post(&mut self) {
         let mut budget = self.attr.budget;
-        // Rails without room, a bit for each.
-        let (mut blocked, all) = (self.failed, Self::all_rails(self.rails.len()));
+        // Rails without room.
+        let (mut blocked, all) = (self.failed, RailSet::all(self.rails.len()));
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
             let Some(index) = self.transfers.next_posting() else { break };
@@ -89,7 +85,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// Posts up to `most` operations of a transfer, and returns their number.
     #[inline(never)]
-    fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
+    fn post_some(&mut self, index: u32, most: usize, blocked: &mut RailSet) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
         let Some((routes, peer_in_flight, link)) = slot.peer.and_then(|peer| peers.routes(peer)) else {
@@ -104,17 +100,17 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         };
         let piece = if data.is_some() { remote.piece() } else { attr.piece };
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
-        let all = Self::all_rails(rails.len());
+        let all = RailSet::all(rails.len());
         let batches = attr.batch > 1;
         // Rails on which this transfer was refused: others may have other peers.
-        let mut refused = 0;
+        let mut refused = RailSet::EMPTY;
         let mut posted = 0;
         let mut stopped = None;
         while posted < most && stopped.is_none() && slot.cursor.peek(piece).is_some() {
-            if *blocked | refused == all {
+            if blocked.union(refused) == all {
                 break;
             }
-            while (*blocked | refused) & 1 << turn.0 != 0 {
+            while blocked.union(refused).contains(turn.0) {
                 *turn = (next_of(turn.0, rails.len()), 0);
             }
             let (number, count) = *turn;
@@ -128,11 +124,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             };
             let room = rail.room();
             if room == 0 {
-                *blocked |= 1 << number;
+                blocked.insert(number);
                 continue;
             }
             // Operations until the next rail takes over.
-            let share = if all == 1 && !batches { most } else { attr.batch - count };
+            let share = if all == RailSet::all(1) && !batches { most } else { attr.batch - count };
             let end = posted + room.min(share).min(most - posted);
             let first = posted;
             // Address, key and descriptor are those of this rail.
@@ -169,11 +165,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
                         slot.cursor.advance(plan, block);
                     }
                     Err(PostError::Again) => {
-                        refused |= 1 << number;
+                        refused.insert(number);
                         break;
                     }
                     Err(error) if error.is_transient() => {
-                        *blocked |= 1 << number;
+                        blocked.insert(number);
                         break;
                     }
                     Err(error) => {
