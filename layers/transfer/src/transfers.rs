@@ -90,6 +90,15 @@ impl<P> TransferSlot<P> {
         stops
     }
 
+    /// Ends posting if the plan has no operation left, or panicked.
+    pub(crate) fn end_posting(&mut self, piece: u64) {
+        if self.cursor.is_lost() {
+            self.fail(Error::Invalid("the plan panicked"));
+        } else if self.cursor.peek(piece).is_none() {
+            self.stage = Stage::Draining;
+        }
+    }
+
     /// Returns `true` if nothing of the transfer is left to do.
     const fn is_over(&self) -> bool {
         self.in_flight == 0 && self.notice.is_none() && self.sending == 0

@@ -18,6 +18,7 @@ use loom_core::storage::Array;
 use loom_core::vocabulary::RangeError;
 use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Done, Error, OpError, Transport};
 
+use self::posting::Turn;
 pub use self::waits::Wait;
 use self::waits::Waits;
 use crate::attr::EngineAttr;
@@ -92,8 +93,7 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// Differs between engines.
     number: u32,
     attr: EngineAttr,
-    /// Rail of the next operation, and number of operations that it has had in turn.
-    turn: (usize, usize),
+    turn: Turn,
     /// No transfer has an earlier deadline.
     next_deadline: u64,
     waits: Waits<A>,
@@ -211,7 +211,7 @@ where
             own: None,
             number,
             attr: EngineAttr { piece, ..attr },
-            turn: (0, 0),
+            turn: Turn::default(),
             next_deadline: u64::MAX,
             waits: Waits::new(attr.waits, &alloc)?,
             data_bits,
