@@ -62,7 +62,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         slot.end_posting(piece);
         if let Some(value) = value {
             for _ in 0..copied {
-                self.count(Some(value));
+                self.count_arrival(Some(value));
             }
         }
         copied

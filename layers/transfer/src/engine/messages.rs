@@ -4,7 +4,8 @@ use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
 
-use super::{Engine, GENERATION_BITS};
+use super::Engine;
+use super::open::DataLayout;
 use crate::control::{
     Control, Destination, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
     ending, last_header,
@@ -128,10 +129,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     pub(super) fn count_notified(&mut self, data: Option<u64>) {
         let counted = (|| {
             let (control, data) = (self.control.as_mut()?, data?);
-            let index = (data & ((1 << self.data_bits) - 1)).checked_sub(self.attr.values as u64)?;
+            let index = (data & ((1 << self.data.bits) - 1)).checked_sub(self.attr.values as u64)?;
             let peer = self.peers.at(control.inbox.peer_of(index)?)?;
             let mask = self.peers.link(peer)?.counted_mask;
-            control.inbox.count(index, data >> self.data_bits, mask).then_some(())
+            control.inbox.count(index, data >> self.data.bits, mask).then_some(())
         })();
         self.strays += u64::from(counted.is_none());
     }
@@ -272,7 +273,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let address = EndpointAddr::decode(address).ok()?.0;
         let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
         let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
-        let width = 8 * u32::from(hello.width.min(self.data_width));
+        let width = 8 * u32::from(hello.width.min(self.data.bytes));
         let numbers = u64::from(hello.first) + u64::from(hello.layout.notifications);
         let inserted = if hello.version != VERSION {
             Err(Refusal::Version)
@@ -282,7 +283,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             || numbers > 1 << bits
         {
             Err(Refusal::Layout)
-        } else if width < bits.max(self.data_bits) + GENERATION_BITS {
+        } else if width < bits.max(self.data.bits) + DataLayout::GENERATION_BITS {
             Err(Refusal::DataWidth)
         } else {
             self.peers.insert_greeting(&address, rails, &vectors).map_err(|error| match error {
@@ -298,7 +299,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let link = self.peers.link_mut(peer)?;
         let had_epoch = link.epoch.is_some();
         let greeted = link.greet(&hello, mask(bits), self.rails.len());
-        link.counted_mask = mask(self.data_bits);
+        link.counted_mask = mask(self.data.bits);
         (link.heard, link.pinged) = (Some(self.now), None);
         if is_new || (greeted && had_epoch && !hello.answers) {
             // Writes of a former engine at this address are not counted any more.
@@ -409,8 +410,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                         from: peer,
                         first: u32::try_from(attr.values).unwrap_or(u32::MAX)
                             + peer.index * u32::from(attr.notifications),
-                        bits: u8::try_from(self.data_bits).unwrap_or(u8::MAX),
-                        width: self.data_width,
+                        bits: u8::try_from(self.data.bits).unwrap_or(u8::MAX),
+                        width: self.data.bytes,
                         rails: u8::try_from(rails.len()).unwrap_or(u8::MAX),
                         answers: debt == Debt::Answer,
                         epoch: link.granted,
