@@ -1,4 +1,4 @@
-//! [`Backlog`]: what a target has no room for yet.
+//! [`Backlog`]: parts that a target has no room for yet.
 
 use heapless::Deque;
 

@@ -60,7 +60,7 @@ pub enum InitiatorEvent {
     },
 }
 
-/// Number of a flow's targets by what became of a transfer.
+/// Number of a flow's targets for each result of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "targets may have been passed over"]
 pub struct Fanout {
@@ -469,7 +469,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         }
     }
 
-    /// Submits what was deferred, sends messages, and connects again.
+    /// Submits deferred parts, sends messages, and connects again.
     fn serve(&mut self) {
         self.look_at_operations();
         let Initiator { engine, flows, targets, sendings, known, token, attr, now, .. } = self;
