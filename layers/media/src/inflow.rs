@@ -20,7 +20,6 @@ use crate::message::{Message, Refusal, Sequence, Token};
 use crate::ranges::Ranges;
 use crate::target::Release;
 
-/// Slot of a grain.
 struct GrainSlot {
     /// `u64::MAX` for none.
     index: u64,
@@ -143,7 +142,6 @@ impl<A: Allocator> Inflow<A> {
         self.attachment == Some(attachment)
     }
 
-    /// Requests the end of the attachment, which it returns.
     pub(crate) const fn close(&mut self) -> Option<Attachment> {
         self.is_closing = true;
         self.attachment
@@ -216,8 +214,8 @@ impl<A: Allocator> Inflow<A> {
         } else if self.keeps() {
             return;
         } else {
-            // Before the first initiator, and in the numbers of another source, there is no gap. Gaps
-            // that were reported shortly before are not reported again.
+            // Before the first initiator, and in the numbers of another source, there is no gap. Numbers
+            // reported shortly before are not reported again.
             if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
                 self.arrived = Ranges::new(next);
             }
@@ -394,7 +392,6 @@ impl<A: Allocator> Inflow<A> {
         (answers || is_due).then_some((peer, grant))
     }
 
-    /// The grant was sent.
     pub(crate) const fn granted(&mut self) {
         (self.limit, self.informed, self.answers) = (self.end_of_ring(), self.expected, false);
     }

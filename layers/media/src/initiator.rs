@@ -85,9 +85,6 @@ struct TargetSlot<A: Allocator> {
 
 /// Sender of media flows from rings of registered memory to many targets.
 ///
-/// A target without room delays no other: its grains and samples are deferred as long as they are in the
-/// ring.
-///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Span, A>,
@@ -102,7 +99,6 @@ pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     now: Option<u64>,
 }
 
-/// Number of initiators that were opened.
 static INITIATORS: AtomicU32 = AtomicU32::new(0);
 
 const UNKNOWN: Error = Error::Invalid("there is no such flow");
@@ -427,7 +423,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Some(InitiatorEvent::Ended { target, start, result })
     }
 
-    /// Forgets transfers whose last operations have completed after their outcome.
+    /// Forgets transfers that have completed after their outcome.
     fn look_at_operations(&mut self) {
         let Initiator { engine, sendings, .. } = self;
         for slot in sendings.iter_mut() {

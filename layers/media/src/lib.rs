@@ -3,7 +3,7 @@
 //!
 //! A flow is a ring in registered memory on each side. The initiator writes whole grains, or slices as they
 //! are produced, or blocks of samples, straight into the rings of its targets, and notifies each of
-//! arrivals. A target without room delays no other.
+//! arrivals.
 //!
 //! ```
 //! use loom_core::Domain;

@@ -126,12 +126,11 @@ impl Link {
         link
     }
 
-    /// Returns `true` if parts may be submitted once the target has room.
     pub(crate) fn is_attached(&self) -> bool {
         self.attachment != AttachmentState::Failed && !self.is_stale
     }
 
-    /// Returns `true` if transfers have to wait for another attachment, or for room in a stale one.
+    /// Returns `true` if transfers wait for another attachment, or for room in a stale one.
     pub(crate) fn needs_attachment(&self) -> bool {
         let is_stale = self.attachment == AttachmentState::Granted && self.is_stale;
         let is_over = self.attachment == AttachmentState::Failed || is_stale && self.backlog.first().is_some();
@@ -148,7 +147,6 @@ impl Link {
         }
     }
 
-    /// Begins another attachment.
     pub(crate) fn renew(&mut self, token: Token, first: u64) {
         (self.token, self.is_first, self.is_lost) = (token, false, false);
         (self.sequence, self.processed, self.limit) = (0, 0, 0);
@@ -180,7 +178,7 @@ impl Link {
         part
     }
 
-    /// Blocks of a part, and the message that follows them. `None` if the layouts do not match.
+    /// Blocks of a part, and their message. `None` for layouts of different kinds.
     pub(crate) fn describe(&self, flow: &Outflow, part: Part) -> Option<(Blocks, Message)> {
         let Link { number, token, sequence, .. } = *self;
         match (part, flow.layout, self.layout) {

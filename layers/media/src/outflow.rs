@@ -18,7 +18,7 @@ pub(crate) struct Outflow {
     pub(crate) layout: FlowLayout,
     /// Later transfers begin at this grain or sample, or behind it.
     pub(crate) next: u64,
-    /// Later transfers of the grain `next` begin at this slice, or behind it.
+    /// In this grain, they begin at this slice, or behind it.
     pub(crate) next_slice: u16,
 }
 
@@ -48,12 +48,10 @@ pub(crate) struct Sending {
     pub(crate) has_ended: bool,
 }
 
-/// Returns `true` if a transfer to the target has not ended, or has operations in flight.
 pub(crate) fn has_sendings(sendings: &[Option<Sending>], target: TargetKey) -> bool {
     sendings.iter().flatten().any(|sending| sending.target == target)
 }
 
-/// Parts of an initiator that submit transfers to one target after the other.
 pub(crate) struct Sender<'s, 'm, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     pub(crate) engine: &'s mut Engine<'m, T, M, Span, A>,
     pub(crate) sendings: &'s mut [Option<Sending>],

@@ -29,7 +29,6 @@ impl Ranges {
         if from >= to {
             return true;
         }
-        // Those that touch it are a part of it.
         self.beyond.retain(|&(start, end)| {
             let touches = start <= to && from <= end;
             if touches {

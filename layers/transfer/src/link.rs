@@ -156,7 +156,6 @@ impl Link {
         }
     }
 
-    /// Returns `true` if a number is free.
     pub(crate) const fn has_number(&self, numbers: u32) -> bool {
         self.used.trailing_ones() < numbers
     }

@@ -70,7 +70,7 @@ impl<M, A: Allocator> Drop for Shared<M, A> {
         if unsafe { self.0.as_ref() }.handles.fetch_sub(1, Ordering::Release) > 1 {
             return;
         }
-        // What other threads did with the memory comes before.
+        // After all accesses of other threads.
         fence(Ordering::Acquire);
         // SAFETY: this was the last handle. The allocator is moved out once.
         let alloc = unsafe { ManuallyDrop::take(&mut self.0.as_mut().alloc) };
@@ -94,7 +94,7 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
     }
 }
 
-/// LentPart of registered memory in an operation.
+/// Part of registered memory in an operation.
 ///
 /// Counted, because memory outlives the operations in flight on it.
 pub(crate) struct LentPart {
@@ -184,7 +184,6 @@ struct MemorySlot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
 
 type Regions<'m, T, M, A> = Array<EndpointMr<'m, T, Shared<M, A>>, A>;
 
-/// Memory with its regions, one for each rail.
 pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     /// Regions for operations of this side, and for peers unless `bound`.
     regions: Regions<'m, T, M, A>,
@@ -223,7 +222,7 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         Ok(Memories { slots, counts: ManuallyDrop::new(counts) })
     }
 
-    /// Registers memory on each rail. Returns `None` if all slots are in use.
+    /// Returns `None` if all slots are in use.
     pub(crate) fn register(
         &mut self,
         rails: &[Rail<'m, T>],
@@ -276,7 +275,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.get(key)?.regions.first().map(EndpointMr::window)
     }
 
-    /// Counts or discounts a transfer that uses the memory.
     pub(crate) fn used(&mut self, key: MemoryKey, by: i32) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
             slot.users = slot.users.wrapping_add_signed(by);
@@ -288,7 +286,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.counts.get(key.index as usize).map(Cell::get)
     }
 
-    /// Closes the regions. Returns `false` while the memory is in use.
+    /// Returns `false` while the memory is in use.
     pub(crate) fn deregister(&mut self, key: MemoryKey) -> bool {
         let in_flight = self.in_flight(key);
         match self.slots.get_mut(key.index as usize) {
@@ -308,7 +306,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         }
     }
 
-    /// Lender for a transfer, or `None` if the memory does not allow its operations.
+    /// Returns `None` if the memory does not allow the operations.
     pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
         let memory = self.get(key).filter(|memory| memory.allows(reads))?;
         let count = self.counts.get(key.index as usize)?;

@@ -110,7 +110,6 @@ impl<A: Allocator> Peers<A> {
         self.slot(key).map(|slot| slot.rails)
     }
 
-    /// Peer of each rail, operations in flight, and link.
     #[inline]
     pub(crate) fn routes(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], &mut u32, &mut Link)> {
         let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
@@ -203,7 +202,7 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Inserts a peer by its record. Returns `true` if it was not present.
+    /// Returns `true` if the peer was not present.
     pub(crate) fn insert<T: Transport>(
         &mut self,
         record: &[u8],
@@ -220,7 +219,6 @@ impl<A: Allocator> Peers<A> {
         self.insert_at(&addresses[..=self.rails], record.rails, vectors)
     }
 
-    /// Inserts a peer of which the address of the control endpoint is known.
     pub(crate) fn insert_greeting<T: Transport>(
         &mut self,
         control: &EndpointAddr,
@@ -375,7 +373,7 @@ impl<A: Allocator> Peers<A> {
         PeerKey { index: index as u32, generation: self.slots[index].generation }
     }
 
-    /// Removes a peer, at once or with its last operation in flight.
+    /// At once, or with the last operation in flight.
     pub(crate) fn remove<T: Transport>(&mut self, key: PeerKey, vectors: &Vectors<'_, '_, T>) -> bool {
         if self.slot(key).is_none() {
             return false;

@@ -91,12 +91,10 @@ impl<'m, T: Transport> Rail<'m, T> {
         self.limit.saturating_sub(self.cq.in_flight())
     }
 
-    /// Returns `true` if the provider has room for an operation and its successor.
     pub(crate) fn has_room_for_two(&self) -> bool {
         self.cq.in_flight() + 2 <= self.batch_limit
     }
 
-    /// Maximum number of completions and events at a time.
     pub(crate) const fn events(&self, attr: &EngineAttr) -> usize {
         self.limit.saturating_add(attr.remote_writes as usize)
     }
@@ -137,7 +135,6 @@ impl<T: Transport> Rail<'_, T> {
         posted.map_err(|rejected| rejected.error)
     }
 
-    /// Posts an operation with `FI_MORE`.
     #[inline(never)]
     fn post_more(
         &self,

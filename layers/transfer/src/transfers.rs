@@ -16,7 +16,6 @@ use crate::plan::{Cursor, Plan};
 use crate::queue::Queue;
 use crate::request::Request;
 
-/// Progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Free,
@@ -90,7 +89,6 @@ impl<P> TransferSlot<P> {
         stops
     }
 
-    /// Ends posting if the plan has no operation left, or panicked.
     pub(crate) fn end_posting(&mut self, piece: u64) {
         if self.cursor.is_lost() {
             self.fail(Error::Invalid("the plan panicked"));
@@ -99,7 +97,6 @@ impl<P> TransferSlot<P> {
         }
     }
 
-    /// Returns `true` if nothing of the transfer is left to do.
     const fn is_over(&self) -> bool {
         self.in_flight == 0 && self.notice.is_none() && self.sending == 0
     }
@@ -188,7 +185,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot.in_flight)
     }
 
-    /// Returns the key of a new transfer, or the request if all slots are in use.
+    /// Returns the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub(crate) fn begin(&mut self, request: Request<P>, notice: Option<Notice>) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
@@ -291,7 +288,6 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         }
     }
 
-    /// Takes the request of an ended transfer, and frees its slot if nothing is left to do.
     pub(crate) fn take_ended(&mut self) -> Option<(TransferKey, Request<P>, &mut TransferSlot<P>)> {
         let index = self.ended.pop()?;
         let slot = self.slots.get_mut(index as usize)?;

@@ -9,7 +9,7 @@ use crate::peers::Vectors;
 use crate::plan::Plan;
 use crate::transfers::Stage;
 
-/// Completed operations of one transfer that are booked together.
+/// Completed operations of one transfer, booked together.
 struct Batch {
     transfer: u32,
     ended: u32,
@@ -73,7 +73,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Books a batch, and begins another one with a completion, which is booked alone if it failed.
+    /// Books a batch, and begins one with a completion, which is booked alone if it failed.
     #[inline(never)]
     fn start_batch(&mut self, batch: &mut Option<Batch>, done: Done<LentPart>) {
         let (error, part) = (done.result().err(), done.into_buf());

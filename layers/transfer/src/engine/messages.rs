@@ -377,7 +377,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
-    /// Sends what the engine owes to a peer, and connects its rails.
+    /// Sends the messages that a peer is owed, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
         if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
             return Ok(());

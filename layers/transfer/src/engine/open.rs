@@ -22,10 +22,9 @@ use crate::rail::{Rail, RailSet};
 use crate::remote::MAX_RAILS;
 use crate::transfers::Transfers;
 
-/// Number of engines that were opened.
 static ENGINES: AtomicU32 = AtomicU32::new(0);
 
-/// Layout of immediate data: a value, or a notification with its generation above.
+/// Layout of immediate data: a value, or a generation above a notification.
 pub(super) struct DataLayout {
     /// Bits of a value or notification.
     pub(super) bits: u32,

@@ -29,9 +29,8 @@ impl Turn {
     }
 }
 
-/// Reason why a rail posts no more operations of a run.
+/// End of a run on a rail.
 enum Stop {
-    /// All that it may have are posted.
     Done,
     /// The transfer's peer has no room.
     Again,
@@ -43,7 +42,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
     pub(super) fn post(&mut self) {
         let mut budget = self.attr.budget;
-        // Rails without room.
         let (mut blocked, all) = (self.failed, RailSet::all(self.rails.len()));
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
@@ -142,7 +140,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             peer_in_flight,
             posted: 0,
         };
-        // Rails on which this transfer was refused: others may have other peers.
+        // Rails that refuse this transfer: others may have other peers.
         let mut refused = RailSet::EMPTY;
         let mut stopped = None;
         while run.posted < most && stopped.is_none() && run.cursor.peek(piece).is_some() {
@@ -182,7 +180,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 }
 
-/// Operations of a transfer that are posted on the rails in turn.
+/// Operations of a transfer, on the rails in turn.
 struct Run<'r, P> {
     transfer: TransferKey,
     local: MemoryKey,
@@ -191,7 +189,7 @@ struct Run<'r, P> {
     lender: Lender<'r>,
     plan: &'r P,
     piece: u64,
-    /// Operations announce their successors.
+    /// With `FI_MORE`.
     batches: bool,
     cursor: &'r mut Cursor,
     in_flight: &'r mut u32,
@@ -200,7 +198,6 @@ struct Run<'r, P> {
 }
 
 impl<P: Plan> Run<'_, P> {
-    /// Posts up to `most` operations on a rail.
     #[inline(always)]
     fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, mut to: Target, most: usize) -> Stop {
         let Some(descriptor) = self.lender.descriptor(number) else {
@@ -221,7 +218,7 @@ impl<P: Plan> Run<'_, P> {
                 self.batches && self.posted + 1 < end && !self.cursor.is_last(self.piece) && rail.has_room_for_two();
             to.offset = block.remote;
             let sent = match self.data {
-                // The operations of most lists are inlined.
+                // Inlined for most lists.
                 Some(data) if !more && !self.reads => rail
                     .endpoint
                     .write_data(to.peer, &to.region, to.offset, data, part)
