@@ -1,4 +1,4 @@
-//! [`Backlog`]: what a target has no room for yet.
+//! [`Backlog`]: parts that a target has no room for yet.
 
 use heapless::Deque;
 
@@ -86,7 +86,6 @@ impl Backlog {
         }
     }
 
-    /// Gives up the first part.
     fn pass(&mut self) {
         if let Some(part) = self.parts.pop_front() {
             let (from, to) = part.range();
@@ -101,7 +100,6 @@ impl Backlog {
         }
     }
 
-    /// Gives up all parts.
     pub(crate) fn pass_all(&mut self) {
         self.pass_below(u64::MAX);
     }

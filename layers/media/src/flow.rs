@@ -31,7 +31,6 @@ impl FlowKey {
     }
 }
 
-/// Flows by their names.
 pub(crate) struct Flows<F, A: Allocator> {
     slots: Array<(FlowKey, Option<F>), A>,
 }
@@ -81,7 +80,6 @@ impl<F, A: Allocator> Flows<F, A> {
     }
 }
 
-/// Registers memory as the ring of a flow.
 pub(crate) fn register<'m, T, M, P, A>(
     engine: &mut Engine<'m, T, M, P, A>,
     memory: M,

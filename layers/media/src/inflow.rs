@@ -1,8 +1,9 @@
 //! [`Inflow`]: state of a flow at its target.
 //!
 //! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit may be
-//! written. The ring has a place for each number between them. `kept` does not pass a number with a
-//! transfer that has not ended.
+//! written. The ring has a slot for each number between them. `kept` does not pass a number with a
+//! transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*: they will not
+//! arrive ([`Inflow::report`]).
 //!
 //! An attachment ends with its first failure, and the initiator attaches again when all of its operations
 //! have completed. Messages of former attachments have other tokens.
@@ -15,12 +16,11 @@ use loom_core::{Errno, Error};
 use loom_transfer::PeerKey;
 
 use crate::layout::FlowLayout;
-use crate::message::{Refusal, Sequence, Token};
+use crate::message::{Message, Refusal, Sequence, Token};
 use crate::ranges::Ranges;
 use crate::target::Release;
 
-/// Slot of a grain.
-struct Slot {
+struct GrainSlot {
     /// `u64::MAX` for none.
     index: u64,
     arrived: Ranges,
@@ -44,17 +44,19 @@ pub(crate) enum Written {
 
 /// News of a transfer that has arrived.
 pub(crate) enum News {
+    /// The same slices are valid, or later numbers have arrived.
+    Old,
     Slices(u16),
     Complete,
     Invalid,
     Samples,
 }
 
-/// Initiator that writes to the flow.
+/// Initiator that writes to the flow, and its attachment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Initiator {
-    peer: PeerKey,
-    token: Token,
+pub(crate) struct Attachment {
+    pub(crate) peer: PeerKey,
+    pub(crate) token: Token,
 }
 
 /// Request for room from a number on, after so many transfers.
@@ -67,8 +69,8 @@ struct Request {
 pub(crate) struct Inflow<A: Allocator> {
     layout: FlowLayout,
     release: Release,
-    slots: Array<Slot, A>,
-    initiator: Option<Initiator>,
+    slots: Array<GrainSlot, A>,
+    attachment: Option<Attachment>,
     request: Option<Request>,
     detach: Option<Sequence>,
     /// A transfer has failed: the initiator attaches again.
@@ -79,15 +81,16 @@ pub(crate) struct Inflow<A: Allocator> {
     kept: u64,
     seen: u64,
     released: u64,
-    /// What has arrived whole, or was reported as lapped.
+    /// Numbers that have arrived whole, or were reported as lapped.
     arrived: Ranges,
     /// Transfers of this sequence and later ones have not ended, except for the `early` ones. Those of
     /// numbers below `floor` have.
     expected: Sequence,
     early: Vec<(Sequence, u64), { Ranges::MAX }>,
     floor: u64,
-    /// What the initiator has been granted: a limit and the sequence that it was informed of.
+    /// Limit that the initiator has been granted.
     limit: u64,
+    /// Sequence that the initiator was informed of.
     informed: Sequence,
     /// The request has been accepted, and is to be answered.
     answers: bool,
@@ -100,12 +103,12 @@ impl<A: Allocator> Inflow<A> {
     pub(crate) fn new(layout: FlowLayout, release: Release, alloc: A) -> Result<Self, OpenError> {
         let slots = if let FlowLayout::Grains(_, slots) = layout { slots as usize } else { 0 };
         let slots =
-            Array::new_in(slots, alloc, |_| Slot { index: u64::MAX, arrived: Ranges::new(0), is_invalid: false })?;
+            Array::new_in(slots, alloc, |_| GrainSlot { index: u64::MAX, arrived: Ranges::new(0), is_invalid: false })?;
         Ok(Inflow {
             layout,
             release,
             slots,
-            initiator: None,
+            attachment: None,
             request: None,
             detach: None,
             has_failed: false,
@@ -132,23 +135,22 @@ impl<A: Allocator> Inflow<A> {
     }
 
     pub(crate) fn is_of(&self, peer: PeerKey) -> bool {
-        self.initiator.is_some_and(|initiator| initiator.peer == peer)
+        self.attachment.is_some_and(|attachment| attachment.peer == peer)
     }
 
-    pub(crate) fn is_of_attachment(&self, peer: PeerKey, token: Token) -> bool {
-        self.initiator == Some(Initiator { peer, token })
+    pub(crate) fn is_of_attachment(&self, attachment: Attachment) -> bool {
+        self.attachment == Some(attachment)
     }
 
-    /// Requests the end of the initiator. Returns its peer and token.
-    pub(crate) fn close(&mut self) -> Option<(PeerKey, Token)> {
+    pub(crate) const fn close(&mut self) -> Option<Attachment> {
         self.is_closing = true;
-        self.initiator.map(|initiator| (initiator.peer, initiator.token))
+        self.attachment
     }
 
     pub(crate) fn attach(
         &mut self,
-        peer: PeerKey,
-        (token, is_first): (Token, bool),
+        new: Attachment,
+        is_first: bool,
         layout: &FlowLayout,
         next: u64,
         sequence: Sequence,
@@ -159,24 +161,24 @@ impl<A: Allocator> Inflow<A> {
         if self.is_closing {
             return Err(Refusal::Closed);
         }
-        let new = Initiator { peer, token };
-        match self.initiator {
+        match self.attachment {
             Some(current) if current == new => {}
             // It has begun anew at its address.
-            Some(current) if current.peer == peer && current.token.instance != token.instance => {
+            Some(current) if current.peer == new.peer && current.token.instance != new.token.instance => {
                 self.end(Some(Error::Provider(Errno::ECONNRESET)));
                 self.enter(new, sequence);
             }
-            // Its earlier transfers have ended at its side. What is missing of them will not arrive.
-            Some(current) if current.peer == peer => {
+            // Its earlier transfers have ended at its side. Missing parts will not arrive.
+            Some(current) if current.peer == new.peer => {
                 self.floor = self.seen;
-                if !is_first {
-                    let is_reported = !self.attached_report;
-                    self.enter(new, sequence);
-                    self.attached_report = !is_reported;
-                } else {
+                if is_first {
                     self.end(None);
                     self.enter(new, sequence);
+                } else {
+                    // The program already has the report, or not.
+                    let attached_report = self.attached_report;
+                    self.enter(new, sequence);
+                    self.attached_report = attached_report;
                 }
             }
             Some(_) => return Err(Refusal::Busy),
@@ -188,8 +190,8 @@ impl<A: Allocator> Inflow<A> {
         Ok(())
     }
 
-    fn enter(&mut self, initiator: Initiator, sequence: Sequence) {
-        self.initiator = Some(initiator);
+    fn enter(&mut self, attachment: Attachment, sequence: Sequence) {
+        self.attachment = Some(attachment);
         (self.expected, self.informed, self.has_failed) = (sequence, sequence, false);
         (self.detach, self.attached_report) = (None, true);
         self.early.clear();
@@ -206,14 +208,14 @@ impl<A: Allocator> Inflow<A> {
             return;
         }
         let ring = self.layout.ring();
-        if self.has_begun && next >= self.seen && next < self.kept.saturating_add(ring) {
-            // What is kept stays.
+        if self.has_begun && next >= self.seen && next < self.end_of_ring() {
+            // Kept numbers stay.
             self.floor = self.floor.max(self.seen);
         } else if self.keeps() {
             return;
         } else {
-            // Before the first initiator, and in the numbers of another source, there is no gap. What was
-            // reported shortly before is not reported again.
+            // Before the first initiator, and in the numbers of another source, there is no gap. Numbers
+            // reported shortly before are not reported again.
             if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
                 self.arrived = Ranges::new(next);
             }
@@ -244,7 +246,7 @@ impl<A: Allocator> Inflow<A> {
     }
 
     fn end(&mut self, error: Option<Error>) {
-        (self.initiator, self.request, self.detach, self.answers) = (None, None, None, false);
+        (self.attachment, self.request, self.detach, self.answers) = (None, None, None, false);
         // An initiator that has not been reported is not reported as detached.
         if !core::mem::take(&mut self.attached_report) {
             self.detached_report = Some(error);
@@ -298,7 +300,7 @@ impl<A: Allocator> Inflow<A> {
 
     /// Slices or samples of a transfer that has arrived, or has `failed`. Returns `None` if the initiator
     /// breaks the rules.
-    pub(crate) fn written(&mut self, written: Written, sequence: Sequence, failed: bool) -> Option<Option<News>> {
+    pub(crate) fn written(&mut self, written: Written, sequence: Sequence, failed: bool) -> Option<News> {
         let (from, to) = match written {
             Written::Slices { index, .. } => (index, index.checked_add(1)?),
             Written::Samples { start, count } => (start, start.checked_add(count.into())?),
@@ -314,14 +316,14 @@ impl<A: Allocator> Inflow<A> {
                 }
                 let slot = self.slots.get_mut(usize::try_from(index % u64::from(slots)).ok()?)?;
                 if slot.index != index {
-                    *slot = Slot { index, arrived: Ranges::new(0), is_invalid: false };
+                    *slot = GrainSlot { index, arrived: Ranges::new(0), is_invalid: false };
                 }
                 // The last slices of the grain.
                 let is_last = invalid || end == layout.slices;
                 let floor = if is_last { to } else { from };
                 let before = slot.arrived.start();
                 if failed {
-                    (None, floor)
+                    (News::Old, floor)
                 } else if !slot.arrived.insert(start.into(), end.into()) {
                     return None;
                 } else {
@@ -332,10 +334,10 @@ impl<A: Allocator> Inflow<A> {
                         return None;
                     }
                     let news = match u16::try_from(valid).ok()? {
-                        _ if invalid => Some(News::Invalid),
-                        _ if is_whole => Some(News::Complete),
-                        valid if u64::from(valid) > before => Some(News::Slices(valid)),
-                        _ => None,
+                        _ if invalid => News::Invalid,
+                        _ if is_whole => News::Complete,
+                        valid if u64::from(valid) > before => News::Slices(valid),
+                        _ => News::Old,
                     };
                     (news, floor)
                 }
@@ -344,7 +346,7 @@ impl<A: Allocator> Inflow<A> {
                 if !failed && !self.arrived.insert(from, to) {
                     return None;
                 }
-                ((!failed).then_some(News::Samples), to)
+                (if failed { News::Old } else { News::Samples }, to)
             }
             _ => return None,
         };
@@ -352,7 +354,7 @@ impl<A: Allocator> Inflow<A> {
         self.has_failed |= failed;
         self.ended(sequence, floor)?;
         self.advance();
-        Some(news.filter(|_| is_news))
+        Some(if is_news { news } else { News::Old })
     }
 
     /// Number of valid slices of a grain, and whether it is invalid.
@@ -376,21 +378,25 @@ impl<A: Allocator> Inflow<A> {
         core::mem::take(&mut self.no_room_report).then_some(Report::NoRoom)
     }
 
-    /// Peer and token of the initiator, a limit and a sequence of which it has to be informed, and whether
-    /// that answers its request.
-    pub(crate) fn grant(&self, is_idle: bool) -> Option<(PeerKey, Token, u64, Sequence, bool)> {
+    /// Grant to send to the initiator, and its peer.
+    pub(crate) fn grant(&self, is_idle: bool) -> Option<(PeerKey, Message)> {
         let ready = self.request.is_none() && !self.has_failed && !self.is_closing;
-        let Initiator { peer, token } = self.initiator.filter(|_| ready)?;
-        let limit = self.kept.saturating_add(self.layout.ring());
+        let Attachment { peer, token } = self.attachment.filter(|_| ready)?;
+        let (limit, answers) = (self.end_of_ring(), self.answers);
         // Not for each transfer under load, but before the initiator has no room left.
         let is_low = self.limit.saturating_sub(self.seen) <= limit.saturating_sub(self.seen) / 2;
         let processed = self.expected.wrapping_sub(self.informed) as usize;
         let has_more = limit > self.limit || processed > 0;
         let is_due = has_more && (is_idle || is_low || processed >= Ranges::MAX / 2);
-        (self.answers || is_due).then_some((peer, token, limit, self.expected, self.answers))
+        let grant = Message::Granted { token, limit, processed: self.expected, answers };
+        (answers || is_due).then_some((peer, grant))
     }
 
-    pub(crate) const fn granted(&mut self, limit: u64) {
-        (self.limit, self.informed, self.answers) = (limit, self.expected, false);
+    pub(crate) const fn granted(&mut self) {
+        (self.limit, self.informed, self.answers) = (self.end_of_ring(), self.expected, false);
+    }
+
+    const fn end_of_ring(&self) -> u64 {
+        self.kept.saturating_add(self.layout.ring())
     }
 }

@@ -18,7 +18,7 @@ use crate::known::Known;
 use crate::layout::FlowLayout;
 use crate::link::{Link, Owed, TargetKey, TargetStatus};
 use crate::message::{MAX_LEN, Message, Refusal, Token};
-use crate::outflow::{Entry, Flow, submit};
+use crate::outflow::{Outflow, Sender, Sending, has_sendings};
 use crate::record::TargetRecord;
 use crate::span::Span;
 
@@ -60,7 +60,7 @@ pub enum InitiatorEvent {
     },
 }
 
-/// Number of a flow's targets by what became of a transfer.
+/// Number of a flow's targets for each result of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "targets may have been passed over"]
 pub struct Fanout {
@@ -75,7 +75,7 @@ pub struct Fanout {
     pub failed: usize,
 }
 
-struct Place<A: Allocator> {
+struct TargetSlot<A: Allocator> {
     key: TargetKey,
     link: Option<Link>,
     /// Addresses, to connect again.
@@ -85,15 +85,12 @@ struct Place<A: Allocator> {
 
 /// Sender of media flows from rings of registered memory to many targets.
 ///
-/// A target without room delays no other: its grains and samples are deferred as long as they are in the
-/// ring.
-///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Span, A>,
-    flows: Flows<Flow, A>,
-    places: Array<Place<A>, A>,
-    entries: Array<Option<Entry>, A>,
+    flows: Flows<Outflow, A>,
+    targets: Array<TargetSlot<A>, A>,
+    sendings: Array<Option<Sending>, A>,
     known: Known<A>,
     /// Of the next attachment.
     token: Token,
@@ -102,7 +99,6 @@ pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     now: Option<u64>,
 }
 
-/// Number of initiators that were opened.
 static INITIATORS: AtomicU32 = AtomicU32::new(0);
 
 const UNKNOWN: Error = Error::Invalid("there is no such flow");
@@ -122,18 +118,18 @@ where
             return Err(OpenError::Size.into());
         }
         let engine = Engine::open_in(domains, attr.engine(), alloc.clone())?;
-        let places = Array::try_new_in(attr.peers, alloc.clone(), |index| {
+        let targets = Array::try_new_in(attr.peers, alloc.clone(), |index| {
             let address = Array::new_in(attr.record, alloc.clone(), |_| 0)?;
-            Ok::<_, OpenError>(Place { key: TargetKey::new(index), link: None, address, address_len: 0 })
+            Ok::<_, OpenError>(TargetSlot { key: TargetKey::new(index), link: None, address, address_len: 0 })
         })?;
-        let entries = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
+        let sendings = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
         let known = Known::new(attr.peers, alloc.clone())?;
         // Differs from that of another process at the same address, as far as the system places memory at random.
-        let instance = (entries.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
+        let instance = (sendings.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
         #[expect(clippy::cast_possible_truncation, reason = "some of its bits")]
         let instance = (instance as u32).wrapping_add(INITIATORS.fetch_add(1, Ordering::Relaxed));
         let (flows, token) = (Flows::new(attr.flows, alloc)?, Token { instance, number: 1 });
-        Ok(Initiator { engine, flows, places, entries, known, token, attr, now: None })
+        Ok(Initiator { engine, flows, targets, sendings, known, token, attr, now: None })
     }
 
     /// Registers memory as the ring of a flow, whose first grain or sample has the number `first`.
@@ -148,7 +144,7 @@ where
             return Err(full);
         }
         let memory = register(&mut self.engine, memory, &layout, Access::empty())?;
-        self.flows.insert(Flow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
+        self.flows.insert(Outflow { memory, layout, next: first, next_slice: 0 }).ok_or(full)
     }
 }
 
@@ -161,8 +157,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
         self.look_at_operations();
         let memory = self.flows.get(flow).ok_or(UNKNOWN)?.memory;
-        let has_targets = self.places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.flow == flow));
-        if has_targets || self.entries.iter().flatten().any(|entry| entry.flow == flow) {
+        let has_targets = self.targets.iter().any(|slot| slot.link.as_ref().is_some_and(|link| link.flow == flow));
+        if has_targets || self.sendings.iter().flatten().any(|sending| sending.flow == flow) {
             return Err(PostError::Again.into());
         }
         self.flows.remove(flow);
@@ -178,7 +174,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// [`Error::Full`] beyond [`MediaAttr::peers`] or [`MediaAttr::record`], and those of
     /// [`Engine::insert_peer`].
     pub fn add_target(&mut self, flow: FlowKey, record: &[u8]) -> Result<TargetKey, Error> {
-        let Flow { layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let Outflow { layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
         let record = TargetRecord::decode(record)?;
         if !record.layout.fits(&layout) {
             return Err(Error::Invalid("the target has another layout than the flow"));
@@ -186,28 +182,28 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if record.memory.rails() == 0 {
             return Err(Error::Invalid("the target has no rail"));
         }
-        let Initiator { engine, places, known, token, .. } = self;
-        let is_same = |place: &Place<A>| {
-            place.address.get(..place.address_len) == Some(record.address)
-                && place.link.as_ref().is_some_and(|link| link.number == record.flow)
+        let Initiator { engine, targets, known, token, .. } = self;
+        let is_same = |slot: &TargetSlot<A>| {
+            slot.address.get(..slot.address_len) == Some(record.address)
+                && slot.link.as_ref().is_some_and(|link| link.number == record.flow)
         };
-        if places.iter().any(is_same) {
+        if targets.iter().any(is_same) {
             return Err(PostError::Again.into());
         }
-        let free = places.iter().position(|place| place.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
+        let free = targets.iter().position(|slot| slot.link.is_none()).ok_or(Error::Full("MediaAttr::peers"))?;
         if record.address.len() > self.attr.record {
             return Err(Error::Full("MediaAttr::record"));
         }
         let peer = engine.insert_peer(record.address)?;
-        let is_used = |peer| places.iter().any(|place| place.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
+        let is_used = |peer| targets.iter().any(|slot| slot.link.as_ref().is_some_and(|link| link.peer == Some(peer)));
         known.insert(peer, is_used).map(|evicted| engine.remove_peer(evicted));
-        let place = places.get_mut(free).ok_or(Error::Full("MediaAttr::peers"))?;
-        if let Some(to) = place.address.get_mut(..record.address.len()) {
+        let slot = targets.get_mut(free).ok_or(Error::Full("MediaAttr::peers"))?;
+        if let Some(to) = slot.address.get_mut(..record.address.len()) {
             to.copy_from_slice(record.address);
         }
-        place.address_len = record.address.len();
-        place.link = Some(Link::new(flow, peer, &record, token.take(), next));
-        Ok(place.key)
+        slot.address_len = record.address.len();
+        slot.link = Some(Link::new(flow, peer, &record, token.take(), next));
+        Ok(slot.key)
     }
 
     /// Removes a target. Its transfers that were submitted end first, those that were deferred are passed
@@ -240,7 +236,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
     pub fn grain(&mut self, flow: FlowKey, index: u64) -> Result<Option<Window<'_>>, Error> {
-        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let Outflow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Grains(layout, slots) = layout else {
             return Err(Error::Invalid("the flow has samples"));
         };
@@ -263,7 +259,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
     /// have been sent.
     pub fn samples(&mut self, flow: FlowKey, start: u64, count: u32) -> Result<Option<Samples<'_>>, Error> {
-        let Flow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
+        let Outflow { memory, layout, next, .. } = *self.flows.get(flow).ok_or(UNKNOWN)?;
         let FlowLayout::Samples(layout) = layout else {
             return Err(Error::Invalid("the flow has grains"));
         };
@@ -279,14 +275,14 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// Ends the transfers of earlier grains or samples in these places. Returns `true` if they have.
     fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> bool {
         self.look_at_operations();
-        let Initiator { engine, entries, places, .. } = self;
-        for link in places.iter_mut().filter_map(|place| place.link.as_mut()).filter(|link| link.flow == flow) {
+        let Initiator { engine, sendings, targets, .. } = self;
+        for link in targets.iter_mut().filter_map(|slot| slot.link.as_mut()).filter(|link| link.flow == flow) {
             link.backlog.pass_below(end.saturating_sub(ring));
         }
         let mut is_free = true;
-        for entry in entries.iter().flatten() {
-            if entry.flow == flow && entry.start < start && entry.start.saturating_add(ring) < end {
-                engine.cancel(entry.transfer);
+        for sending in sendings.iter().flatten() {
+            if sending.flow == flow && sending.start < start && sending.start.saturating_add(ring) < end {
+                engine.cancel(sending.transfer);
                 is_free = false;
             }
         }
@@ -351,13 +347,14 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     fn send(&mut self, key: FlowKey, part: Part) -> Fanout {
         let mut fanout = Fanout::default();
-        let Initiator { engine, flows, places, entries, token, .. } = self;
+        let Initiator { engine, flows, targets, sendings, token, .. } = self;
         let Some(flow) = flows.get(key) else { return fanout };
-        for place in places.iter_mut() {
-            let Some(link) = place.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
+        let mut sender = Sender { engine, sendings, token };
+        for slot in targets.iter_mut() {
+            let Some(link) = slot.link.as_mut().filter(|link| link.flow == key && !link.leaves) else { continue };
             if let TargetStatus::Ready = link.status {
                 link.backlog.push(part);
-                submit(engine, flow, place.key, link, entries, token);
+                sender.submit(flow, slot.key, link);
             }
             match link.status {
                 TargetStatus::Connecting => fanout.connecting += 1,
@@ -372,7 +369,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// Number of transfers that have not ended, or have operations in flight.
     #[must_use]
     pub fn in_progress(&self) -> usize {
-        self.entries.iter().flatten().count()
+        self.sendings.iter().flatten().count()
     }
 
     /// Posts operations, connects targets, and returns the next event. `now` is the time in nanoseconds of any
@@ -383,11 +380,11 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         let pause = self.now.replace(now).map_or(0, |before| now.saturating_sub(before));
         if self.attr.silence > 0 && pause > self.attr.silence / 2 {
-            for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+            for link in self.targets.iter_mut().filter_map(|slot| slot.link.as_mut()) {
                 link.is_stale = true;
             }
-            for entry in self.entries.iter().flatten() {
-                self.engine.cancel(entry.transfer);
+            for sending in self.sendings.iter().flatten() {
+                self.engine.cancel(sending.transfer);
             }
         }
         let mut event = None;
@@ -395,7 +392,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             Some(Event::Ended(outcome)) => event = self.ended(&outcome),
             Some(Event::Notified(key)) => self.notified(key),
             Some(Event::Peer { peer, result: Err(error) }) => {
-                for link in self.places.iter_mut().filter_map(|place| place.link.as_mut()) {
+                for link in self.targets.iter_mut().filter_map(|slot| slot.link.as_mut()) {
                     if link.peer == Some(peer) {
                         link.fail(error, false, now.saturating_add(self.attr.retry));
                         link.is_lost = true;
@@ -409,26 +406,29 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     fn ended(&mut self, outcome: &Outcome<Span>) -> Option<InitiatorEvent> {
-        let slot = self.entries.get_mut(outcome.request.plan().entry as usize)?;
-        let entry = slot.as_mut()?;
-        entry.has_ended = true;
-        let Entry { target, start, .. } = *entry;
+        let slot = self.sendings.get_mut(outcome.request.plan().sending as usize)?;
+        let sending = slot.as_mut()?;
+        sending.has_ended = true;
+        let Sending { target, start, .. } = *sending;
         if outcome.in_flight == 0 {
             *slot = None;
         }
         let result = outcome.result().map(|_| ());
         if let Some(link) = self.link_mut(target) {
             link.active -= 1;
-            link.is_dirty |= result.is_err();
+            if result.is_err() {
+                link.fail_attachment();
+            }
         }
         Some(InitiatorEvent::Ended { target, start, result })
     }
 
-    /// Forgets transfers whose last operations have completed after their outcome.
+    /// Forgets transfers that have completed after their outcome.
     fn look_at_operations(&mut self) {
-        let Initiator { engine, entries, .. } = self;
-        for slot in entries.iter_mut() {
-            let is_over = |entry: &Entry| entry.has_ended && engine.operations_in_flight(entry.transfer).is_none();
+        let Initiator { engine, sendings, .. } = self;
+        for slot in sendings.iter_mut() {
+            let is_over =
+                |sending: &Sending| sending.has_ended && engine.operations_in_flight(sending.transfer).is_none();
             if slot.as_ref().is_some_and(is_over) {
                 *slot = None;
             }
@@ -447,7 +447,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             _ => return,
         };
         let retry_at = self.now.unwrap_or(0).saturating_add(self.attr.retry);
-        let links = self.places.iter_mut().filter_map(|place| place.link.as_mut());
+        let links = self.targets.iter_mut().filter_map(|slot| slot.link.as_mut());
         for link in links.filter(|link| link.peer == Some(peer) && link.token == token) {
             match reply {
                 Ok((limit, processed, answers)) => link.grant(limit, processed, answers),
@@ -465,16 +465,17 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         }
     }
 
-    /// Submits what was deferred, sends messages, and connects again.
+    /// Submits deferred parts, sends messages, and connects again.
     fn serve(&mut self) {
         self.look_at_operations();
-        let Initiator { engine, flows, places, entries, known, token, attr, now, .. } = self;
-        for place in places.iter_mut() {
-            let target = place.key;
-            let Some(link) = &mut place.link else { continue };
+        let Initiator { engine, flows, targets, sendings, known, token, attr, now, .. } = self;
+        let mut sender = Sender { engine, sendings, token };
+        for slot in targets.iter_mut() {
+            let target = slot.key;
+            let Some(link) = &mut slot.link else { continue };
             let Some(flow) = flows.get(link.flow) else { continue };
             if let (TargetStatus::Ready, false) = (link.status, link.leaves) {
-                submit(engine, flow, target, link, entries, token);
+                sender.submit(flow, target, link);
             }
             if let (Some(owed), Some(peer)) = (link.owed, link.peer.filter(|_| !link.is_lost)) {
                 let Link { number, token, is_first, first, sequence, .. } = *link;
@@ -490,7 +491,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                     Owed::Detach => (link.active == 0).then_some(Message::Detach { flow: number, token, sequence }),
                 };
                 if let Some((bytes, len)) = message.map(|message| message.encode()) {
-                    match engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
+                    match sender.engine.notify(peer, bytes.get(..len).unwrap_or(&[])) {
                         Err(Error::Full(_)) => {}
                         Err(error) if error == Error::from(PostError::Again) => {}
                         // A peer that failed is reported as an event.
@@ -498,7 +499,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                     }
                 }
             }
-            let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
+            let is_quiet = link.active == 0 && !has_sendings(sender.sendings, target);
             let now = now.unwrap_or(0);
             let is_failed = matches!(link.status, TargetStatus::Failed(_)) && link.owed.is_none();
             if is_failed && is_quiet && !link.leaves && attr.retry > 0 && now >= link.retry_at {
@@ -506,45 +507,45 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
                 if link.is_lost
                     && let Some(peer) = link.peer.take()
                 {
-                    engine.remove_peer(peer);
+                    sender.engine.remove_peer(peer);
                     known.remove(peer);
                 }
-                let address = place.address.get(..place.address_len).unwrap_or(&[]);
-                if let Ok(peer) = engine.insert_peer(address) {
+                let address = slot.address.get(..slot.address_len).unwrap_or(&[]);
+                if let Ok(peer) = sender.engine.insert_peer(address) {
                     known.insert(peer, |_| true);
                     (link.peer, link.status) = (Some(peer), TargetStatus::Connecting);
-                    link.renew(token.take(), flow.next);
+                    link.renew(sender.token.take(), flow.next);
                 }
             }
         }
     }
 
     fn report(&mut self) -> Option<InitiatorEvent> {
-        let Initiator { places, entries, .. } = self;
-        places.iter_mut().find_map(|place| {
-            let (target, link) = (place.key, place.link.as_mut()?);
+        let Initiator { targets, sendings, .. } = self;
+        targets.iter_mut().find_map(|slot| {
+            let (target, link) = (slot.key, slot.link.as_mut()?);
             if let Some((from, to)) = link.backlog.take_passed() {
                 return Some(InitiatorEvent::Passed { target, from, to });
             }
             if let Some(result) = link.report.take() {
                 return Some(InitiatorEvent::Target { target, result });
             }
-            let is_quiet = link.active == 0 && !entries.iter().flatten().any(|entry| entry.target == target);
+            let is_quiet = link.active == 0 && !has_sendings(sendings, target);
             if !(link.leaves && is_quiet && link.is_detached()) {
                 return None;
             }
-            place.link = None;
-            place.key = target.next();
+            slot.link = None;
+            slot.key = target.next();
             Some(InitiatorEvent::Removed { target })
         })
     }
 
     fn link(&self, target: TargetKey) -> Option<&Link> {
-        self.places.iter().find(|place| place.key == target)?.link.as_ref()
+        self.targets.iter().find(|slot| slot.key == target)?.link.as_ref()
     }
 
     fn link_mut(&mut self, target: TargetKey) -> Option<&mut Link> {
-        self.places.iter_mut().find(|place| place.key == target)?.link.as_mut()
+        self.targets.iter_mut().find(|slot| slot.key == target)?.link.as_mut()
     }
 }
 

@@ -2,8 +2,8 @@
 //! to many [`Target`]s.
 //!
 //! A flow is a ring in registered memory on each side. The initiator writes whole grains, or slices as they
-//! are produced, or blocks of samples, straight into the rings of its targets, and tells each what has
-//! arrived. A target without room delays no other.
+//! are produced, or blocks of samples, straight into the rings of its targets, and notifies each of
+//! arrivals.
 //!
 //! ```
 //! use loom_core::Domain;
@@ -48,7 +48,7 @@
 //! - **A complete grain has all of its bytes, and stays as it is until it is released.** An initiator writes
 //!   only where the target has granted room, in any order of arrival. [`Target`] states the exceptions.
 //! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
-//! - **Each target is independent of the others.** What it has no room for is deferred as long as it is in
+//! - **Each target is independent of the others.** Parts without room are deferred as long as they are in
 //!   the initiator's ring, then passed over.
 //! - **After a failure**, initiator and target go on by another attachment, once all operations have
 //!   completed. Messages of the former one have no effect.

@@ -3,11 +3,14 @@
 use loom_core::Error;
 use loom_transfer::{PeerKey, RemoteMemory};
 
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, Part};
 use crate::flow::FlowKey;
 use crate::layout::FlowLayout;
-use crate::message::{Sequence, Token};
+use crate::message::{Message, Sequence, Token};
+use crate::outflow::Outflow;
+use crate::ranges::Ranges;
 use crate::record::TargetRecord;
+use crate::span::Blocks;
 
 /// Name of a target of an initiator's flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +50,15 @@ pub(crate) enum Owed {
     Detach,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AttachmentState {
+    /// The target has not yet answered a request for room.
+    Requested,
+    Granted,
+    /// A transfer has failed, and the next one belongs to another attachment.
+    Failed,
+}
+
 pub(crate) struct Link {
     pub(crate) flow: FlowKey,
     pub(crate) peer: Option<PeerKey>,
@@ -55,32 +67,33 @@ pub(crate) struct Link {
     /// Number of the flow at the target.
     pub(crate) number: u32,
     pub(crate) status: TargetStatus,
+    pub(crate) report: Option<Result<(), Error>>,
+    pub(crate) retry_at: u64,
+    /// The peer has failed, and expects no message.
+    pub(crate) is_lost: bool,
+    /// The program has removed the target.
+    pub(crate) leaves: bool,
+
     pub(crate) token: Token,
-    /// It does not go on from another one.
+    /// The attachment is the first one of the link.
     pub(crate) is_first: bool,
+    attachment: AttachmentState,
+    /// This side has not run for so long that the target may have ended the attachment.
+    pub(crate) is_stale: bool,
+    /// The target may have attached this side.
+    has_asked: bool,
+    pub(crate) owed: Option<Owed>,
+
     /// The target has room from `first` on, below `limit`.
     pub(crate) first: u64,
     pub(crate) limit: u64,
-    /// The target has not yet answered a request for room.
-    pub(crate) is_waiting: bool,
-    /// Number of transfers of the attachment, and of those that the target has processed.
+    /// Number of transfers of the attachment.
     pub(crate) sequence: Sequence,
-    pub(crate) processed: Sequence,
+    /// Number of these that the target has processed.
+    processed: Sequence,
     /// Transfers that have not ended.
     pub(crate) active: u32,
-    /// A transfer has failed, and the next one belongs to another attachment.
-    pub(crate) is_dirty: bool,
-    /// This side has not run for so long that the target may have ended the attachment.
-    pub(crate) is_stale: bool,
-    pub(crate) owed: Option<Owed>,
     pub(crate) backlog: Backlog,
-    pub(crate) report: Option<Result<(), Error>>,
-    pub(crate) leaves: bool,
-    /// The peer has failed.
-    pub(crate) is_lost: bool,
-    pub(crate) retry_at: u64,
-    /// The target may have attached this side.
-    pub(crate) has_asked: bool,
 }
 
 impl Link {
@@ -92,52 +105,114 @@ impl Link {
             layout: record.layout,
             number: record.flow,
             status: TargetStatus::Connecting,
+            report: None,
+            retry_at: 0,
+            is_lost: false,
+            leaves: false,
             token,
             is_first: true,
+            attachment: AttachmentState::Requested,
+            is_stale: false,
+            has_asked: false,
+            owed: None,
             first,
             limit: 0,
-            is_waiting: false,
             sequence: 0,
             processed: 0,
             active: 0,
-            is_dirty: false,
-            is_stale: false,
-            owed: None,
             backlog: Backlog::default(),
-            report: None,
-            leaves: false,
-            is_lost: false,
-            retry_at: 0,
-            has_asked: false,
         };
         link.request_room(first);
         link
     }
 
-    /// Begins another attachment.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.attachment != AttachmentState::Failed && !self.is_stale
+    }
+
+    /// Returns `true` if transfers wait for another attachment, or for room in a stale one.
+    pub(crate) fn needs_attachment(&self) -> bool {
+        let is_stale = self.attachment == AttachmentState::Granted && self.is_stale;
+        let is_over = self.attachment == AttachmentState::Failed || is_stale && self.backlog.first().is_some();
+        is_over && self.active == 0
+    }
+
+    /// Begins another attachment, or requests room in a stale one. `next` follows the backlog.
+    pub(crate) fn attach(&mut self, token: &mut Token, next: u64) {
+        let first = self.backlog.first().map_or(next, |part| part.range().0);
+        if self.attachment == AttachmentState::Failed {
+            self.renew(token.take(), first);
+        } else {
+            self.request_room(first);
+        }
+    }
+
     pub(crate) fn renew(&mut self, token: Token, first: u64) {
-        self.is_first = false;
-        (self.token, self.sequence, self.processed, self.limit) = (token, 0, 0, 0);
-        (self.is_dirty, self.is_lost) = (false, false);
+        (self.token, self.is_first, self.is_lost) = (token, false, false);
+        (self.sequence, self.processed, self.limit) = (0, 0, 0);
         self.request_room(first);
     }
 
     /// Requests room from a number on. No transfer follows before the answer.
-    pub(crate) fn request_room(&mut self, first: u64) {
-        (self.first, self.is_waiting, self.is_stale, self.owed) = (first, true, false, Some(Owed::Attach));
+    fn request_room(&mut self, first: u64) {
+        (self.attachment, self.is_stale, self.owed) = (AttachmentState::Requested, false, Some(Owed::Attach));
+        self.first = first;
+    }
+
+    pub(crate) const fn fail_attachment(&mut self) {
+        self.attachment = AttachmentState::Failed;
+    }
+
+    /// Next part that the target has room for. Requests room if it has none.
+    pub(crate) fn next_part(&mut self, flow: &Outflow) -> Option<Part> {
+        let is_full = self.sequence.wrapping_sub(self.processed) as usize >= Ranges::MAX;
+        if self.attachment == AttachmentState::Requested || self.owed.is_some() || is_full {
+            return None;
+        }
+        let part = self.backlog.first()?;
+        let start = part.range().0;
+        let part = part.below(self.limit.min(flow.end_of_part(&self.layout, start)));
+        if part.is_none() && self.active == 0 {
+            self.request_room(start);
+        }
+        part
+    }
+
+    /// Blocks of a part, and their message. `None` for layouts of different kinds.
+    pub(crate) fn describe(&self, flow: &Outflow, part: Part) -> Option<(Blocks, Message)> {
+        let Link { number, token, sequence, .. } = *self;
+        match (part, flow.layout, self.layout) {
+            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
+                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
+                let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
+                Some((Blocks::Slices { layout, local, remote, start, end }, message))
+            }
+            (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+                let message = Message::Samples { flow: number, token, start, count, sequence };
+                Some((Blocks::Samples { from, to, start, count }, message))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn submitted(&mut self, part: Part) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.active += 1;
+        self.backlog.remove(part);
     }
 
     pub(crate) fn grant(&mut self, limit: u64, processed: Sequence, answers: bool) {
-        if matches!(self.status, TargetStatus::Failed(_)) || self.is_waiting && !answers {
+        let is_requested = self.attachment == AttachmentState::Requested;
+        if matches!(self.status, TargetStatus::Failed(_)) || is_requested && !answers {
             return;
         }
-        if answers {
-            self.limit = limit;
-            if matches!(self.status, TargetStatus::Connecting) {
-                (self.status, self.report) = (TargetStatus::Ready, Some(Ok(())));
-            }
+        if answers && self.status == TargetStatus::Connecting {
+            (self.status, self.report) = (TargetStatus::Ready, Some(Ok(())));
         }
-        (self.limit, self.is_waiting) = (self.limit.max(limit), false);
+        if is_requested {
+            self.attachment = AttachmentState::Granted;
+        }
+        self.limit = if answers { limit } else { self.limit.max(limit) };
         // Messages may overtake each other.
         if processed.wrapping_sub(self.processed) <= self.sequence.wrapping_sub(self.processed) {
             self.processed = processed;
@@ -151,7 +226,6 @@ impl Link {
         if !matches!(self.status, TargetStatus::Failed(_)) {
             (self.status, self.report, self.retry_at) = (TargetStatus::Failed(error), Some(Err(error)), retry_at);
         }
-        self.is_waiting = false;
         self.backlog.pass_all();
     }
 

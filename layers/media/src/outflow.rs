@@ -1,109 +1,90 @@
-//! [`Flow`] of an initiator, and the submission of its transfers to a target.
+//! [`Outflow`]: flow of an initiator, and the submission of its parts to a target.
+//!
+//! A part is submitted only below the limit that the target has granted. The [backlog](crate::backlog)
+//! keeps the others, and passes over those that the ring has lapped.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Error, Transport};
 use loom_transfer::{Engine, MemoryKey, Request, TransferKey};
 
-use crate::backlog::Part;
 use crate::flow::FlowKey;
 use crate::layout::FlowLayout;
 use crate::link::{Link, TargetKey};
-use crate::message::{Message, Token};
-use crate::ranges::Ranges;
-use crate::span::{Blocks, Span};
+use crate::message::Token;
+use crate::span::Span;
 
-pub(crate) struct Flow {
+pub(crate) struct Outflow {
     pub(crate) memory: MemoryKey,
     pub(crate) layout: FlowLayout,
-    /// Later transfers begin at this grain or sample, or behind it, and at this slice of the grain.
+    /// Later transfers begin at this grain or sample, or behind it.
     pub(crate) next: u64,
+    /// In this grain, they begin at this slice, or behind it.
     pub(crate) next_slice: u16,
+}
+
+impl Outflow {
+    /// Bounds the operations of a transfer of samples, however short the periods are.
+    const MAX_PERIODS: u64 = 64;
+
+    /// End of the part from `start` on that one transfer may carry to a target.
+    pub(crate) fn end_of_part(&self, target: &FlowLayout, start: u64) -> u64 {
+        match (self.layout, target) {
+            (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
+                start.saturating_add(Self::MAX_PERIODS * u64::from(from.period.min(to.period)))
+            }
+            _ => u64::MAX,
+        }
+    }
 }
 
 /// Transfer to a target.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct Sending {
     pub(crate) flow: FlowKey,
     pub(crate) target: TargetKey,
     pub(crate) start: u64,
     pub(crate) transfer: TransferKey,
-    /// Kept after an outcome with operations in flight.
+    /// The outcome is taken, and operations are in flight.
     pub(crate) has_ended: bool,
 }
 
-/// End of a part of samples that has few operations, however short the periods are.
-fn most(flow: &Flow, link: &Link, start: u64) -> u64 {
-    match (flow.layout, link.layout) {
-        (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
-            start.saturating_add(64 * u64::from(from.period.min(to.period)))
-        }
-        _ => u64::MAX,
-    }
+pub(crate) fn has_sendings(sendings: &[Option<Sending>], target: TargetKey) -> bool {
+    sendings.iter().flatten().any(|sending| sending.target == target)
 }
 
-/// Submits what the target has room for.
-pub(crate) fn submit<T: Transport, M: Buffer + Send, A: Allocator + Send>(
-    engine: &mut Engine<'_, T, M, Span, A>,
-    flow: &Flow,
-    target: TargetKey,
-    link: &mut Link,
-    entries: &mut [Option<Entry>],
-    token: &mut Token,
-) {
-    let Some(peer) = link.peer else { return };
-    if link.active == 0 && !link.is_waiting && (link.is_dirty || link.is_stale && link.backlog.first().is_some()) {
-        let first = link.backlog.first().map_or(flow.next, |part| part.range().0);
-        // Operations of ended transfers may be in flight.
-        if entries.iter().flatten().any(|entry| entry.target == target) {
+pub(crate) struct Sender<'s, 'm, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+    pub(crate) engine: &'s mut Engine<'m, T, M, Span, A>,
+    pub(crate) sendings: &'s mut [Option<Sending>],
+    pub(crate) token: &'s mut Token,
+}
+
+impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Sender<'_, '_, T, M, A> {
+    /// Submits parts of the backlog until the target has no room, or the engine is full.
+    pub(crate) fn submit(&mut self, flow: &Outflow, target: TargetKey, link: &mut Link) {
+        let Some(peer) = link.peer else { return };
+        if link.needs_attachment() && !has_sendings(self.sendings, target) {
+            link.attach(self.token, flow.next);
+        }
+        if !link.is_attached() {
             return;
         }
-        if link.is_dirty { link.renew(token.take(), first) } else { link.request_room(first) }
-    }
-    if link.is_dirty || link.is_stale {
-        return;
-    }
-    link.backlog.pass_below(link.first);
-    while let Some(part) = link.backlog.first().filter(|_| !link.is_waiting && link.owed.is_none()) {
-        let start = part.range().0;
-        if link.sequence.wrapping_sub(link.processed) as usize >= Ranges::MAX {
-            return;
-        }
-        let Some(part) = part.below(link.limit.min(most(flow, link, start))) else {
-            if link.active == 0 {
-                link.request_room(start);
-            }
-            return;
-        };
-        let free = entries.iter_mut().enumerate().find(|(_, entry)| entry.is_none());
-        let Some((index, entry)) = free.filter(|_| engine.can_notify(peer)) else { return };
-        let (number, token, sequence) = (link.number, link.token, link.sequence);
-        let (blocks, message) = match (part, flow.layout, link.layout) {
-            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
-                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
-                let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
-                (Blocks::Slices { layout, local, remote, start, end }, message)
-            }
-            (Part::Samples { start, count }, FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
-                let message = Message::Samples { flow: number, token, start, count, sequence };
-                (Blocks::Samples { from, to, start, count }, message)
-            }
-            _ => return,
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "the number of transfers is a `u32`")]
-        let span = Span { entry: index as u32, blocks };
-        let (bytes, len) = message.encode();
-        let request = Request::write(peer, flow.memory, &link.memory, span);
-        match engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
-            Ok(transfer) => {
-                *entry = Some(Entry { flow: link.flow, target, start, transfer, has_ended: false });
-                link.sequence = link.sequence.wrapping_add(1);
-                link.active += 1;
-                link.backlog.remove(part);
-            }
-            Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
-            Err(_) => {
-                link.is_dirty = true;
-                return;
+        link.backlog.pass_below(link.first);
+        while let Some(part) = link.next_part(flow) {
+            let free = self.sendings.iter_mut().zip(0..).find(|(sending, _)| sending.is_none());
+            let Some((sending, index)) = free.filter(|_| self.engine.can_notify(peer)) else { return };
+            // Never `None`: the layouts were compared when the target was added.
+            let Some((blocks, message)) = link.describe(flow, part) else { return };
+            let (bytes, len) = message.encode();
+            let request = Request::write(peer, flow.memory, &link.memory, Span { sending: index, blocks });
+            match self.engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
+                Ok(transfer) => {
+                    let (flow, start) = (link.flow, part.range().0);
+                    *sending = Some(Sending { flow, target, start, transfer, has_ended: false });
+                    link.submitted(part);
+                }
+                // Submitted later.
+                Err(rejected) if matches!(rejected.error, Error::Full(_)) => return,
+                Err(_) => return link.fail_attachment(),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! [`Ranges`]: what has arrived, in any order.
+//! [`Ranges`]: numbers that have arrived in any order.
 
 use heapless::Vec;
 
@@ -29,7 +29,6 @@ impl Ranges {
         if from >= to {
             return true;
         }
-        // Those that touch it are a part of it.
         self.beyond.retain(|&(start, end)| {
             let touches = start <= to && from <= end;
             if touches {
@@ -45,7 +44,7 @@ impl Ranges {
         self.beyond.insert(at, (from, to)).is_ok()
     }
 
-    /// Gives up what is missing below a number: the first such range. To be called until there is none.
+    /// Gives up the first missing range below a number, and returns it.
     pub(crate) fn give_up(&mut self, below: u64) -> Option<(u64, u64)> {
         if self.start >= below {
             return None;

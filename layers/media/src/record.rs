@@ -1,4 +1,4 @@
-//! [`TargetRecord`]: what an initiator needs to reach a flow.
+//! [`TargetRecord`]: description with which an initiator reaches a flow.
 
 use loom_core::{Access, Error};
 use loom_transfer::RemoteMemory;

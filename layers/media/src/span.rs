@@ -7,8 +7,8 @@ use crate::layout::{GrainLayout, MAX_PLANES, SampleLayout};
 /// Blocks of a transfer, from one ring to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// Entry of the initiator's table of transfers.
-    pub(crate) entry: u32,
+    /// Index of the initiator's record of the transfer.
+    pub(crate) sending: u32,
     pub(crate) blocks: Blocks,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn moved(blocks: Blocks, from: &[u8], to: &mut [u8]) -> usize {
-        let span = Span { entry: 0, blocks };
+        let span = Span { sending: 0, blocks };
         for index in 0..span.blocks() {
             let Block { local, remote, len } = span.block(index);
             let [local, remote, len] = [local, remote, len].map(|at| usize::try_from(at).expect("short"));
@@ -149,7 +149,7 @@ mod tests {
     fn whole_periods_are_one_block_for_all_channels() {
         let layout = SampleLayout { word: 4, channels: 64, period: 48, len: 480 };
         let blocks = |start, count| {
-            Span { entry: 0, blocks: Blocks::Samples { from: layout, to: layout, start, count } }.blocks()
+            Span { sending: 0, blocks: Blocks::Samples { from: layout, to: layout, start, count } }.blocks()
         };
         assert_eq!([blocks(48, 48), blocks(480, 480), blocks(432, 96), blocks(24, 48)], [1, 1, 2, 128]);
     }

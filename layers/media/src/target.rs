@@ -9,10 +9,10 @@ use loom_transfer::{Block, Ending, Engine, Event, MemoryKey, NotificationKey, Pe
 
 use crate::attr::MediaAttr;
 use crate::flow::{FlowKey, Flows, Grain, Samples, register};
-use crate::inflow::{Inflow, News, Report, Written};
+use crate::inflow::{Attachment, Inflow, News, Report, Written};
 use crate::known::Known;
 use crate::layout::FlowLayout;
-use crate::message::{MAX_LEN, Message, Refusal, Token};
+use crate::message::{MAX_LEN, Message, Refusal};
 use crate::record::TargetRecord;
 
 /// Release of grains and samples, whose room the initiator may write to again.
@@ -20,7 +20,7 @@ use crate::record::TargetRecord;
 pub enum Release {
     /// [`Target::poll`] releases all but so many of the newest grains or samples.
     Keep(u64),
-    /// [`Target::release`] releases them. An initiator without room defers what it sends.
+    /// [`Target::release`] releases them. An initiator without room defers its transfers.
     Explicit,
 }
 
@@ -124,7 +124,7 @@ pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     flows: Flows<Flow<A>, A>,
     known: Known<A>,
     /// Refusals to send.
-    refusals: heapless::Vec<(PeerKey, Token, Refusal), 16>,
+    refusals: heapless::Vec<(Attachment, Refusal), 16>,
     alloc: A,
 }
 
@@ -175,8 +175,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
     /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it again after
     /// [`TargetEvent::Detached`]. [`Error::Invalid`] for an unknown key.
     pub fn remove_flow(&mut self, flow: FlowKey) -> Result<(), Error> {
-        if let Some((peer, token)) = self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.close() {
-            self.refuse(peer, token, Refusal::Closed);
+        if let Some(attachment) = self.flows.get_mut(flow).ok_or(UNKNOWN)?.inflow.close() {
+            self.refuse(attachment, Refusal::Closed);
             return Err(PostError::Again.into());
         }
         let removed = self.flows.remove(flow).ok_or(UNKNOWN)?;
@@ -281,20 +281,20 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             | Message::Detach { flow, token, .. } => (flow, token),
             Message::Granted { .. } | Message::Refused { .. } => return rejected,
         };
-        let flow = FlowKey::of_number(number);
+        let (flow, attachment) = (FlowKey::of_number(number), Attachment { peer, token });
         let inflow = self.flows.get_mut(flow).map(|flow| &mut flow.inflow);
         let written = match message {
             Message::Attach { is_first, layout, next, sequence, .. } => {
                 let attached = inflow.map_or(Err(Refusal::Unknown), |inflow| {
-                    inflow.attach(peer, (token, is_first), &layout, next, sequence)
+                    inflow.attach(attachment, is_first, &layout, next, sequence)
                 });
                 if let Err(reason) = attached {
-                    self.refuse(peer, token, reason);
+                    self.refuse(attachment, reason);
                 }
                 return None;
             }
             Message::Detach { sequence, .. } => {
-                if let Some(inflow) = inflow.filter(|inflow| inflow.is_of_attachment(peer, token)) {
+                if let Some(inflow) = inflow.filter(|inflow| inflow.is_of_attachment(attachment)) {
                     inflow.detach(sequence);
                 }
                 return None;
@@ -306,7 +306,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
             Message::Granted { .. } | Message::Refused { .. } => return rejected,
         };
         // Those of a former attachment are late.
-        let inflow = inflow.filter(|inflow| inflow.is_of_attachment(peer, token))?;
+        let inflow = inflow.filter(|inflow| inflow.is_of_attachment(attachment))?;
         let error = match ending {
             Ending::Done => None,
             Ending::Failed(error) => Some(error),
@@ -315,7 +315,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         let (written, sequence) = written;
         let Some(news) = inflow.written(written, sequence, error.is_some()) else {
             inflow.fail(peer, Error::Invalid("the initiator does not keep to its flow or its room"));
-            self.refuse(peer, token, Refusal::Protocol);
+            self.refuse(attachment, Refusal::Protocol);
             return rejected;
         };
         let (start, count) = match written {
@@ -325,7 +325,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         if let Some(error) = error {
             return Some(TargetEvent::Failed { flow, start, error });
         }
-        Some(match news? {
+        Some(match news {
+            News::Old => return None,
             News::Slices(valid) => TargetEvent::Slices { flow, index: start, valid },
             News::Complete => TargetEvent::Complete { flow, index: start },
             News::Invalid => TargetEvent::Invalid { flow, index: start },
@@ -333,11 +334,10 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         })
     }
 
-    fn refuse(&mut self, peer: PeerKey, token: Token, reason: Refusal) {
-        let refusal = (peer, token, reason);
-        if !self.refusals.contains(&refusal) {
+    fn refuse(&mut self, attachment: Attachment, reason: Refusal) {
+        if !self.refusals.contains(&(attachment, reason)) {
             // Of more at a time, the initiators remain without an answer.
-            let _ = self.refusals.push(refusal);
+            let _ = self.refusals.push((attachment, reason));
         }
     }
 
@@ -351,11 +351,11 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
                 sent => sent != Err(PostError::Again.into()),
             }
         };
-        refusals.retain(|&(peer, token, reason)| !is_sent(peer, Message::Refused { token, reason }));
+        refusals.retain(|&(to, reason)| !is_sent(to.peer, Message::Refused { token: to.token, reason }));
         for (_, flow) in flows.iter_mut() {
-            let Some((peer, token, limit, processed, answers)) = flow.inflow.grant(is_idle) else { continue };
-            if is_sent(peer, Message::Granted { token, limit, processed, answers }) {
-                flow.inflow.granted(limit);
+            let Some((peer, grant)) = flow.inflow.grant(is_idle) else { continue };
+            if is_sent(peer, grant) {
+                flow.inflow.granted();
             }
         }
     }

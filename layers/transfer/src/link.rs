@@ -5,6 +5,7 @@ use loom_core::{Access, Error, Peer, RemoteRegion};
 
 use crate::control::Hello;
 use crate::peers::PeerKey;
+use crate::rail::RailSet;
 use crate::remote::MAX_RAILS;
 
 /// Maximum of [`EngineAttr::notifications`](crate::EngineAttr::notifications).
@@ -72,12 +73,12 @@ pub(crate) struct Link {
     lent: [u32; MAX_NUMBERS],
     /// The peer was informed, or will be, that the engine waits for room.
     pub(crate) waits: bool,
-    /// Rails without a connection, a bit for each.
-    pub(crate) cold: u32,
-    /// Bit for each rail to be described to the peer.
-    pub(crate) owed_rails: u32,
-    /// Epoch, and bit for each rail described in it.
-    rails: (u32, Option<u32>),
+    /// Rails without a connection.
+    pub(crate) cold: RailSet,
+    /// Rails to be described to the peer.
+    pub(crate) owed_rails: RailSet,
+    /// Rails described in an epoch.
+    described: (RailSet, Option<u32>),
     /// Base and key of each rail's memory for the first write.
     scratch: [(u64, u64); MAX_RAILS],
     /// Time of the last message, and of a request for a sign of life since.
@@ -103,9 +104,9 @@ impl Link {
             credits: 0,
             lent: [0; MAX_NUMBERS],
             waits: false,
-            cold: 0,
-            owed_rails: 0,
-            rails: (0, None),
+            cold: RailSet::EMPTY,
+            owed_rails: RailSet::EMPTY,
+            described: (RailSet::EMPTY, None),
             scratch: [(0, 0); MAX_RAILS],
             heard: None,
             pinged: None,
@@ -126,24 +127,24 @@ impl Link {
         (self.first, self.bits, self.mask) = (hello.first, hello.bits.into(), mask);
         (self.used, self.credits, self.waits) = (0, hello.layout.fragments.into(), false);
         (self.generations, self.lent) = ([hello.epoch; MAX_NUMBERS], [0; MAX_NUMBERS]);
-        (self.cold, self.owed_rails) = ((1 << rails) - 1, (1 << rails) - 1);
+        (self.cold, self.owed_rails) = (RailSet::all(rails), RailSet::all(rails));
         self.state = LinkState::Greeting;
         true
     }
 
     pub(crate) fn describe(&mut self, rail: usize, epoch: u32, (base, key): (u64, u64)) {
-        if self.rails.1 != Some(epoch) {
-            self.rails = (0, Some(epoch));
+        if self.described.1 != Some(epoch) {
+            self.described = (RailSet::EMPTY, Some(epoch));
         }
         if let Some(scratch) = self.scratch.get_mut(rail) {
             *scratch = (base, key);
-            self.rails.0 |= 1 << rail;
+            self.described.0.insert(rail);
         }
     }
 
     /// Returns `true` if the peer's hello and all of its rails have arrived.
     pub(crate) fn is_described(&self, rails: usize) -> bool {
-        self.epoch.is_some() && self.rails == ((1 << rails) - 1, self.epoch)
+        self.epoch.is_some() && self.described == (RailSet::all(rails), self.epoch)
     }
 
     pub(crate) fn scratch(&self, rail: usize) -> Option<RemoteRegion> {
@@ -159,7 +160,6 @@ impl Link {
         }
     }
 
-    /// Returns `true` if a number is free.
     pub(crate) const fn has_number(&self, numbers: u32) -> bool {
         self.used.trailing_ones() < numbers
     }

@@ -1,4 +1,4 @@
-//! Memory of an engine, registered on all rails, and [`Part`], the buffer of one operation.
+//! Memory of an engine, registered on all rails, and [`LentPart`], the buffer of one operation.
 
 #![allow(unsafe_code, reason = "shares memory between the regions of rails, and lends parts of it")]
 
@@ -70,7 +70,7 @@ impl<M, A: Allocator> Drop for Shared<M, A> {
         if unsafe { self.0.as_ref() }.handles.fetch_sub(1, Ordering::Release) > 1 {
             return;
         }
-        // What other threads did with the memory comes before.
+        // After all accesses of other threads.
         fence(Ordering::Acquire);
         // SAFETY: this was the last handle. The allocator is moved out once.
         let alloc = unsafe { ManuallyDrop::take(&mut self.0.as_mut().alloc) };
@@ -97,7 +97,7 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
 /// Part of registered memory in an operation.
 ///
 /// Counted, because memory outlives the operations in flight on it.
-pub(crate) struct Part {
+pub(crate) struct LentPart {
     ptr: NonNull<u8>,
     len: usize,
     descriptor: Descriptor,
@@ -108,13 +108,13 @@ pub(crate) struct Part {
     pub(crate) flushes: bool,
 }
 
-impl Part {
+impl LentPart {
     pub(crate) const fn len(&self) -> u64 {
         self.len as u64
     }
 }
 
-impl Drop for Part {
+impl Drop for LentPart {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `Memories` keeps the counter as long as parts exist. Both stay on one thread.
@@ -126,15 +126,15 @@ impl Drop for Part {
 // SAFETY: the range lies within memory that `Memories` keeps registered while it has parts. It is
 // exposed memory, and the engine posts it in RMA operations alone: as the source of a write if the
 // memory is readable, as the target of a read if it is writable (`Registered::allows`).
-unsafe impl Buffer for Part {
+unsafe impl Buffer for LentPart {
     #[inline]
     fn lend(&mut self) -> Lent {
         let lent = if self.reads { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
         Lent { descriptor: Some(self.descriptor), ..lent }
     }
 }
-impl SourceBuffer for Part {}
-impl TargetBuffer for Part {}
+impl SourceBuffer for LentPart {}
+impl TargetBuffer for LentPart {}
 
 pub(crate) struct Lender<'a> {
     lent: Lent,
@@ -151,13 +151,13 @@ impl Lender<'_> {
 
     /// Returns `None` if the block does not lie within.
     #[inline(always)]
-    pub(crate) fn part(&self, descriptor: Descriptor, block: Block) -> Option<Part> {
+    pub(crate) fn part(&self, descriptor: Descriptor, block: Block) -> Option<LentPart> {
         if block.local.checked_add(block.len)? > self.lent.len as u64 {
             return None;
         }
         let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
         self.count.set(self.count.get() + 1);
-        Some(Part {
+        Some(LentPart {
             ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
             len,
             descriptor,
@@ -176,7 +176,7 @@ pub struct MemoryKey {
     generation: u32,
 }
 
-struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
+struct MemorySlot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     generation: u32,
     users: u32,
     memory: Option<Registered<'m, T, M, A>>,
@@ -184,7 +184,6 @@ struct Slot<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
 
 type Regions<'m, T, M, A> = Array<EndpointMr<'m, T, Shared<M, A>>, A>;
 
-/// Memory with its regions, one for each rail.
 pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     /// Regions for operations of this side, and for peers unless `bound`.
     regions: Regions<'m, T, M, A>,
@@ -210,7 +209,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, 
 }
 
 pub(crate) struct Memories<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
-    slots: Array<Slot<'m, T, M, A>, A>,
+    slots: Array<MemorySlot<'m, T, M, A>, A>,
     /// Number of parts of each slot. Only shared references to the counters exist.
     counts: ManuallyDrop<Array<Cell<u32>, A>>,
 }
@@ -219,11 +218,11 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
     pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
         let counts = Array::new_in(len, alloc.clone(), |_| Cell::new(0))?;
-        let slots = Array::new_in(len, alloc.clone(), |_| Slot { generation: number, users: 0, memory: None })?;
+        let slots = Array::new_in(len, alloc.clone(), |_| MemorySlot { generation: number, users: 0, memory: None })?;
         Ok(Memories { slots, counts: ManuallyDrop::new(counts) })
     }
 
-    /// Registers memory on each rail. Returns `None` if all slots are in use.
+    /// Returns `None` if all slots are in use.
     pub(crate) fn register(
         &mut self,
         rails: &[Rail<'m, T>],
@@ -231,7 +230,7 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         access: Access,
         alloc: &A,
     ) -> Result<Option<MemoryKey>, OpenError> {
-        let free = |(index, slot): &(usize, &mut Slot<'m, T, M, A>)| {
+        let free = |(index, slot): &(usize, &mut MemorySlot<'m, T, M, A>)| {
             slot.memory.is_none() && self.counts.get(*index).is_some_and(|count| count.get() == 0)
         };
         let Some((index, slot)) = self.slots.iter_mut().enumerate().find(free) else { return Ok(None) };
@@ -276,7 +275,6 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.get(key)?.regions.first().map(EndpointMr::window)
     }
 
-    /// Counts or discounts a transfer that uses the memory.
     pub(crate) fn used(&mut self, key: MemoryKey, by: i32) {
         if let Some(slot) = self.slots.get_mut(key.index as usize) {
             slot.users = slot.users.wrapping_add_signed(by);
@@ -288,7 +286,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         self.counts.get(key.index as usize).map(Cell::get)
     }
 
-    /// Closes the regions. Returns `false` while the memory is in use.
+    /// Returns `false` while the memory is in use.
     pub(crate) fn deregister(&mut self, key: MemoryKey) -> bool {
         let in_flight = self.in_flight(key);
         match self.slots.get_mut(key.index as usize) {
@@ -308,7 +306,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
         }
     }
 
-    /// Lender for a transfer, or `None` if the memory does not allow its operations.
+    /// Returns `None` if the memory does not allow the operations.
     pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
         let memory = self.get(key).filter(|memory| memory.allows(reads))?;
         let count = self.counts.get(key.index as usize)?;

@@ -31,7 +31,7 @@ enum State {
     Leaving,
 }
 
-struct Slot {
+struct PeerSlot {
     generation: u32,
     state: State,
     rails: usize,
@@ -69,7 +69,7 @@ impl<'e, 'm, T: Transport> Vectors<'e, 'm, T> {
 }
 
 pub(crate) struct Peers<A: Allocator> {
-    slots: Array<Slot, A>,
+    slots: Array<PeerSlot, A>,
     /// Addresses of each peer: for the rails of this side, then that of its control endpoint.
     addresses: Array<Option<EndpointAddr>, A>,
     rails: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Peers<A: Allocator> {
 impl<A: Allocator + Clone> Peers<A> {
     pub(crate) fn new(len: usize, rails: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
-        let slot = |_| Slot {
+        let slot = |_| PeerSlot {
             generation: number,
             state: State::Vacant,
             rails: 0,
@@ -101,7 +101,7 @@ impl<A: Allocator + Clone> Peers<A> {
 }
 
 impl<A: Allocator> Peers<A> {
-    fn slot(&self, key: PeerKey) -> Option<&Slot> {
+    fn slot(&self, key: PeerKey) -> Option<&PeerSlot> {
         let slot = self.slots.get(key.index as usize)?;
         (slot.generation == key.generation && slot.state == State::Present).then_some(slot)
     }
@@ -110,7 +110,6 @@ impl<A: Allocator> Peers<A> {
         self.slot(key).map(|slot| slot.rails)
     }
 
-    /// Peer of each rail, operations in flight, and link.
     #[inline]
     pub(crate) fn routes(&mut self, key: PeerKey) -> Option<(&[Option<Peer>; MAX_RAILS], &mut u32, &mut Link)> {
         let slot = self.slots.get_mut(key.index as usize).filter(|slot| slot.generation == key.generation)?;
@@ -211,7 +210,7 @@ impl<A: Allocator> Peers<A> {
         }
     }
 
-    /// Inserts a peer by its record. Returns `true` if it was not present.
+    /// Returns `true` if the peer was not present.
     pub(crate) fn insert<T: Transport>(
         &mut self,
         record: &[u8],
@@ -228,7 +227,6 @@ impl<A: Allocator> Peers<A> {
         self.insert_at(&addresses[..=self.rails], record.rails, vectors)
     }
 
-    /// Inserts a peer of which the address of the control endpoint is known.
     pub(crate) fn insert_greeting<T: Transport>(
         &mut self,
         control: &EndpointAddr,
@@ -367,7 +365,7 @@ impl<A: Allocator> Peers<A> {
 
     /// Removes the least recently used peer from the vectors. Returns `false` if all are in use.
     fn evict<T: Transport>(&mut self, except: usize, vectors: &Vectors<'_, '_, T>) -> bool {
-        let idle = |(index, slot): &(usize, &mut Slot)| {
+        let idle = |(index, slot): &(usize, &mut PeerSlot)| {
             *index != except && slot.state == State::Present && slot.placed && slot.in_flight == 0
         };
         let oldest = self.slots.iter_mut().enumerate().filter(idle).min_by_key(|(_, slot)| slot.used);
@@ -383,7 +381,7 @@ impl<A: Allocator> Peers<A> {
         PeerKey { index: index as u32, generation: self.slots[index].generation }
     }
 
-    /// Removes a peer, at once or with its last operation in flight.
+    /// At once, or with the last operation in flight.
     pub(crate) fn remove<T: Transport>(&mut self, key: PeerKey, vectors: &Vectors<'_, '_, T>) -> bool {
         if self.slot(key).is_none() {
             return false;
@@ -405,7 +403,7 @@ impl<A: Allocator> Peers<A> {
     }
 }
 
-impl Slot {
+impl PeerSlot {
     fn displace<T: Transport>(&mut self, vectors: &Vectors<'_, '_, T>) {
         vectors.remove(&self.routes, self.link.route.take());
         self.routes = [None; MAX_RAILS];

@@ -1,4 +1,5 @@
-//! Plans: the ranges of a transfer on both sides, and their division into operations.
+//! Plans: the ranges of a transfer on both sides, and their division into operations, which
+//! `engine/posting.rs` spreads over rails.
 
 /// Range to move: offsets in the local and in the remote memory, and a length, in bytes.
 ///

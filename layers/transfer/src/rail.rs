@@ -9,12 +9,48 @@ use allocator_api2::alloc::Allocator;
 
 use crate::attr::EngineAttr;
 use crate::event::TransferKey;
-use crate::memory::{MemoryKey, Part};
+use crate::memory::{LentPart, MemoryKey};
+
+/// Set of rails, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RailSet(u32);
+
+impl RailSet {
+    pub(crate) const EMPTY: Self = RailSet(0);
+
+    #[inline]
+    pub(crate) const fn all(rails: usize) -> Self {
+        RailSet((1 << rails) - 1)
+    }
+
+    #[inline]
+    pub(crate) const fn contains(self, rail: usize) -> bool {
+        self.0 & 1 << rail != 0
+    }
+
+    #[inline]
+    pub(crate) const fn insert(&mut self, rail: usize) {
+        self.0 |= 1 << rail;
+    }
+
+    pub(crate) const fn remove(&mut self, rail: usize) {
+        self.0 &= !(1 << rail);
+    }
+
+    #[inline]
+    pub(crate) const fn union(self, other: Self) -> Self {
+        RailSet(self.0 | other.0)
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
 
 pub(crate) struct Rail<'m, T: Transport> {
-    pub(crate) endpoint: Endpoint<'m, T, Part>,
+    pub(crate) endpoint: Endpoint<'m, T, LentPart>,
     pub(crate) av: Av<'m, T>,
-    pub(crate) cq: Cq<'m, T, Part>,
+    pub(crate) cq: Cq<'m, T, LentPart>,
     pub(crate) domain: Domain<'m, T>,
     /// Maximum number of operations in flight, including receives for peers' writes.
     limit: usize,
@@ -55,12 +91,10 @@ impl<'m, T: Transport> Rail<'m, T> {
         self.limit.saturating_sub(self.cq.in_flight())
     }
 
-    /// Returns `true` if the provider has room for an operation and its successor.
     pub(crate) fn has_room_for_two(&self) -> bool {
         self.cq.in_flight() + 2 <= self.batch_limit
     }
 
-    /// Maximum number of completions and events at a time.
     pub(crate) const fn events(&self, attr: &EngineAttr) -> usize {
         self.limit.saturating_add(attr.remote_writes as usize)
     }
@@ -89,7 +123,7 @@ impl<T: Transport> Rail<'_, T> {
         reads: bool,
         data: Option<ImmediateData>,
         more: bool,
-        part: Part,
+        part: LentPart,
     ) -> Result<OpKey, PostError> {
         let Target { peer, region, offset } = to;
         let posted = match data {
@@ -101,9 +135,14 @@ impl<T: Transport> Rail<'_, T> {
         posted.map_err(|rejected| rejected.error)
     }
 
-    /// Posts an operation with `FI_MORE`.
     #[inline(never)]
-    fn post_more(&self, to: &Target, reads: bool, data: Option<ImmediateData>, part: Part) -> Result<OpKey, PostError> {
+    fn post_more(
+        &self,
+        to: &Target,
+        reads: bool,
+        data: Option<ImmediateData>,
+        part: LentPart,
+    ) -> Result<OpKey, PostError> {
         let len = usize::try_from(part.len()).map_err(|_| PostError::OutOfBounds)?;
         let target = [to.region.part(to.offset, len).ok_or(PostError::OutOfBounds)?];
         let posted = if reads {

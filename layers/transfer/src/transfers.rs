@@ -16,7 +16,6 @@ use crate::plan::{Cursor, Plan};
 use crate::queue::Queue;
 use crate::request::Request;
 
-/// Progress of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Free,
@@ -30,7 +29,7 @@ pub(crate) enum Stage {
     Reported,
 }
 
-pub(crate) struct Slot<P> {
+pub(crate) struct TransferSlot<P> {
     generation: u32,
     /// In the queue of transfers to post.
     queued: bool,
@@ -60,7 +59,7 @@ pub(crate) struct Slot<P> {
     pub(crate) sending: u32,
 }
 
-impl<P> Slot<P> {
+impl<P> TransferSlot<P> {
     pub(crate) const fn key(&self, index: u32) -> TransferKey {
         TransferKey { index, generation: self.generation }
     }
@@ -90,7 +89,14 @@ impl<P> Slot<P> {
         stops
     }
 
-    /// Returns `true` if nothing of the transfer is left to do.
+    pub(crate) fn end_posting(&mut self, piece: u64) {
+        if self.cursor.is_lost() {
+            self.fail(Error::Invalid("the plan panicked"));
+        } else if self.cursor.peek(piece).is_none() {
+            self.stage = Stage::Draining;
+        }
+    }
+
     const fn is_over(&self) -> bool {
         self.in_flight == 0 && self.notice.is_none() && self.sending == 0
     }
@@ -117,7 +123,7 @@ impl<P> Slot<P> {
 }
 
 pub(crate) struct Transfers<P, A: Allocator> {
-    slots: Array<Slot<P>, A>,
+    slots: Array<TransferSlot<P>, A>,
     /// Slots in `Stage::Posting`, and some that have left that stage.
     posting: Queue<A>,
     announcing: Queue<A>,
@@ -128,7 +134,7 @@ pub(crate) struct Transfers<P, A: Allocator> {
 impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
     pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         let count = u32::try_from(len).ok().filter(|count| *count < u32::MAX).ok_or(OpenError::Size)?;
-        let slot = |_| Slot {
+        let slot = |_| TransferSlot {
             generation: number,
             queued: false,
             peer: None,
@@ -161,7 +167,7 @@ impl<P: Plan, A: Allocator + Clone> Transfers<P, A> {
 
 impl<P: Plan, A: Allocator> Transfers<P, A> {
     #[inline]
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Slot<P>> {
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut TransferSlot<P>> {
         self.slots.get_mut(index as usize)
     }
 
@@ -169,7 +175,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    pub(crate) fn named(&mut self, key: TransferKey) -> Option<&mut Slot<P>> {
+    pub(crate) fn named(&mut self, key: TransferKey) -> Option<&mut TransferSlot<P>> {
         let slot = self.slots.get_mut(key.index as usize)?;
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot)
     }
@@ -179,7 +185,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         (slot.generation == key.generation && slot.stage != Stage::Free).then_some(slot.in_flight)
     }
 
-    /// Returns the key of a new transfer, or the request if all slots are in use.
+    /// Returns the request if all slots are in use.
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub(crate) fn begin(&mut self, request: Request<P>, notice: Option<Notice>) -> Result<TransferKey, Request<P>> {
         // First: the plan may panic.
@@ -188,7 +194,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         let Some(slot) = self.slots.get_mut(index as usize) else { return Err(request) };
         let (reads, data) = (request.reads, request.data);
         let (is_queued, announced) = (slot.queued, slot.announced);
-        *slot = Slot {
+        *slot = TransferSlot {
             generation: slot.generation.wrapping_add(1),
             queued: true,
             peer: Some(request.peer),
@@ -282,8 +288,7 @@ impl<P: Plan, A: Allocator> Transfers<P, A> {
         }
     }
 
-    /// Takes the request of an ended transfer, and frees its slot if nothing is left to do.
-    pub(crate) fn take_ended(&mut self) -> Option<(TransferKey, Request<P>, &mut Slot<P>)> {
+    pub(crate) fn take_ended(&mut self) -> Option<(TransferKey, Request<P>, &mut TransferSlot<P>)> {
         let index = self.ended.pop()?;
         let slot = self.slots.get_mut(index as usize)?;
         let request = slot.request.take()?;

@@ -180,8 +180,6 @@ impl<P> Drop for Owner<P> {
 /// assert_eq!((last?, agent.counters().bytes), (7, 1 << 16));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-///
-/// `P` is the type of the plans, and `M` that of the memory.
 pub struct Agent<P, M = Vec<u8>> {
     shared: Arc<Shared<P>>,
     calls: mpsc::Sender<Call<M>>,

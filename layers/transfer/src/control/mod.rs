@@ -44,7 +44,6 @@ pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     is_closed: bool,
 }
 
-/// Completed send of a control message.
 pub(crate) struct Sent {
     pub(crate) to: Destination,
     pub(crate) error: Option<Error>,
@@ -52,7 +51,6 @@ pub(crate) struct Sent {
     pub(crate) refused: Option<Peer>,
 }
 
-/// Item of the control endpoint's queue.
 pub(crate) enum Incoming {
     Received(u32),
     Sent(Sent),
@@ -150,12 +148,10 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         Sent { to, error, refused }
     }
 
-    /// Header and body of a received message.
     pub(crate) fn message(&self, index: u32) -> Option<(Header, &[u8])> {
         Header::decode(self.slips.get(index)?.bytes())
     }
 
-    /// Gives a received message's buffer back.
     pub(crate) fn recycle(&mut self, index: u32) {
         self.slips.push(&mut self.unposted, index);
     }
@@ -177,12 +173,10 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         epoch
     }
 
-    /// Number of fragments of a notification.
     pub(crate) fn fragments(&self, len: usize) -> u32 {
         u32::try_from(fragments(len, self.room())).unwrap_or(u32::MAX)
     }
 
-    /// Returns `true` if enough slips are free for a notification.
     pub(crate) fn can_stage(&self, bytes: &[u8]) -> bool {
         fragments(bytes.len(), self.room()) + RESERVE <= self.slips.free()
     }

@@ -163,7 +163,6 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         self.sends..count
     }
 
-    /// Number of slips that can be sent.
     pub(crate) const fn free(&self) -> usize {
         self.free.len as usize
     }
@@ -209,7 +208,6 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         Some(index)
     }
 
-    /// Appends the second list to the first.
     pub(super) fn append(&mut self, list: &mut List, mut more: List) {
         while let Some(index) = self.pop(&mut more) {
             self.push(list, index);
@@ -236,7 +234,6 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         self.entries.get_mut(index as usize)?.slip.as_mut()
     }
 
-    /// Takes a slip to post it.
     pub(super) fn lift(&mut self, index: u32) -> Option<Slip<'m, T, A>> {
         self.entries.get_mut(index as usize)?.slip.take()
     }

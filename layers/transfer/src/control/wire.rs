@@ -11,7 +11,6 @@ pub(crate) const HEADER: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// [`Hello`].
     Hello = 1,
     /// Refuses the hello of the receiver. `number` is the [`Refusal`].
     Refuse = 2,
@@ -95,7 +94,6 @@ impl Header {
         out
     }
 
-    /// Header and body.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (words, body) = take::<10>(bytes)?;
         let [kind, index, peer, number, generation, len, ending, late, low, high] = words;

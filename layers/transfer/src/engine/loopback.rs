@@ -59,14 +59,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             slot.cursor.advance(plan, block);
             copied += 1;
         }
-        if slot.cursor.is_lost() {
-            slot.fail(loom_core::Error::Invalid("the plan panicked"));
-        } else if slot.cursor.peek(piece).is_none() {
-            slot.stage = Stage::Draining;
-        }
+        slot.end_posting(piece);
         if let Some(value) = value {
             for _ in 0..copied {
-                self.count(Some(value));
+                self.count_arrival(Some(value));
             }
         }
         copied

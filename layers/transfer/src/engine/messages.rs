@@ -4,7 +4,8 @@ use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
 
-use super::{Engine, GENERATION_BITS};
+use super::Engine;
+use super::open::DataLayout;
 use crate::control::{
     Control, Destination, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
     ending, last_header,
@@ -129,10 +130,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     pub(super) fn count_notified(&mut self, data: Option<u64>) {
         let counted = (|| {
             let (control, data) = (self.control.as_mut()?, data?);
-            let index = (data & ((1 << self.data_bits) - 1)).checked_sub(self.attr.values as u64)?;
+            let index = (data & ((1 << self.data.bits) - 1)).checked_sub(self.attr.values as u64)?;
             let peer = self.peers.at(control.inbox.peer_of(index)?)?;
             let mask = self.peers.link(peer)?.counted_mask;
-            control.inbox.count(index, data >> self.data_bits, mask).then_some(())
+            control.inbox.count(index, data >> self.data.bits, mask).then_some(())
         })();
         self.strays += u64::from(counted.is_none());
     }
@@ -228,7 +229,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             return control.recycle(index);
         };
         (link.heard, link.pinged) = (Some(self.now), None);
-        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold == 0 {
+        if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold.is_empty() {
             self.peers.change(from, LinkState::Ready);
         }
         if header.kind == Kind::Notify {
@@ -287,7 +288,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let address = EndpointAddr::decode(address).ok()?.0;
         let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
         let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
-        let width = 8 * u32::from(hello.width.min(self.data_width));
+        let width = 8 * u32::from(hello.width.min(self.data.bytes));
         let numbers = u64::from(hello.first) + u64::from(hello.layout.notifications);
         let inserted = if hello.version != VERSION {
             Err(Refusal::Version)
@@ -297,7 +298,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             || numbers > 1 << bits
         {
             Err(Refusal::Layout)
-        } else if width < bits.max(self.data_bits) + GENERATION_BITS {
+        } else if width < bits.max(self.data.bits) + DataLayout::GENERATION_BITS {
             Err(Refusal::DataWidth)
         } else {
             self.peers.insert_greeting(&address, rails, &vectors).map_err(|error| match error {
@@ -313,7 +314,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let link = self.peers.link_mut(peer)?;
         let had_epoch = link.epoch.is_some();
         let greeted = link.greet(&hello, mask(bits), self.rails.len());
-        link.counted_mask = mask(self.data_bits);
+        link.counted_mask = mask(self.data.bits);
         (link.heard, link.pinged) = (Some(self.now), None);
         if is_new || (greeted && had_epoch && !hello.answers) {
             // Writes of a former engine at this address are not counted any more.
@@ -392,9 +393,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
-    /// Sends what the engine owes to a peer, and connects its rails.
+    /// Sends the messages that a peer is owed, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
-        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails == 0 && link.cold == 0) {
+        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
             return Ok(());
         }
         match self.place(peer) {
@@ -426,8 +427,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                         from: peer,
                         first: u32::try_from(attr.values).unwrap_or(u32::MAX)
                             + peer.index * u32::from(attr.notifications),
-                        bits: u8::try_from(self.data_bits).unwrap_or(u8::MAX),
-                        width: self.data_width,
+                        bits: u8::try_from(self.data.bits).unwrap_or(u8::MAX),
+                        width: self.data.bytes,
                         rails: u8::try_from(rails.len()).unwrap_or(u8::MAX),
                         answers: debt == Debt::Answer,
                         epoch: link.granted,
@@ -448,7 +449,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
         }
         for (number, (rail, region)) in rails.iter().zip(scratch.iter()).enumerate() {
-            if link.owed_rails & 1 << number == 0 {
+            if !link.owed_rails.contains(number) {
                 continue;
             }
             let address = rail.endpoint.address().map_err(Error::Provider)?;
@@ -465,25 +466,25 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 8 + address.encode(rest).unwrap_or(0)
             });
             if sent {
-                link.owed_rails &= !(1 << number);
+                link.owed_rails.remove(number);
                 *in_flight += 1;
             }
         }
         let described = link.is_described(theirs);
         for (number, (rail, route)) in rails.iter().zip(routes).enumerate().filter(|_| described) {
             let region = link.scratch(number % theirs);
-            if let (Some(route), Some(region), true) = (route, region, link.cold & 1 << number != 0) {
+            if let (Some(route), Some(region), true) = (route, region, link.cold.contains(number)) {
                 match rail.endpoint.inject_write(*route, &region, 0, &[]) {
-                    Ok(()) => link.cold &= !(1 << number),
+                    Ok(()) => link.cold.remove(number),
                     Err(error) if error.is_transient() => {}
                     // The first transfer connects.
-                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold &= !(1 << number),
+                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold.remove(number),
                     Err(error) => return Err(error.into()),
                 }
             }
         }
-        let is_ready = described && link.cold == 0;
-        let is_busy = link.debts != 0 || link.owed_rails != 0 || described && link.cold != 0;
+        let is_ready = described && link.cold.is_empty();
+        let is_busy = link.debts != 0 || !link.owed_rails.is_empty() || described && !link.cold.is_empty();
         if is_ready && link.state == LinkState::Greeting {
             self.peers.change(peer, LinkState::Ready);
         }

@@ -1,47 +1,50 @@
-//! [`Engine`]: transfers over rails.
+//! [`Engine`]: moves blocks of registered memory over *rails* (network cards).
+//!
+//! `submit.rs` checks *transfers*, `posting.rs` posts their *operations* on the rails in turn,
+//! `completions.rs` books these, and [`Engine::poll`] reports the outcomes.
 
+mod completions;
 mod loopback;
 mod messages;
+mod open;
 mod posting;
 mod submit;
 mod waits;
 
 use core::fmt;
-use core::mem::replace;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
-use loom_core::error::{OpenError, PostError};
+use loom_core::error::PostError;
 use loom_core::exposed::Window;
 use loom_core::mr::EndpointMr;
 use loom_core::storage::Array;
-use loom_core::vocabulary::RangeError;
-use loom_core::{Access, Arrivals, Buffer, Caps, Completion, Domain, Done, Error, OpError, Transport};
+use loom_core::{Access, Arrivals, Buffer, Error, Transport};
 
+use self::open::DataLayout;
+use self::posting::Turn;
 pub use self::waits::Wait;
 use self::waits::Waits;
 use crate::attr::EngineAttr;
 use crate::control::{Bytes, Control};
 use crate::event::{Ending, Event, Outcome};
-use crate::link::{MAX_NUMBERS, SCRATCH};
-use crate::memory::{Memories, MemoryKey, Part, Shared};
+use crate::memory::{Memories, MemoryKey, Shared};
 use crate::peers::{PeerKey, Peers, Record, Vectors};
 use crate::plan::Plan;
-use crate::rail::Rail;
-use crate::remote::{MAX_RAILS, RemoteMemory};
-use crate::transfers::{Slot, Stage, Transfers};
+use crate::rail::{Rail, RailSet};
+use crate::remote::RemoteMemory;
+use crate::transfers::{Stage, TransferSlot, Transfers};
 
-/// Transfers between registered memory and peers' memory, over one to 16 rails.
+/// Engine for transfers between registered memory and memory of peers, over 1 to 16 rails.
 ///
-/// Operations of a transfer are spread over the rails in turn, and a rail without room is passed
-/// over.
+/// Call [`submit`](Self::submit), then [`poll`](Self::poll) until it returns the outcome. Operations
+/// of a transfer are spread over the rails in turn, and a rail without room is passed over.
 ///
 /// # Control messages
 /// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is inserted
 /// is greeted: both sides compare their limits, connect all rails, and report the peer as ready or
 /// refused ([`Event::Peer`]). An engine that was greeted inserts the peer by itself. Transfers wait
 /// until their peer is ready. They may carry a notification
-/// ([`submit_and_notify`](Self::submit_and_notify)), and failed ones end the waits of the receiver.
+/// ([`submit_and_notify`](Self::submit_and_notify)), and a failed one also ends the receiver's wait for it.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -70,71 +73,45 @@ use crate::transfers::{Slot, Stage, Transfers};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
-///
-/// `M` is the type of the memory, and `P` that of the plans.
+/// Belongs to one thread. `M` is the type of the memory, and `P` that of the plans.
 pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// First field: queues are closed before the memory of their operations.
     rails: Array<Rail<'m, T>, A>,
+    /// Rails with a failed queue.
+    failed: RailSet,
+    turn: Turn,
+
     control: Option<Control<'m, T, A>>,
-    /// Memory for peers' writes of no bytes, by which they connect. Behind the rails: some providers
-    /// crash when a region is closed that a peer writes to.
+    /// Time of the next search for silent peers.
+    next_beat: u64,
+
+    /// Memory for peers' writes of no bytes, by which they connect. Declared after `rails`: some
+    /// providers crash when a region is closed that a peer writes to.
     scratch: Option<Scratch<'m, T, A>>,
     memories: Memories<'m, T, M, A>,
+
     peers: Peers<A>,
-    transfers: Transfers<P, A>,
-    arrivals: Arrivals<A>,
-    strays: u64,
-    /// Rails with a failed queue, a bit for each.
-    failed: u32,
     /// This engine as its own peer.
     own: Option<PeerKey>,
-    /// Differs between engines.
-    number: u32,
-    attr: EngineAttr,
-    /// Rail of the next operation, and number of operations that it has had in turn.
-    turn: (usize, usize),
+
+    transfers: Transfers<P, A>,
     /// No transfer has an earlier deadline.
     next_deadline: u64,
+
+    data: DataLayout,
+    arrivals: Arrivals<A>,
     waits: Waits<A>,
-    /// Bits of immediate data below a notification's generation, and bytes that all rails carry.
-    data_bits: u32,
-    data_width: u8,
+    strays: u64,
+
+    /// Time of the last poll.
     now: u64,
-    next_beat: u64,
+    /// First generation of this engine's keys, by which those of other engines are found stale.
+    number: u32,
+    attr: EngineAttr,
     alloc: A,
 }
 
-/// Operations that have completed together.
-struct Completed {
-    transfer: u32,
-    ended: u32,
-    /// Without flushes, as the bytes.
-    operations: u64,
-    bytes: u64,
-}
-
-impl Completed {
-    const fn of(transfer: u32) -> Self {
-        Completed { transfer, ended: 0, operations: 0, bytes: 0 }
-    }
-
-    #[inline(always)]
-    fn add(&mut self, part: &Part) {
-        self.ended += 1;
-        if !part.flushes {
-            self.operations += 1;
-            self.bytes += part.len();
-        }
-    }
-}
-
 type Scratch<'m, T, A> = Array<EndpointMr<'m, T, Shared<Bytes<A>, A>>, A>;
-
-static ENGINES: AtomicU32 = AtomicU32::new(0);
-
-/// Bits of immediate data for the generation of a notification, at least.
-const GENERATION_BITS: u32 = 4;
 
 impl<'m, T, M, P, A> Engine<'m, T, M, P, A>
 where
@@ -143,92 +120,11 @@ where
     P: Plan,
     A: Allocator + Clone + Send + 'm,
 {
-    /// Opens an engine with one rail for each domain.
-    ///
-    /// # Errors
-    /// - [`OpenError::Size`] without a domain, with more than [`MAX_RAILS`], or for a piece, depth,
-    ///   batch or budget of 0. With control messages, also for other sizes than those of [`EngineAttr`]
-    /// - [`OpenError::NotGranted`] if a domain does not grant [`RMA`](loom_core::Caps::RMA), or
-    ///   [`MSG`](loom_core::Caps::MSG) for control messages
-    /// - [`RangeError::TooWide`] if a provider carries too few bytes of immediate data for
-    ///   [`values`](EngineAttr::values), and the generations of [`notifications`](EngineAttr::notifications)
-    /// - [`Error::Invalid`] if [`message`](EngineAttr::message) is too short for an address
-    /// - those of [`Cq::open_in`](loom_core::Cq::open_in) and of endpoints
-    pub fn open_in(domains: &[Domain<'m, T>], attr: EngineAttr, alloc: A) -> Result<Self, Error> {
-        let sizes = [attr.depth, attr.peer_depth, attr.batch, attr.budget];
-        if !(1..=MAX_RAILS).contains(&domains.len()) || attr.piece == 0 || sizes.contains(&0) {
-            return Err(OpenError::Size.into());
-        }
-        let control = attr.message > 0;
-        let numbers = if control { attr.peers.saturating_mul(attr.notifications.into()) } else { 0 };
-        let last = attr.values.saturating_add(numbers).saturating_sub(1);
-        let data_bits = usize::BITS - last.leading_zeros();
-        let width = data_bits + if control { GENERATION_BITS } else { 0 };
-        for domain in domains {
-            let caps = if control { Caps::RMA | Caps::MSG } else { Caps::RMA };
-            let missing = caps.difference(domain.info().caps());
-            if !missing.is_empty() {
-                return Err(OpenError::NotGranted(missing).into());
-            }
-            let limit = domain.info().attributes().domain.cq_data_size;
-            if width as usize > limit.saturating_mul(8) {
-                return Err(RangeError::TooWide { width, limit }.into());
-            }
-        }
-        let numbers = 1..=MAX_NUMBERS;
-        if control
-            && (!numbers.contains(&usize::from(attr.notifications))
-                || !(1..=64).contains(&attr.fragments)
-                || width > 32)
-        {
-            return Err(OpenError::Size.into());
-        }
-        let rails = Array::try_new_in(domains.len(), alloc.clone(), |number| {
-            Rail::open(domains.get(number).ok_or(OpenError::Size)?, &attr, &alloc)
-        })?;
-        let piece = rails.iter().map(Rail::max_msg_size).fold(attr.piece, u64::min);
-        let width = rails.iter().map(|rail| rail.domain.info().attributes().domain.cq_data_size).min();
-        let (mut scratch, mut messages) = (None, None);
-        if let (true, [domain, ..]) = (control, domains) {
-            let memory = Shared::new(Bytes::new(SCRATCH, alloc.clone())?, alloc.clone())?;
-            scratch = Some(Array::try_new_in(rails.len(), alloc.clone(), |number| {
-                let (rail, access) = (rails.get(number).ok_or(OpenError::Size)?, Access::REMOTE_WRITE);
-                EndpointMr::open_for_in(&rail.domain, &rail.endpoint, memory.clone(), access, alloc.clone())
-            })?);
-            messages = Some(Control::open(domain, &attr, &alloc)?);
-        }
-        // Keys begin with another generation in each engine.
-        let number = ENGINES.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9);
-        let engine = Engine {
-            control: messages,
-            scratch,
-            memories: Memories::new(attr.memories, number, &alloc)?,
-            peers: Peers::new(attr.peers, rails.len(), number, &alloc)?,
-            transfers: Transfers::new(attr.transfers, number, &alloc)?,
-            arrivals: Arrivals::open_in(attr.values, attr.waits, alloc.clone())?,
-            strays: 0,
-            failed: 0,
-            own: None,
-            number,
-            attr: EngineAttr { piece, ..attr },
-            turn: (0, 0),
-            next_deadline: u64::MAX,
-            waits: Waits::new(attr.waits, &alloc)?,
-            data_bits,
-            data_width: width.map_or(0, |width| u8::try_from(width.min(8)).unwrap_or(8)),
-            now: 0,
-            next_beat: 0,
-            rails,
-            alloc,
-        };
-        engine.check_message_len()?;
-        Ok(engine)
-    }
-
     /// Registers memory on all rails: for local use, and for peers as `access` permits. Allocates.
     ///
     /// # Errors
-    /// [`Error::Full`] beyond [`EngineAttr::memories`], [`OpenError::DeviceMemory`], those of
+    /// [`Error::Full`] beyond [`EngineAttr::memories`],
+    /// [`OpenError::DeviceMemory`](loom_core::OpenError::DeviceMemory), those of
     /// [`Mr::open_in`](loom_core::Mr::open_in), and [`Error::Invalid`] if rails address memory in
     /// different ways. The memory is dropped.
     pub fn register(&mut self, memory: M, access: Access) -> Result<MemoryKey, Error> {
@@ -243,6 +139,25 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
+    /// Polls all rails, posts operations, and returns the next event. `now` is the time in
+    /// nanoseconds of any clock, for [deadlines](crate::Request::deadline).
+    ///
+    /// # Errors
+    /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in
+    /// flight fail, because these may not complete. The rail is not used any more, and others are.
+    /// If it is that of the control messages, all peers with these fail.
+    pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
+        self.now = now;
+        self.poll_rails()?;
+        if self.control.is_some() {
+            self.poll_control()?;
+        }
+        self.expire(now);
+        self.post();
+        self.send_messages();
+        Ok(self.next_event())
+    }
+
     /// Closes the regions of a memory, which is dropped when peers cannot reach it any more.
     ///
     /// # Errors
@@ -337,31 +252,12 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.strays
     }
 
-    /// Polls all rails, posts operations, and returns the next event. `now` is the time in
-    /// nanoseconds of any clock, for [deadlines](crate::Request::deadline).
-    ///
-    /// # Errors
-    /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in
-    /// flight fail, because these may not complete. The rail is not used any more, and others are.
-    /// If it is that of the control messages, all peers with these fail.
-    pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
-        self.now = now;
-        self.poll_rails()?;
-        if self.control.is_some() {
-            self.poll_control()?;
-        }
-        self.expire(now);
-        self.post();
-        self.send_messages();
-        Ok(self.next_event())
-    }
-
     pub(crate) fn is_failed(&self) -> bool {
-        self.failed == Self::all_rails(self.rails.len())
+        self.failed == RailSet::all(self.rails.len())
     }
 
     #[inline(always)]
-    fn count(&mut self, data: Option<u64>) {
+    fn count_arrival(&mut self, data: Option<u64>) {
         if data.is_none_or(|value| self.arrivals.count(value).is_err()) {
             self.count_notified(data);
         }
@@ -369,7 +265,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     fn next_event(&mut self) -> Option<Event<P>> {
         if let Some((key, request, slot)) = self.transfers.take_ended() {
-            let Slot { ending, operations, bytes, in_flight, .. } = *slot;
+            let TransferSlot { ending, operations, bytes, in_flight, .. } = *slot;
             self.memories.used(request.local, -1);
             return Some(Event::Ended(Outcome { key, request, ending, operations, bytes, in_flight }));
         }
@@ -384,97 +280,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return Some(Event::Notified(key));
         }
         self.peers.next_change().map(|(peer, result)| Event::Peer { peer, result })
-    }
-
-    fn poll_rails(&mut self) -> Result<(), Error> {
-        for number in 0..self.rails.len() {
-            if self.failed & 1 << number != 0 {
-                continue;
-            }
-            let mut completed = Completed::of(u32::MAX);
-            let mut polled = Ok(());
-            for _ in 0..self.rails[number].events(&self.attr) {
-                match self.rails[number].cq.poll() {
-                    Ok(None) => break,
-                    Ok(Some(Completion::Op(done))) => {
-                        let part = done.buf();
-                        if done.result().is_ok() && part.transfer == completed.transfer && !part.flushes {
-                            completed.add(&done.into_buf());
-                        } else {
-                            self.completed_apart(&mut completed, done);
-                        }
-                    }
-                    Ok(Some(Completion::Remote(event))) => self.count(event.data().map(|data| data.0)),
-                    Ok(Some(_)) => self.strays += 1,
-                    Err(error) => {
-                        polled = Err(error);
-                        break;
-                    }
-                }
-            }
-            self.completed(completed, None);
-            if let Err(error) = polled {
-                self.failed |= 1 << number;
-                self.end_in_flight(error.into());
-                return Err(error.into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends transfers with operations in flight, which may not complete, and all if no rail is left.
-    fn end_in_flight(&mut self, error: Error) {
-        let all = self.is_failed();
-        for index in self.transfers.indices() {
-            let Some(slot) = self.transfers.get_mut(index) else { return };
-            if (slot.in_flight > 0 || all) && matches!(slot.stage, Stage::Posting | Stage::Draining) {
-                slot.fail(error);
-                self.transfers.end(index);
-            }
-        }
-    }
-
-    /// The completion does not continue those before it.
-    #[inline(never)]
-    fn completed_apart(&mut self, completed: &mut Completed, done: Done<Part>) {
-        let (error, part) = (done.result().err(), done.into_buf());
-        let (transfer, ends) = (part.transfer, error.is_some() || part.flushes);
-        let before = replace(completed, Completed::of(transfer));
-        completed.add(&part);
-        drop(part);
-        self.completed(before, None);
-        if ends {
-            self.completed(replace(completed, Completed::of(transfer)), error);
-        }
-    }
-
-    /// They failed if there is an error.
-    #[inline(never)]
-    fn completed(&mut self, Completed { transfer, ended, operations, bytes }: Completed, error: Option<OpError>) {
-        if ended == 0 {
-            return;
-        }
-        let Some(slot) = self.transfers.get_mut(transfer) else { return };
-        slot.in_flight -= ended;
-        match error {
-            None => {
-                slot.operations += operations;
-                slot.bytes += bytes;
-            }
-            Some(error) => {
-                slot.failed += operations;
-                if operations > 0 {
-                    slot.fail(error);
-                }
-            }
-        }
-        let is_last = slot.in_flight == 0;
-        if let Some(peer) = slot.peer {
-            self.peers.completed(peer, ended, &Vectors::of(&self.rails, self.control.as_ref()));
-        }
-        if is_last {
-            self.transfers.settle(transfer);
-        }
     }
 
     /// Ends transfers at their deadlines, also with operations in flight.

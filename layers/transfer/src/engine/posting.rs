@@ -1,4 +1,4 @@
-//! Posting of operations.
+//! Posts the operations of transfers, on the rails in turn ([`Engine::post_some`]).
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
@@ -6,24 +6,43 @@ use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
-use crate::plan::{Block, Plan};
-use crate::rail::{Target, Unflushed};
+use crate::event::TransferKey;
+use crate::memory::{Lender, MemoryKey};
+use crate::plan::{Block, Cursor, Plan};
+use crate::rail::{Rail, RailSet, Target, Unflushed};
 use crate::request::Request;
 use crate::transfers::Stage;
 
 /// Operations that a transfer may post, at least, before the next transfer posts.
 const MIN_SHARE: usize = 32;
 
-impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
-    pub(super) const fn all_rails(rails: usize) -> u32 {
-        (1 << rails) - 1
-    }
+/// Rail of the next operation, and number of operations that it has had in turn.
+#[derive(Default)]
+pub(super) struct Turn {
+    rail: usize,
+    posted: usize,
+}
 
+impl Turn {
+    const fn pass(&mut self, rails: usize) {
+        *self = Turn { rail: if self.rail + 1 < rails { self.rail + 1 } else { 0 }, posted: 0 };
+    }
+}
+
+/// End of a run on a rail.
+enum Stop {
+    Done,
+    /// The transfer's peer has no room.
+    Again,
+    NoRoom,
+    Failed(Error),
+}
+
+impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
     pub(super) fn post(&mut self) {
         let mut budget = self.attr.budget;
-        // Rails without room, a bit for each.
-        let (mut blocked, all) = (self.failed, Self::all_rails(self.rails.len()));
+        let (mut blocked, all) = (self.failed, RailSet::all(self.rails.len()));
         let mut idle = 0;
         while budget > 0 && blocked != all && idle < self.transfers.posting() {
             let Some(index) = self.transfers.next_posting() else { break };
@@ -89,7 +108,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 
     /// Posts up to `most` operations of a transfer, and returns their number.
     #[inline(never)]
-    fn post_some(&mut self, index: u32, most: usize, blocked: &mut u32) -> usize {
+    fn post_some(&mut self, index: u32, most: usize, blocked: &mut RailSet) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };
         let Some((routes, peer_in_flight, link)) = slot.peer.and_then(|peer| peers.routes(peer)) else {
@@ -97,6 +116,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             return 0;
         };
         let Ok(data) = slot.operation_data(link, attr.notifications) else { return 0 };
+        let transfer = slot.key(index);
         let Some(Request { reads, local, remote, plan, .. }) = &slot.request else { return 0 };
         let Some(lender) = memories.lender(*local, *reads, index) else {
             slot.fail(PostError::Access);
@@ -104,97 +124,124 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         };
         let piece = if data.is_some() { remote.piece() } else { attr.piece };
         let most = most.min(attr.peer_depth.saturating_sub(*peer_in_flight as usize));
-        let all = Self::all_rails(rails.len());
+        let all = RailSet::all(rails.len());
         let batches = attr.batch > 1;
-        // Rails on which this transfer was refused: others may have other peers.
-        let mut refused = 0;
-        let mut posted = 0;
+        let mut run = Run {
+            transfer,
+            local: *local,
+            reads: *reads,
+            data: data.map(ImmediateData),
+            lender,
+            plan,
+            piece,
+            batches,
+            cursor: &mut slot.cursor,
+            in_flight: &mut slot.in_flight,
+            peer_in_flight,
+            posted: 0,
+        };
+        // Rails that refuse this transfer: others may have other peers.
+        let mut refused = RailSet::EMPTY;
         let mut stopped = None;
-        while posted < most && stopped.is_none() && slot.cursor.peek(piece).is_some() {
-            if *blocked | refused == all {
+        while run.posted < most && stopped.is_none() && run.cursor.peek(piece).is_some() {
+            let closed = blocked.union(refused);
+            if closed == all {
                 break;
             }
-            while (*blocked | refused) & 1 << turn.0 != 0 {
-                *turn = (next_of(turn.0, rails.len()), 0);
+            while closed.contains(turn.rail) {
+                turn.pass(rails.len());
             }
-            let (number, count) = *turn;
+            // Operations until the next rail takes over.
+            let share = if rails.len() == 1 && !batches { most } else { attr.batch - turn.posted };
+            let number = turn.rail;
             let (Some(rail), Some(&Some(peer))) = (rails.get_mut(number), routes.get(number)) else {
                 stopped = Some(PostError::UnknownPeer.into());
                 break;
             };
-            let Some(descriptor) = lender.descriptor(number) else {
-                stopped = Some(RangeError::OutOfWindow.into());
-                break;
-            };
-            let room = rail.room();
-            if room == 0 {
-                *blocked |= 1 << number;
-                continue;
+            let first = run.posted;
+            let to = Target { peer, region: remote.on(number), offset: 0 };
+            match run.post_on(rail, number, to, share.min(most - first)) {
+                Stop::Done => {}
+                Stop::Again => refused.insert(number),
+                Stop::NoRoom => blocked.insert(number),
+                Stop::Failed(error) => stopped = Some(error),
             }
-            // Operations until the next rail takes over.
-            let share = if all == 1 && !batches { most } else { attr.batch - count };
-            let end = posted + room.min(share).min(most - posted);
-            let first = posted;
-            // Address, key and descriptor are those of this rail.
-            let mut to = Target { peer, region: remote.on(number), offset: 0 };
-            while posted < end {
-                let Some(block) = slot.cursor.peek(piece) else { break };
-                let Some(part) = lender.part(descriptor, block) else {
-                    stopped = Some(RangeError::OutOfWindow.into());
-                    break;
-                };
-                let more = batches
-                    && count + (posted - first) + 1 < attr.batch
-                    && posted + 1 < most
-                    && !slot.cursor.is_last(piece)
-                    && rail.has_room_for_two();
-                to.offset = block.remote;
-                let sent = match data.map(ImmediateData) {
-                    // Most lists: inlined.
-                    Some(data) if !more && !*reads => rail
-                        .endpoint
-                        .write_data(peer, &to.region, to.offset, data, part)
-                        .map_err(|rejected| rejected.error),
-                    data => rail.post(&to, *reads, data, more, part),
-                };
-                match sent {
-                    Ok(_) => {
-                        if batches {
-                            let (region, local, reads, transfer) = (to.region, *local, *reads, slot.key(index));
-                            rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
-                        }
-                        posted += 1;
-                        slot.in_flight += 1;
-                        *peer_in_flight += 1;
-                        slot.cursor.advance(plan, block);
-                    }
-                    Err(PostError::Again) => {
-                        refused |= 1 << number;
-                        break;
-                    }
-                    Err(error) if error.is_transient() => {
-                        *blocked |= 1 << number;
-                        break;
-                    }
-                    Err(error) => {
-                        stopped = Some(Error::Post(error));
-                        break;
-                    }
-                }
+            turn.posted += run.posted - first;
+            if turn.posted >= attr.batch {
+                turn.pass(rails.len());
             }
-            let count = count + (posted - first);
-            *turn = if count < attr.batch { (number, count) } else { (next_of(number, rails.len()), 0) };
         }
+        let posted = run.posted;
         match stopped {
             Some(error) => slot.fail(error),
-            None if slot.cursor.is_lost() => slot.fail(Error::Invalid("the plan panicked")),
-            None if slot.cursor.peek(piece).is_none() => slot.stage = Stage::Draining,
-            None => {}
+            None => slot.end_posting(piece),
         }
         posted
     }
 }
 
-const fn next_of(rail: usize, rails: usize) -> usize {
-    if rail + 1 < rails { rail + 1 } else { 0 }
+/// Operations of a transfer, on the rails in turn.
+struct Run<'r, P> {
+    transfer: TransferKey,
+    local: MemoryKey,
+    reads: bool,
+    data: Option<ImmediateData>,
+    lender: Lender<'r>,
+    plan: &'r P,
+    piece: u64,
+    /// With `FI_MORE`.
+    batches: bool,
+    cursor: &'r mut Cursor,
+    in_flight: &'r mut u32,
+    peer_in_flight: &'r mut u32,
+    posted: usize,
+}
+
+impl<P: Plan> Run<'_, P> {
+    #[inline(always)]
+    fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, mut to: Target, most: usize) -> Stop {
+        let Some(descriptor) = self.lender.descriptor(number) else {
+            return Stop::Failed(RangeError::OutOfWindow.into());
+        };
+        let room = rail.room();
+        if room == 0 {
+            return Stop::NoRoom;
+        }
+        let end = self.posted + room.min(most);
+        while self.posted < end
+            && let Some(block) = self.cursor.peek(self.piece)
+        {
+            let Some(part) = self.lender.part(descriptor, block) else {
+                return Stop::Failed(RangeError::OutOfWindow.into());
+            };
+            let more =
+                self.batches && self.posted + 1 < end && !self.cursor.is_last(self.piece) && rail.has_room_for_two();
+            to.offset = block.remote;
+            let sent = match self.data {
+                // Inlined for most lists.
+                Some(data) if !more && !self.reads => rail
+                    .endpoint
+                    .write_data(to.peer, &to.region, to.offset, data, part)
+                    .map_err(|rejected| rejected.error),
+                data => rail.post(&to, self.reads, data, more, part),
+            };
+            match sent {
+                Ok(_) => {
+                    if self.batches {
+                        let Run { local, reads, transfer, .. } = *self;
+                        let Target { peer, region, .. } = to;
+                        rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
+                    }
+                    self.posted += 1;
+                    *self.in_flight += 1;
+                    *self.peer_in_flight += 1;
+                    self.cursor.advance(self.plan, block);
+                }
+                Err(PostError::Again) => return Stop::Again,
+                Err(error) if error.is_transient() => return Stop::NoRoom,
+                Err(error) => return Stop::Failed(error.into()),
+            }
+        }
+        Stop::Done
+    }
 }
