@@ -27,7 +27,7 @@ pub mod waiting;
 use loom_core::av::Av;
 use loom_core::domain::Domain;
 use loom_core::soft::Soft;
-use loom_core::transport::Transport;
+use loom_core::transport::{Signals, Transport};
 
 use self::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use self::needs::Behaviour;
@@ -65,7 +65,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 }
 
 /// Those that need a domain which threads share.
-pub fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
+pub fn threaded_cases<T: Signals + 'static>() -> Vec<Behaviour<T>>
 where
     Domain<'static, T>: Send + Sync,
     Av<'static, T>: Send + Sync,
@@ -81,7 +81,7 @@ pub fn soft_cases() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'stati
 /// [`soft_cases`] that run under faults.
 pub fn soft_cases_under_faults() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'static>>>) {
     let (mut alone, mut threaded) = soft_cases();
-    let others = [
+    let others: Vec<Behaviour<Soft<'static>>> = [
         deferred::cases(),
         closing_orders::cases(),
         owned::cases(),
