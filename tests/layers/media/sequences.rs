@@ -189,23 +189,27 @@ fn a_flow_goes_on_after_a_write_was_lost() {
         let faults = Faults { lose: Every::Nth(nth), ..Faults::new(1) };
         let mut world = World::open(&network.info_with_faults(faults), ring(4), MediaAttr { piece: 200, ..attr() });
         world.add(&network.info(), ring(4), Release::Keep(1));
-        let (mut complete, mut failed) = (0, 0);
+        let (mut complete, mut last, mut failed) = (0, 0, 0);
         for index in 0..20 {
             world.write_at_once(picture(), index);
             let _ = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
             turns(&mut world, 40);
             for event in world.receivers[0].events.split_off(0) {
-                complete += u64::from(matches!(event, TargetEvent::Complete { .. }));
-                failed += u64::from(matches!(event, TargetEvent::Failed { .. }));
+                match event {
+                    TargetEvent::Complete { index, .. } => (complete, last) = (complete + 1, index),
+                    TargetEvent::Failed { .. } => failed += 1,
+                    _ => {}
+                }
             }
         }
         let key = world.receivers[0].key.unwrap();
         let status = world.initiator.status(key);
-        if failed > 0 && complete < 10 && status == Some(TargetStatus::Ready) {
-            stuck.push((nth, complete, failed));
+        // The ends of two grains in twenty may be lost one after the other.
+        if failed > 0 && (last < 16 || complete < 8) && status == Some(TargetStatus::Ready) {
+            stuck.push((nth, complete, last, failed));
         }
     }
-    assert!(stuck.is_empty(), "attached, but without room for ever: (nth, complete, failed) {stuck:?}");
+    assert!(stuck.is_empty(), "attached, but without room for ever: (nth, complete, last, failed) {stuck:?}");
 }
 
 /// The target has given up a silent initiator, which posts its writes when it runs again.

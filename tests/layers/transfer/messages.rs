@@ -170,35 +170,32 @@ fn released_numbers_return_together_and_at_once_to_a_peer_that_waits() {
     let mut sides = soft(1, EngineAttr { notifications: 8, fragments: 8, ..talking() });
     let (mut seen, peer) = (Seen::default(), sides.peer);
     seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    let mut send = |sides: &mut Sides<_>, seen: &mut Seen, count: usize| {
-        let all = seen.notified.len() + count;
-        (0..count).for_each(|_| sides.initiator.notify(peer, b"short").unwrap());
+    let settle = |sides: &mut Sides<_>, seen: &mut Seen, all: usize| {
         seen.until(sides, |seen, _| seen.notified.len() == all);
         for _ in 0..100 {
             assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
         }
     };
+    let send = |sides: &mut Sides<_>, seen: &mut Seen, count: usize| {
+        (0..count).for_each(|_| sides.initiator.notify(peer, b"short").unwrap());
+        let all = seen.notified.len() + count;
+        settle(sides, seen, all);
+    };
     send(&mut sides, &mut seen, 3);
     // The initiator has not learned of these three.
     send(&mut sides, &mut seen, 5);
-    assert_eq!(sides.initiator.notify(peer, &[7; 984 * 6]), Ok(()), "numbers return once half of them are used");
-    seen.until(&mut sides, |seen, _| seen.notified.len() == 9);
+    assert_eq!(sides.initiator.notify(peer, &[7; 984 * 4]), Ok(()), "room returns once half of it is used");
+    settle(&mut sides, &mut seen, 9);
     // Less than half of the room, and the next message needs all of it.
-    let until = Instant::now() + LIMIT;
-    for message in [&[1; 984 * 2][..], &[2; 984 * 8]] {
-        while sides.initiator.notify(peer, message).is_err() {
-            seen.until(&mut sides, |_, _| true);
-            for side in [&mut sides.initiator, &mut sides.target] {
-                assert!(side.poll(0).unwrap().is_none());
-            }
-            assert!(Instant::now() < until, "within {LIMIT:?}");
-        }
-        let all = seen.notified.len() + 1;
-        seen.until(&mut sides, |seen, _| seen.notified.len() == all);
-    }
     send(&mut sides, &mut seen, 2);
-    submit(&mut sides, &block(0, 0, 10), &[3; 984 * 4]);
-    seen.until(&mut sides, |seen, _| seen.notified.len() == 14 && seen.outcomes.len() == 1);
+    assert_eq!(sides.initiator.notify(peer, &[8; 984 * 8]), Err(Error::Full("EngineAttr::fragments")));
+    settle(&mut sides, &mut seen, 11);
+    sides.initiator.notify(peer, &[8; 984 * 8]).unwrap();
+    settle(&mut sides, &mut seen, 12);
+    // So does a transfer.
+    send(&mut sides, &mut seen, 3);
+    submit(&mut sides, &block(0, 0, 10), &[9; 984 * 8]);
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 16 && seen.outcomes.len() == 1);
     assert_eq!((sides.initiator.strays(), sides.target.strays()), (0, 0));
 }
 
