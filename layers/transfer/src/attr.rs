@@ -35,6 +35,7 @@ pub struct EngineAttr {
     /// ways crash it.
     pub message: usize,
     /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all peers.
+    /// Released ones return to the peer together, once half of them are in use.
     pub notifications: u16,
     /// Maximum number of buffers that notifications of one peer take up, up to 64, the same at all
     /// peers. Also limits the length of a notification.

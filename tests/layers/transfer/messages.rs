@@ -200,6 +200,23 @@ fn released_numbers_return_together_and_at_once_to_a_peer_that_waits() {
 }
 
 #[test]
+fn released_numbers_return_while_other_transfers_are_under_way() {
+    let attr = EngineAttr { notifications: 8, fragments: 16, budget: 5, ..talking() };
+    let mut sides = soft(1, attr);
+    let (mut seen, peer) = (Seen::default(), sides.peer);
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    (0..3).for_each(|_| sides.initiator.notify(peer, b"short").unwrap());
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 3);
+    (0..5).for_each(|_| submit(&mut sides, &pages(), b"long"));
+    for _ in 0..12 {
+        assert!(sides.initiator.poll(0).unwrap().is_none() && sides.target.poll(0).unwrap().is_none());
+    }
+    (0..3).for_each(|_| sides.initiator.notify(peer, b"short").unwrap());
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 11 && seen.outcomes.len() == 5);
+    assert_eq!((sides.initiator.strays(), sides.target.strays()), (0, 0));
+}
+
+#[test]
 fn a_failed_transfer_notifies_its_receiver_once() {
     let (mut failed, mut done) = (0, 0);
     for seed in 0..40 {

@@ -37,7 +37,7 @@ struct Entry {
     released: u32,
 }
 
-/// What a peer has used of the numbers and fragments that it was granted.
+/// Numbers and fragments that a peer has used of its grant, as far as writes and fragments show it.
 #[derive(Clone, Copy)]
 struct Used {
     numbers: u32,
@@ -133,7 +133,11 @@ impl<A: Allocator> Inbox<A> {
         {
             return false;
         }
+        let is_first = entry.counted == 0 && entry.head.is_none();
         entry.counted += 1;
+        if is_first {
+            self.note_number(index);
+        }
         self.complete(at);
         true
     }
@@ -162,7 +166,7 @@ impl<A: Allocator> Inbox<A> {
         let Some(entry) = self.entries.get_mut(at) else { return false };
         let head = Header { fragment: 0, ..*header };
         let is_next = entry.generation == header.generation && entry.released == 0 && entry.seen & 1 << fragment == 0;
-        let is_first = entry.head.is_none();
+        let is_first = entry.counted == 0 && entry.head.is_none();
         if !is_next || *entry.head.get_or_insert(head) != head {
             return false;
         }
@@ -214,6 +218,16 @@ impl<A: Allocator> Inbox<A> {
             used.is_due = true;
             self.due += 1;
         }
+    }
+
+    /// The first write of a notification has arrived. Its transfer may take long, so that the peer may
+    /// soon need the other numbers.
+    fn note_number(&mut self, index: u64) {
+        let Some(peer) = self.peer_of(index) else { return };
+        if let Some(used) = self.used.get_mut(peer as usize) {
+            used.numbers += 1;
+        }
+        self.review(peer);
     }
 
     /// A peer waits for room.

@@ -256,8 +256,8 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         if self.inbox.due == 0 || self.slips.free() == 0 { None } else { self.inbox.next_due(from) }
     }
 
-    /// Informs a peer of released numbers, as many as one message has room for. Returns `false` if
-    /// there is none.
+    /// Informs a peer of released numbers, as many as one message has room for. Returns `false` if no
+    /// number was released.
     pub(crate) fn send_releases(&mut self, peer: u32, to: Destination, name: PeerKey) -> bool {
         let mut released = [Number { index: 0, generation: 0 }; MAX_NUMBERS];
         let room = MAX_NUMBERS.min(1 + self.room() / Number::LEN);
