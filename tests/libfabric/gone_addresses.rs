@@ -100,7 +100,8 @@ fn info(provider: &str, node: &str) -> Option<Info<T>> {
 }
 
 /// Peers come to a server with a vector of `capacity`, ask, are answered, and go. A peer is removed when its successors have
-/// taken all other places. Returns resident memory and descriptors after each fifth of the peers.
+/// taken all other places. Returns the least resident memory and the fewest descriptors during each fifth of the peers: closed
+/// endpoints keep theirs until their connections have ended, tens of MiB of `ofi_rxm`.
 fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, usize)>> {
     let info = info(provider, "127.0.0.1")?;
     if !info.raw().is_tested() {
@@ -110,7 +111,7 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
     let (av, cq) = (Av::open(&domain, capacity).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 64).unwrap());
     let server = cq.endpoint(&av).unwrap();
     let address = server.address().unwrap();
-    let (mut there, mut use_of_memory) = (VecDeque::new(), Vec::new());
+    let (mut there, mut least) = (VecDeque::new(), vec![(usize::MAX, usize::MAX); 5]);
     for number in 0..peers {
         // A new endpoint of `ofi_rxd` must not have the address of an earlier one.
         let own = (provider == "udp;ofi_rxd").then(|| {
@@ -159,11 +160,10 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
         for _ in 0..20 {
             while cq.poll().unwrap().is_some() {}
         }
-        if (number + 1) % (peers / 5) == 0 {
-            use_of_memory.push(used());
-        }
+        let ((memory, descriptors), of_fifth) = (used(), &mut least[number * 5 / peers]);
+        *of_fifth = (of_fifth.0.min(memory), of_fifth.1.min(descriptors));
     }
-    Some(use_of_memory)
+    Some(least)
 }
 
 #[test]
@@ -174,10 +174,16 @@ fn server_keeps_its_places_while_peers_come_and_go() {
     let long = std::env::var("LOOM_SOAK").ok().and_then(|peers| peers.parse().ok());
     let only = std::env::var("LOOM_SOAK_PROVIDER").ok();
     let mut served = 0;
-    // KiB that libfabric keeps of each peer, at most: connections of `net` keep what their request came with.
-    for (provider, kept) in
-        [("tcp;ofi_rxm", 0.2), ("net", 6.0), ("tcp", 0.5), ("sockets", 0.2), ("udp;ofi_rxd", 0.5), ("sm2", 0.1)]
-    {
+    // KiB that libfabric keeps of each peer, at most: connections of `net` keep what their request came with. And KiB by which a run
+    // varies: a connection of `ofi_rxm` has 17 MiB of buffers, and how many are open at a time depends on the machine.
+    for (provider, kept, varies) in [
+        ("tcp;ofi_rxm", 0.2, 5 * 17408),
+        ("net", 6.0, 2048),
+        ("tcp", 0.5, 2048),
+        ("sockets", 0.2, 2048),
+        ("udp;ofi_rxd", 0.5, 2048),
+        ("sm2", 0.1, 2048),
+    ] {
         if only.as_deref().is_some_and(|only| only != provider) {
             continue;
         }
@@ -188,7 +194,7 @@ fn server_keeps_its_places_while_peers_come_and_go() {
         let (first, last) = (used[1], used[4]);
         assert!(last.1 <= first.1 + 4, "{provider}: descriptors {used:?}");
         let grown = last.0.saturating_sub(first.0) as f64;
-        assert!(grown < 2048.0 + kept * (peers * 3 / 5) as f64, "{provider}: {grown} KiB more, {used:?}");
+        assert!(grown < f64::from(varies) + kept * (peers * 3 / 5) as f64, "{provider}: {grown} KiB more, {used:?}");
     }
     assert!(served > 0 || std::env::var("LOOM_UNTESTED").is_ok_and(|set| set == "1"), "no provider");
 }
