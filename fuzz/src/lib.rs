@@ -31,6 +31,7 @@ mod leases;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
 #[path = "../../loom-core/tests/it/engine/tag_matcher/world/mod.rs"]
 mod matching;
+mod media;
 #[path = "../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod mr_cache;
@@ -68,6 +69,7 @@ pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
 pub use exchange::exchange;
 pub use futures_world::play as futures;
+pub use media::media;
 pub use mr_cache::mr_cache;
 pub use notifications::notifications;
 pub use op_table::op_table;
@@ -90,7 +92,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 19] = [
+pub const TARGETS: [(&str, Body); 20] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -100,6 +102,7 @@ pub const TARGETS: [(&str, Body); 19] = [
     ("example_protocol", example_protocol),
     ("exchange", exchange),
     ("futures", futures),
+    ("media", media),
     ("mr_cache", mr_cache),
     ("notifications", notifications),
     ("op_table", op_table),
