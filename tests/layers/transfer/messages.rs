@@ -262,6 +262,24 @@ fn a_cancelled_transfer_notifies_its_receiver_of_writes_that_may_be_late() {
 }
 
 #[test]
+fn a_transfer_is_cancelled_while_its_last_writes_are_in_flight() {
+    let faults = Faults { reorder: 500, ..Faults::new(5) };
+    let mut sides = faulty(1, faults, talking());
+    let mut seen = Seen::default();
+    seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
+    let request = Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 5000));
+    let key = sides.initiator.submit_and_notify(request, b"all posted").unwrap();
+    while sides.initiator.operations_in_flight(key) != Some(5) {
+        assert!(sides.initiator.poll(0).unwrap().is_none());
+    }
+    assert!(sides.initiator.cancel(key));
+    seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
+    assert_eq!((seen.outcomes[0].ending, seen.notified[0].2), (Ending::Cancelled, Ending::Cancelled));
+    assert_eq!(seen.outcomes[0].operations, 5, "all were written");
+    assert!(!sides.initiator.cancel(key), "it has ended");
+}
+
+#[test]
 fn late_writes_are_counted_until_the_notification_is_dropped() {
     // Writes stay in flight beyond the deadline.
     let faults = Faults { reorder: 500, ..Faults::new(3) };

@@ -7,7 +7,7 @@ use loom_core::{Access, Buffer, Error, Rejected, Transport};
 
 use super::Engine;
 use crate::control::Notice;
-use crate::event::{Ending, TransferKey};
+use crate::event::TransferKey;
 use crate::link::LinkState;
 use crate::peers::PeerKey;
 use crate::plan::{Block, Plan};
@@ -172,11 +172,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Stops a transfer that has operations to post. Its outcome is [`Ending::Cancelled`] once its
-    /// operations in flight have completed, unless one has failed. Returns `false` if all operations
-    /// have been posted.
+    /// Cancels a transfer: posts no more of its operations. Its outcome is [`Ending::Cancelled`] once
+    /// those in flight have completed, unless one has failed, and its receiver is notified of no other
+    /// one. Returns `false` if all operations have completed.
     pub fn cancel(&mut self, transfer: TransferKey) -> bool {
-        let stops = self.transfers.named(transfer).is_some_and(|slot| slot.stop_posting(Ending::Cancelled));
+        let stops = self.transfers.named(transfer).is_some_and(|slot| slot.cancel());
         if stops {
             self.transfers.settle(transfer.index);
         }
