@@ -122,6 +122,10 @@ impl Program for Role {
             let is_ready = targets.iter().all(|target| initiator.room(*target).is_some());
             let now = if is_ready { begin.get_or_insert_with(Instant::now).elapsed() } else { Duration::ZERO };
             let is_due = u64::try_from(now.as_nanos())? > RATE.time_of(4 * frame + quarter) / 4;
+            if is_due {
+                // A target with the earlier frame in flight is lapped.
+                initiator.lap(flow, frame + 1)?;
+            }
             if frame < FRAMES
                 && is_due
                 && let Some(picture) = initiator.grain(flow, frame)?

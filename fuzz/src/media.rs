@@ -271,6 +271,9 @@ impl World {
             return;
         }
         if self.slice == 0 {
+            if self.index % 3 == 0 {
+                self.initiator.lap(self.video, self.index + 1).expect("a flow");
+            }
             let Some(window) = self.initiator.grain(self.video, self.index).expect("a flow") else { return };
             window.copy_from(0, &picture(self.index)).expect("its length");
         }

@@ -230,8 +230,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         self.link(target).filter(|link| link.status == TargetStatus::Ready).map(|link| link.limit)
     }
 
-    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have
-    /// operations in flight. Their other operations are cancelled.
+    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have not
+    /// ended ([`lap`](Self::lap)).
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
@@ -243,7 +243,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if index < next || index == u64::MAX {
             return Err(Error::Invalid("the flow has gone beyond this grain"));
         }
-        if !self.free(flow, index, index.saturating_add(1), slots.into()) {
+        if !self.free(flow, index.saturating_add(1), slots.into()) {
             return Ok(None);
         }
         let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
@@ -253,7 +253,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     /// Ring of samples, to write `count` samples from number `start` on. `None` while transfers of
-    /// earlier samples in their places have operations in flight.
+    /// earlier samples in their places have not ended ([`lap`](Self::lap)).
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow, one of grains, more samples than the ring has, or some that
@@ -266,27 +266,38 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         if count > layout.len || start < next || start.checked_add(count.into()).is_none() {
             return Err(Error::Invalid("the ring has fewer samples, or the flow has gone beyond these"));
         }
-        if !self.free(flow, start, start.saturating_add(count.into()), layout.len.into()) {
+        if !self.free(flow, start.saturating_add(count.into()), layout.len.into()) {
             return Ok(None);
         }
         Ok(Some(Samples { window: self.engine.window(memory).ok_or(UNKNOWN)?, layout }))
     }
 
-    /// Ends the transfers of earlier grains or samples in these places. Returns `true` if they have.
-    fn free(&mut self, flow: FlowKey, start: u64, end: u64, ring: u64) -> bool {
+    /// Cancels transfers that keep grains or samples below `end` from their places, so that
+    /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are lapped: each
+    /// goes on by another attachment once its operations in flight have completed. For flows in real
+    /// time, in which a slow or dead target must not delay others.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown flow.
+    pub fn lap(&mut self, flow: FlowKey, end: u64) -> Result<(), Error> {
+        let ring = self.flows.get(flow).ok_or(UNKNOWN)?.layout.ring();
         self.look_at_operations();
-        let Initiator { engine, sendings, targets, .. } = self;
-        for link in targets.iter_mut().filter_map(|slot| slot.link.as_mut()).filter(|link| link.flow == flow) {
+        let Initiator { engine, sendings, .. } = self;
+        for sending in sendings.iter_mut().flatten().filter(|sending| sending.is_in_place(flow, end, ring)) {
+            // Otherwise all operations have completed.
+            sending.is_lapped |= sending.has_ended || engine.cancel(sending.transfer);
+        }
+        Ok(())
+    }
+
+    /// Passes over parts of earlier grains or samples in the places of those below `end`. Returns `true`
+    /// if no transfer has these places.
+    fn free(&mut self, flow: FlowKey, end: u64, ring: u64) -> bool {
+        self.look_at_operations();
+        for link in self.targets.iter_mut().filter_map(|slot| slot.link.as_mut()).filter(|link| link.flow == flow) {
             link.backlog.pass_below(end.saturating_sub(ring));
         }
-        let mut is_free = true;
-        for sending in sendings.iter().flatten() {
-            if sending.flow == flow && sending.start < start && sending.start.saturating_add(ring) < end {
-                engine.cancel(sending.transfer);
-                is_free = false;
-            }
-        }
-        is_free
+        !self.sendings.iter().flatten().any(|sending| sending.is_in_place(flow, end, ring) && !sending.is_lapped)
     }
 
     /// Sends slices of a grain to all targets of its flow: all of them, those that have been produced since

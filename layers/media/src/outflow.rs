@@ -46,6 +46,15 @@ pub(crate) struct Sending {
     pub(crate) transfer: TransferKey,
     /// The outcome is taken, and operations are in flight.
     pub(crate) has_ended: bool,
+    /// The target will be notified of no success.
+    pub(crate) is_lapped: bool,
+}
+
+impl Sending {
+    /// Returns `true` if its grain or first sample has the place of one below `end`.
+    pub(crate) fn is_in_place(&self, flow: FlowKey, end: u64, ring: u64) -> bool {
+        self.flow == flow && self.start.saturating_add(ring) < end
+    }
 }
 
 pub(crate) fn has_sendings(sendings: &[Option<Sending>], target: TargetKey) -> bool {
@@ -79,7 +88,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Sender<'_, '_, T, M, A
             match self.engine.submit_and_notify(request, bytes.get(..len).unwrap_or(&[])) {
                 Ok(transfer) => {
                     let (flow, start) = (link.flow, part.range().0);
-                    *sending = Some(Sending { flow, target, start, transfer, has_ended: false });
+                    *sending = Some(Sending { flow, target, start, transfer, has_ended: false, is_lapped: false });
                     link.submitted(part);
                 }
                 // Submitted later.

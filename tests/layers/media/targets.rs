@@ -1,6 +1,7 @@
 //! Targets that fall behind, leave under load, fail and return, and initiators that compete.
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::soft::Plan;
 use loom_core::{Domain, Error};
 use loom_fabric::loom_core;
 use loom_media::{FlowLayout, Initiator, InitiatorEvent, MediaAttr, Release, TargetEvent, TargetStatus};
@@ -53,6 +54,39 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
         let lapped = world.receivers[0].events.iter().any(|event| matches!(event, TargetEvent::Lapped { from: 4, .. }));
         lapped && world.initiator.in_progress() == 0
     });
+}
+
+/// In real time, the initiator takes the place of a grain whose writes are in flight.
+#[test]
+fn a_lapped_grain_in_flight_is_never_reported_complete() {
+    let mut lapped = 0;
+    for seed in 0..20 {
+        let faults = Plan { reorder: 200, ..Plan::new(seed) };
+        let (network, mut world) = World::faulty(faults, ring(4));
+        world.add(&network.info_with_faults(faults), ring(4), Release::Keep(1));
+        let (flow, mut index) = (world.flow, 0);
+        let mut complete = Vec::new();
+        let until = std::time::Instant::now() + support::posting::LIMIT;
+        while index < 40 || complete.last() != Some(&(index - 1)) {
+            lapped += u64::from(world.initiator.grain(flow, index).unwrap().is_none());
+            world.initiator.lap(flow, index + 1).unwrap();
+            // The place is free at once.
+            assert!(world.write_now(picture(), index));
+            let _ = world.initiator.send_grain(flow, index, 0..24).unwrap();
+            index += 1;
+            for _ in 0..if index < 40 { 10 } else { 2000 } {
+                world.turn();
+                for event in std::mem::take(&mut world.receivers[0].events) {
+                    if let TargetEvent::Complete { index, .. } = event {
+                        world.receivers[0].verify(picture(), index, 24);
+                        complete.push(index);
+                    }
+                }
+            }
+            assert!(std::time::Instant::now() < until, "{complete:?} of {index}");
+        }
+    }
+    assert!(lapped > 20, "{lapped} places were taken while writes were in flight");
 }
 
 #[test]

@@ -116,14 +116,18 @@ impl<T: Transport + 'static> World<T> {
         self.write_at_once(layout, index);
     }
 
+    /// Writes a grain if its slot is free.
+    pub(super) fn write_now(&mut self, layout: GrainLayout, index: u64) -> bool {
+        let Some(window) = self.initiator.grain(self.flow, index).unwrap() else { return false };
+        let bytes: Vec<u8> = (0..layout.len() as usize).map(|at| byte(index, at)).collect();
+        window.copy_from(0, &bytes).unwrap();
+        true
+    }
+
     /// Writes a grain once its slot is free.
     pub(super) fn write_at_once(&mut self, layout: GrainLayout, index: u64) {
         let until = Instant::now() + LIMIT;
-        let bytes: Vec<u8> = (0..layout.len() as usize).map(|at| byte(index, at)).collect();
-        loop {
-            if let Some(window) = self.initiator.grain(self.flow, index).unwrap() {
-                return window.copy_from(0, &bytes).unwrap();
-            }
+        while !self.write_now(layout, index) {
             self.turn();
             assert!(Instant::now() < until, "the slot is free within {LIMIT:?}");
         }
