@@ -13,6 +13,10 @@ step_command() { # `loom`, the command: its tests, and what it says of this mach
     # Something may be wrong here, such as a small /dev/shm.
     "$program" doctor || [ $? -eq 1 ]
     "$program" bench --provider soft,'tcp;ofi_rxm' --sizes 8,4K --iterations 200
+    # A soak of media flows, in which targets die and others come.
+    for provider in soft 'tcp;ofi_rxm'; do
+        patiently "media over $provider" "$program" media send --provider "$provider" --video 640x360@60 --block 480 --targets 2 --seconds 15 --kill-after 3
+    done
     # The control: a wrong environment is found.
     fails_with "is FI_PROVIDER set" env FI_PROVIDER=no-such-provider "$program" doctor
 }

@@ -8,6 +8,7 @@
 //! | `pingpong` | `loom pingpong`: half round trips by operation and size |
 //! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
 //! | `transfer` | `loom transfer`: pages moved by the transfer engine, by size, window and rails |
+//! | `media` | `loom media`: video and audio in real time, to targets that verify them |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
 //! | `failure`, `signals`, `text`, `progress` | errors of a command, Ctrl-C, numbers for people, progress of a measurement |
@@ -21,6 +22,7 @@ mod doctor;
 mod failure;
 mod info;
 mod manual;
+mod media;
 mod pingpong;
 mod play;
 mod plot;
@@ -52,6 +54,7 @@ enum Command {
     Bench(bench::Arguments),
     Pingpong(pingpong::Arguments),
     Transfer(transfer::Arguments),
+    Media(media::Arguments),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -78,6 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Pingpong(arguments) => pingpong::run(arguments),
         Command::Transfer(arguments) => transfer::run(arguments),
+        Command::Media(arguments) => media::run(arguments),
         Command::Completions(arguments) => manual::completions(arguments),
         Command::Man(arguments) => manual::man(arguments),
     };

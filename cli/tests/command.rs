@@ -54,6 +54,9 @@ fn info_has_the_software_transport() {
         let caps = offers[0][caps].as_array().unwrap().iter().any(|name| name == "SOURCE");
         assert_eq!(caps, has, "{offers}");
     }
+    let (media, _) = said(0, &["info", "--media"]);
+    assert!(media.contains("soft") && media.contains("127.0.0.1:0") && !media.contains("sockets-dgram"), "{media}");
+    assert_eq!(json(&["info", "--media", "--provider", "soft", "--json"])["offers"].as_array().map(Vec::len), Some(1));
     assert!(said(0, &["info", "--type", "rdm", "--caps", "tagged,FI_RMA"]).0.contains("soft"));
     assert!(said(1, &["info", "--provider", "no-such-provider"]).1.contains("nothing here fits"));
     assert!(said(2, &["info", "--caps", "magic"]).1.contains("there is no capability `MAGIC`"));
@@ -228,7 +231,7 @@ fn wrong_options_are_named() {
 
 #[test]
 fn every_command_has_help_completions_and_a_page() {
-    for command in ["info", "doctor", "bench", "pingpong", "transfer", "completions", "man"] {
+    for command in ["info", "doctor", "bench", "pingpong", "transfer", "media", "completions", "man"] {
         assert!(said(0, &[command, "--help"]).0.contains("Usage: loom"), "{command}");
     }
     for shell in ["bash", "zsh", "fish"] {
@@ -438,4 +441,97 @@ fn transfers_run_between_two_processes_that_agree() {
     }
     let (output, listener) = play("tcp;ofi_rxm", &["--read"], &[]);
     assert!(!output.status.success() && listener.contains("different options"), "{output:?}{listener}");
+}
+
+/// Small enough for a program that is not optimised.
+const FEW: [&str; 8] = ["media", "send", "--video", "192x108@50", "--seconds", "1", "--slices", "3"];
+
+/// Figures of all flows of a report.
+fn flows(report: &Value) -> Vec<&Value> {
+    let targets = report["targets"].as_array().unwrap().iter();
+    targets.flat_map(|target| target["flows"].as_array().unwrap()).collect()
+}
+
+#[test]
+fn media_flows_are_verified_by_each_target() {
+    let files = [scratch("frame.png"), scratch("tone.wav")];
+    let [png, wav] = files.each_ref().map(|file| file.to_str().unwrap());
+    for (provider, audio) in [("soft", "8@48000"), ("shm", "2@48000"), ("tcp;ofi_rxm", "2@48000")] {
+        let options = ["--provider", provider, "--audio", audio, "--block", "480", "--targets", "2", "--json"];
+        let report = json(&[&FEW[..], &options, &["--png", png, "--wav", wav]].concat());
+        assert_eq!((&report["provider"], flows(&report).len()), (&provider.into(), 4), "{report}");
+        for flow in flows(&report) {
+            let (complete, wrong) = (flow["complete"].as_u64().unwrap(), &flow["wrong"]);
+            assert!(complete > 0 && *wrong == 0, "{provider}: {report}");
+        }
+        let [png, wav] = files.each_ref().map(|file| std::fs::read(file).unwrap());
+        // Their sizes, as PNG and WAV state them.
+        assert_eq!(png[16..24], [192_u32.to_be_bytes(), 108_u32.to_be_bytes()].concat());
+        let channels = audio.split('@').next().unwrap().parse::<u8>().unwrap();
+        assert_eq!((&wav[..4], wav[22]), (&b"RIFF"[..], channels));
+        assert!(wav.len() > 480 * 4 * usize::from(channels));
+    }
+}
+
+#[test]
+fn a_wrong_byte_of_a_frame_is_found_by_its_target() {
+    for provider in ["soft", "shm"] {
+        let wrong = ["--provider", provider, "--audio", "none", "--corrupt", "1000"];
+        assert!(said(1, &[&FEW[..], &wrong].concat()).1.contains("1 of video have wrong bytes"), "{provider}");
+    }
+}
+
+#[test]
+fn media_flows_go_on_when_targets_are_killed_and_started() {
+    for provider in ["soft", "tcp;ofi_rxm"] {
+        let options = ["--provider", provider, "--targets", "2", "--kill-after", "0.4", "--audio", "none"];
+        let options = [&options[..], &["--json"]].concat();
+        let report = json(&[&["media", "send", "--video", "192x108@50", "--seconds", "2"], &options[..]].concat());
+        let sent = report["frames_sent"].as_u64().unwrap();
+        assert!(sent + report["skipped"].as_u64().unwrap() >= 95 && sent > 0, "{provider}: {report}");
+        assert!(flows(&report).iter().all(|flow| flow["wrong"] == 0), "{provider}: {report}");
+        let number = |target: &Value| target["number"].as_u64().unwrap();
+        assert!(report["targets"].as_array().unwrap().iter().all(|target| number(target) > 2), "{report}");
+    }
+    let refused = [&FEW[..], &["--provider", "shm", "--kill-after", "1"]].concat();
+    assert!(said(1, &refused).1.contains("other peers of shm may not survive"));
+}
+
+#[test]
+fn raw_frames_from_a_file_arrive_at_a_listening_process() {
+    let (raw, png) = (scratch("frames.v210"), scratch("raw.png"));
+    // Two frames of 192 by 108 in white: all components of 10 bits.
+    let white = [0x200_u32 | 940 << 10 | 0x200 << 20, 940 | 0x200 << 10 | 940 << 20].map(u32::to_le_bytes).concat();
+    std::fs::write(&raw, white.repeat(2 * 512 * 108 / 8)).unwrap();
+    let receive = ["media", "receive", "--provider", "tcp;ofi_rxm", "--listen", "127.0.0.1:0", "--png"];
+    let mut listener = Command::new(env!("CARGO_BIN_EXE_loom"));
+    listener.args(receive).arg(&png).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut listener = listener.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(listener.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}"));
+    let to = ["--provider", "tcp;ofi_rxm", "--to", address, "--audio", "none", "--raw", raw.to_str().unwrap()];
+    said(0, &[&FEW[..], &to].concat());
+    let output = listener.wait_with_output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && table.contains("video"), "{table}");
+    assert!(std::fs::metadata(png).unwrap().len() > 100);
+    let wrong = [&FEW[..], &["--raw", "/proc/self/exe"]].concat();
+    assert!(said(1, &wrong).1.contains("not frames of 55296"));
+}
+
+#[test]
+fn media_formats_that_cannot_be_are_named() {
+    for (options, why) in [
+        (&["--video", "0x1@1"][..], "video is like 1920x1080@60"),
+        (&["--audio", "65@48000"], "audio is like 2@48000"),
+        (&["--video", "none", "--audio", "none"], "there is no flow"),
+        (&["--video", "192x4@50", "--slices", "5"], "--slices has at most"),
+        (&["--to", "127.0.0.1:1"], "the software transport lives in the memory of one process"),
+    ] {
+        let arguments = [&["media", "send"][..], options].concat();
+        assert!(said(2, &arguments).1.contains(why), "{options:?}");
+    }
+    assert!(said(2, &["media", "receive"]).1.contains("--provider takes one of libfabric"));
+    assert!(said(1, &["media", "send", "--provider", "no-such"]).1.contains("no provider `no-such`"));
 }

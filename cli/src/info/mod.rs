@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     node: Option<String>,
 
+    /// Addresses and link speeds for media flows: by provider, and one line for each value of --node
+    #[arg(long, conflicts_with_all = ["words", "kind"])]
+    media: bool,
+
     /// As JSON
     #[arg(long, conflicts_with = "words")]
     json: bool,
@@ -48,16 +52,24 @@ enum Kind {
     Dgram,
 }
 
+impl Kind {
+    const fn endpoint(self) -> EndpointType {
+        match self {
+            Kind::Rdm => EndpointType::RDM,
+            Kind::Msg => EndpointType::MSG,
+            Kind::Dgram => EndpointType::DGRAM,
+        }
+    }
+}
+
 impl Arguments {
     fn hints(&self) -> Hints<'_> {
-        let kind = match self.kind {
-            None => EndpointType::UNSPEC,
-            Some(Kind::Rdm) => EndpointType::RDM,
-            Some(Kind::Msg) => EndpointType::MSG,
-            Some(Kind::Dgram) => EndpointType::DGRAM,
+        let (kind, needed) = match self.kind {
+            _ if self.media => (EndpointType::RDM, Caps::MSG | Caps::RMA),
+            kind => (kind.map_or(EndpointType::UNSPEC, Kind::endpoint), Caps::empty()),
         };
         Hints {
-            caps: self.caps,
+            caps: self.caps | needed,
             provider: self.provider.as_deref(),
             endpoint_attr: EndpointAttributes::of(kind),
             node: self.node.as_deref(),
@@ -86,6 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = match (arguments.json, arguments.words) {
         (true, _) => json::text(&found),
         (_, true) => words(&found),
+        _ if arguments.media => table::media(&found),
         _ => table::text(&found),
     };
     Ok(io::stdout().lock().write_all(text.as_bytes())?)

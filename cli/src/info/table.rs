@@ -180,6 +180,30 @@ pub(crate) fn text(found: &Found) -> String {
     out
 }
 
+/// Places for media flows, one line for each provider, domain and address.
+pub(crate) fn media(found: &Found) -> String {
+    let mut places = Columns::new(&["PROVIDER", "DOMAIN", "ADDRESS", "SPEED", "CARD", "TESTED"]);
+    for offer in &found.offers {
+        let cards = found.topology.cards().iter();
+        let card = offer.place.as_deref().and_then(|name| cards.clone().find(|card| card.name() == name));
+        let of_card = card.map_or(0, |card| card.bits_per_second);
+        let speed = offer.card.as_ref().map_or(of_card, |card| card.bits_per_second as u64);
+        let row = vec![
+            offer.provider.clone(),
+            offer.domain.clone(),
+            // Only a name of this process.
+            if offer.provider == "shm" { "-".to_owned() } else { place(offer) },
+            machine::speed(speed),
+            offer.place.clone().unwrap_or_else(|| "-".to_owned()),
+            if offer.tested { "yes" } else { "no" }.to_owned(),
+        ];
+        if !places.rows.contains(&row) {
+            places.rows.push(row);
+        }
+    }
+    places.text()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,7 @@ pub(crate) mod bootstrap;
 mod bout;
 pub(crate) mod cores;
 mod flow;
-mod frame;
+pub(crate) mod frame;
 pub(crate) mod game;
 mod hold;
 pub(crate) mod libfabric;

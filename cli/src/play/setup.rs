@@ -142,7 +142,7 @@ impl Meeting {
     }
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= MAX_TIMEOUT);
     seconds
         .map(Duration::from_secs_f64)

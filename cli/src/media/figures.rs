@@ -1,0 +1,185 @@
+//! Figures of a received flow, as text and as JSON.
+
+use serde_json::{Value, json};
+
+use crate::text::time_text;
+
+/// Numbers of times by their length, within 3 %.
+#[derive(Clone)]
+struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+}
+
+impl Histogram {
+    /// Buckets of an octave.
+    const FINE: u32 = 32;
+
+    fn new() -> Self {
+        Histogram { counts: vec![0; (64 * Self::FINE) as usize], total: 0 }
+    }
+
+    fn bucket(ns: u64) -> usize {
+        let (bits, fine) = (u64::BITS - ns.leading_zeros(), Self::FINE.trailing_zeros());
+        let shift = bits.saturating_sub(fine + 1);
+        let part = usize::try_from(ns >> shift).unwrap_or(0);
+        (shift * Self::FINE) as usize + part
+    }
+
+    /// End of a bucket in nanoseconds.
+    fn end(bucket: usize) -> u64 {
+        let (bucket, fine) = (bucket as u64, u64::from(Self::FINE));
+        if bucket < 2 * fine {
+            return bucket;
+        }
+        let shift = bucket / fine - 1;
+        ((bucket % fine + fine) << shift) | ((1 << shift) - 1)
+    }
+
+    fn add(&mut self, ns: u64) {
+        let bucket = Self::bucket(ns);
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+            self.total += 1;
+        }
+    }
+
+    /// Time in nanoseconds that this fraction of all does not exceed, rounded up.
+    fn quantile(&self, fraction: f64) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the total")]
+        let rank = (self.total as f64 * fraction).ceil() as u64;
+        let mut below = 0;
+        let bucket = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank.max(1)
+        });
+        bucket.map_or(0, Self::end)
+    }
+}
+
+/// Counts and times of the frames or blocks of a flow at a target.
+#[derive(Clone)]
+pub(super) struct Figures {
+    /// `video` or `audio`.
+    kind: &'static str,
+    /// Nanoseconds between two of them.
+    period: u64,
+    /// Those that arrived in whole.
+    pub(super) complete: u64,
+    /// Those with another byte than the sender's.
+    pub(super) wrong: u64,
+    pub(super) invalid: u64,
+    /// Frames or samples that the sender passed over, or that failed.
+    pub(super) lost: u64,
+    /// Those that arrived more than a period after they were due.
+    late: u64,
+    /// Times from when each was due at the sender to its event at the target.
+    latency: Histogram,
+    /// Differences of the times between arrivals from the period.
+    jitter: Histogram,
+    first: Option<u64>,
+    last: u64,
+}
+
+impl Figures {
+    pub(super) fn new(kind: &'static str, period: u64) -> Self {
+        let (latency, jitter) = (Histogram::new(), Histogram::new());
+        Figures {
+            kind,
+            period,
+            complete: 0,
+            wrong: 0,
+            invalid: 0,
+            lost: 0,
+            late: 0,
+            latency,
+            jitter,
+            first: None,
+            last: 0,
+        }
+    }
+
+    /// Counts one that arrived at this time, both in nanoseconds.
+    pub(super) fn arrived(&mut self, now: u64, due: u64) {
+        let latency = now.saturating_sub(due);
+        self.complete += 1;
+        self.late += u64::from(latency > self.period);
+        self.latency.add(latency);
+        if self.first.is_some() {
+            self.jitter.add(now.saturating_sub(self.last).abs_diff(self.period));
+        }
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    /// Arrivals in a second.
+    fn rate(&self) -> f64 {
+        match self.last.saturating_sub(self.first.unwrap_or(self.last)) {
+            0 => 0.0,
+            time => (self.complete.saturating_sub(1)) as f64 * 1e9 / time as f64,
+        }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let quantiles = |times: &Histogram| json!({ "p50": times.quantile(0.5), "p99": times.quantile(0.99), "max": times.quantile(1.0) });
+        json!({
+            "kind": self.kind,
+            "complete": self.complete,
+            "wrong": self.wrong,
+            "invalid": self.invalid,
+            "lost": self.lost,
+            "late": self.late,
+            "rate": self.rate(),
+            "latency_ns": quantiles(&self.latency),
+            "jitter_ns": quantiles(&self.jitter),
+        })
+    }
+}
+
+/// Heads of the columns of [`row`].
+pub(super) const HEADS: [&str; 11] =
+    ["target", "flow", "arrived", "wrong", "lost", "late", "rate/s", "p50", "p99", "max", "jitter p99"];
+
+/// Cells of a flow's figures, which came as JSON.
+pub(super) fn row(target: &str, flow: &Value) -> Vec<String> {
+    let number = |name: &str| flow[name].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let time = |of: &str, name: &str| time_text(flow[of][name].as_f64().unwrap_or(0.0));
+    let mut row = vec![target.to_owned(), flow["kind"].as_str().unwrap_or("-").to_owned()];
+    row.extend(["complete", "wrong", "lost", "late"].map(number));
+    row.push(format!("{:.2}", flow["rate"].as_f64().unwrap_or(0.0)));
+    row.extend(
+        [("latency_ns", "p50"), ("latency_ns", "p99"), ("latency_ns", "max"), ("jitter_ns", "p99")]
+            .map(|(of, name)| time(of, name)),
+    );
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_within_three_percent() {
+        for ns in (0..5000).chain([1 << 20, (1 << 20) - 1, 987_654_321, 1 << 40, u64::MAX]) {
+            let mut times = Histogram::new();
+            times.add(ns);
+            let found = times.quantile(0.5);
+            assert!(found >= ns && found - ns <= ns / 32, "{ns}: {found}");
+        }
+        let mut times = Histogram::new();
+        (1..=100).for_each(|ns| times.add(ns));
+        assert!(times.quantile(0.5).abs_diff(50) <= 2 && times.quantile(0.99).abs_diff(99) <= 3);
+    }
+
+    #[test]
+    fn figures_count_what_is_late() {
+        let mut figures = Figures::new("video", 10);
+        for (now, due) in [(100, 95), (110, 105), (125, 110), (130, 125)] {
+            figures.arrived(now, due);
+        }
+        let json = figures.to_json();
+        assert_eq!((&json["complete"], &json["late"], &json["rate"]), (&json!(4), &json!(1), &json!(1e8)));
+        assert_eq!((&json["latency_ns"]["max"], &json["jitter_ns"]["max"]), (&json!(15), &json!(5)));
+        assert_eq!(row("1", &json).len(), HEADS.len());
+    }
+}

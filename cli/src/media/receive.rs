@@ -1,0 +1,276 @@
+//! Target of a video and an audio flow, which verifies them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use loom_core::Domain;
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::info::Info;
+use loom_core::transport::Transport;
+use loom_media::{FlowKey, FlowLayout, MediaAttr, Release, Target, TargetEvent};
+use serde_json::Value;
+
+use super::figures::Figures;
+use super::format::{Audio, Format, Video};
+use super::picture::{Picture, write_png};
+use super::tone::{Recording, Tone};
+use crate::failure::Failure;
+
+/// Length of a record of a flow.
+const RECORD: usize = 1024;
+
+/// Grains and blocks of samples that a target keeps.
+const KEPT: u64 = 2;
+
+/// Pause of an idle side.
+pub(super) const PAUSE: Duration = Duration::from_micros(50);
+
+/// Nanoseconds of the clock that sides on one machine share, and synchronised machines.
+pub(super) fn clock() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) const fn attr(peers: usize, silence: Duration) -> MediaAttr {
+    #[expect(clippy::cast_possible_truncation, reason = "seconds")]
+    let silence = silence.as_nanos() as u64;
+    MediaAttr {
+        flows: 2,
+        peers,
+        transfers: 512,
+        depth: 256,
+        piece: 8 << 20,
+        message: 192,
+        record: RECORD,
+        silence,
+        retry: 0,
+    }
+}
+
+/// Files for what arrives.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Files {
+    /// Write the last frame into this file, as PNG
+    #[arg(long, value_name = "FILE")]
+    pub(super) png: Option<PathBuf>,
+
+    /// Write the samples of the first minute into this file, as WAV
+    #[arg(long, value_name = "FILE")]
+    pub(super) wav: Option<PathBuf>,
+}
+
+struct VideoFlow {
+    key: FlowKey,
+    video: Video,
+    picture: Option<Picture>,
+    figures: Figures,
+    /// Bytes of the last frame, for a file.
+    last: Option<Vec<u8>>,
+    got: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+struct AudioFlow {
+    key: FlowKey,
+    audio: Audio,
+    tone: Tone,
+    figures: Figures,
+    recording: Option<Recording>,
+    got: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+/// Receiver of the flows of one sender.
+pub(super) struct Receiver<T: Transport + 'static> {
+    target: Target<'static, T, Vec<u8>, Global>,
+    video: Option<VideoFlow>,
+    audio: Option<AudioFlow>,
+    files: Files,
+    /// Flows that have not ended.
+    open: usize,
+    begin: Instant,
+    last_event: Instant,
+}
+
+impl<T: Transport + 'static> Receiver<T> {
+    /// Returns the receiver, and the records of the video and of the audio flow. An absent flow has an empty one.
+    pub(super) fn open(
+        info: &Info<T>,
+        format: &Format,
+        files: Files,
+        silence: Duration,
+    ) -> Result<(Self, [Vec<u8>; 2]), Failure> {
+        let domain = Domain::open(info).map_err(Failure::when("opening the domain"))?;
+        let opened = Target::open_in(&[domain], attr(2, silence), Global);
+        let mut target = opened.map_err(Failure::when("opening the target"))?;
+        let mut add = |ring: FlowLayout, kept| {
+            let memory = vec![0; usize::try_from(ring.bytes()).map_err(Failure::when("opening a ring"))?];
+            let flow =
+                target.add_flow(memory, ring, Release::Keep(kept)).map_err(Failure::when("registering a ring"))?;
+            let mut record = vec![0; RECORD];
+            let len = target.record(flow, &mut record).map_err(Failure::when("describing a flow"))?;
+            record.truncate(len);
+            Ok::<_, Failure>((flow, record))
+        };
+        let mut records = [Vec::new(), Vec::new()];
+        let mut video_flow = None;
+        if let Some(video) = format.video {
+            let (key, record) = add(video.ring(), KEPT)?;
+            records[0] = record;
+            let figures = Figures::new("video", video.rate.time_of(1));
+            let picture = format.is_test.then(|| Picture::new(video));
+            let last = files.png.is_some().then(Vec::new);
+            video_flow = Some(VideoFlow { key, video, picture, figures, last, got: Vec::new(), expected: Vec::new() });
+        }
+        let mut audio_flow = None;
+        if let Some((audio, block)) = format.audio {
+            let (key, record) = add(FlowLayout::Samples(audio.layout(block)), KEPT * u64::from(block))?;
+            records[1] = record;
+            let figures = Figures::new("audio", audio.rate().time_of(block.into()));
+            let (tone, recording) = (Tone::new(audio), files.wav.is_some().then(|| Recording::new(audio)));
+            audio_flow =
+                Some(AudioFlow { key, audio, tone, figures, recording, got: Vec::new(), expected: Vec::new() });
+        }
+        let (open, now) = (records.iter().filter(|record| !record.is_empty()).count(), Instant::now());
+        let (video, audio) = (video_flow, audio_flow);
+        Ok((Receiver { target, video, audio, files, open, begin: now, last_event: now }, records))
+    }
+
+    /// Receives until the sender has ended its flows. Returns the figures of each.
+    pub(super) fn run(mut self, timeout: Duration, stops: &[&AtomicBool]) -> Result<Vec<Value>, Failure> {
+        let mut failed = None;
+        while self.open > 0 {
+            if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(Failure::Interrupted);
+            }
+            match self.step()? {
+                Step::Idle if self.last_event.elapsed() > timeout => {
+                    return Err(Failure::Timeout { doing: "receiving".into(), waited: timeout });
+                }
+                Step::Idle => std::thread::sleep(PAUSE),
+                Step::Busy => {}
+                Step::Failed(failure) => failed = Some(failure),
+            }
+        }
+        self.write_files()?;
+        failed.map_or_else(|| Ok(self.figures()), Err)
+    }
+
+    fn figures(&self) -> Vec<Value> {
+        let video = self.video.as_ref().map(|flow| flow.figures.to_json());
+        video.into_iter().chain(self.audio.as_ref().map(|flow| flow.figures.to_json())).collect()
+    }
+
+    fn write_files(&self) -> Result<(), Failure> {
+        if let (Some(path), Some(VideoFlow { video, last: Some(frame), .. })) = (&self.files.png, &self.video) {
+            write_png(path, *video, frame)?;
+        }
+        if let (Some(path), Some(AudioFlow { recording: Some(recording), .. })) = (&self.files.wav, &self.audio) {
+            recording.write(path)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Step, Failure> {
+        let now = u64::try_from(self.begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let Some(event) = self.target.poll(now).map_err(Failure::when("polling the target"))? else {
+            return Ok(Step::Idle);
+        };
+        self.last_event = Instant::now();
+        let Receiver { target, video, audio, .. } = self;
+        let is_video = |flow| video.as_ref().is_some_and(|video| video.key == flow);
+        match event {
+            TargetEvent::Complete { flow, index } if is_video(flow) => {
+                let arrived = clock();
+                if let Some(flow) = video {
+                    flow.verify(target, index)?;
+                    flow.figures.arrived(arrived, flow.video.rate.time_of(index + 1));
+                }
+            }
+            TargetEvent::Samples { start, count, .. } => {
+                let arrived = clock();
+                if let Some(flow) = audio {
+                    flow.verify(target, start, count)?;
+                    flow.figures.arrived(arrived, flow.audio.rate().time_of(start + u64::from(count)));
+                }
+            }
+            TargetEvent::Invalid { .. } => {
+                if let Some(flow) = video {
+                    flow.figures.invalid += 1;
+                }
+            }
+            TargetEvent::Lapped { flow, from, to } => {
+                let is_video = is_video(flow);
+                let lost = if is_video {
+                    video.as_mut().map(|flow| &mut flow.figures)
+                } else {
+                    audio.as_mut().map(|flow| &mut flow.figures)
+                };
+                if let Some(figures) = lost {
+                    figures.lost += to - from;
+                }
+            }
+            TargetEvent::Detached { error, .. } => {
+                self.open -= 1;
+                if let Some(error) = error {
+                    return Ok(Step::Failed(Failure::doing("receiving", error)));
+                }
+            }
+            _ => {}
+        }
+        Ok(Step::Busy)
+    }
+}
+
+enum Step {
+    Idle,
+    Busy,
+    /// A flow has ended with an error.
+    Failed(Failure),
+}
+
+impl VideoFlow {
+    fn verify<T: Transport>(&mut self, target: &Target<'_, T, Vec<u8>, Global>, index: u64) -> Result<(), Failure> {
+        let failed = Failure::when("reading a frame");
+        let Some(grain) = target.grain(self.key, index) else { return Ok(()) };
+        let layout = self.video.layout();
+        if let Some(last) = &mut self.last {
+            last.resize(usize::try_from(layout.len()).unwrap_or(0), 0);
+            grain.window.copy_to(0, last).map_err(Failure::when("reading a frame"))?;
+        }
+        let Some(picture) = &self.picture else { return Ok(()) };
+        self.got.resize(layout.slice_len[0] as usize, 0);
+        let mut copied = Ok(());
+        let is_right = (0..layout.slices).all(|line| {
+            picture.line(index, line, &mut self.expected);
+            copied = grain.window.copy_to(usize::try_from(layout.offset(0, line)).unwrap_or(usize::MAX), &mut self.got);
+            copied.is_err() || self.got == self.expected
+        });
+        self.figures.wrong += u64::from(!is_right);
+        copied.map_err(failed)
+    }
+}
+
+impl AudioFlow {
+    fn verify<T: Transport>(
+        &mut self,
+        target: &Target<'_, T, Vec<u8>, Global>,
+        start: u64,
+        count: u32,
+    ) -> Result<(), Failure> {
+        let Some(samples) = target.samples(self.key) else { return Ok(()) };
+        let mut is_right = true;
+        self.got.resize(4 * count as usize, 0);
+        for channel in 0..self.audio.channels {
+            self.tone.block(channel, start, count, &mut self.expected);
+            samples.copy_to(channel, start, &mut self.got).map_err(Failure::when("reading samples"))?;
+            is_right &= self.got == self.expected;
+            if let Some(recording) = &mut self.recording {
+                recording.put(channel, start, &self.got);
+            }
+        }
+        self.figures.wrong += u64::from(!is_right);
+        Ok(())
+    }
+}
