@@ -9,7 +9,7 @@ mod tone;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -188,17 +188,20 @@ impl Receive {
         let format =
             format.ok_or_else(|| Failure::OtherSide("sent a format that this version does not have".into()))?;
         let opened = Receiver::open(&info, &format, files.clone(), *silence);
-        let (receiver, records) = opened.inspect_err(|failure| {
+        let (mut receiver, records) = opened.inspect_err(|failure| {
             let _ = connection.send(&Message::Failed(failure.to_string()));
         })?;
         records.into_iter().try_for_each(|record| connection.send(&Message::Data(record)))?;
-        let flows = receiver.run(*timeout, &[&interrupted])?;
+        let ended = receiver.run(*timeout, &interrupted);
+        let flows = receiver.figures();
         let mut out = io::stdout().lock();
         if *json {
             writeln!(out, "{}", Value::from(flows.clone()))?;
         } else {
             write_table(&mut out, flows.iter().map(|flow| row("1", flow)))?;
         }
+        receiver.write_files()?;
+        ended?;
         check([&flows[..]], false)
     }
 }
@@ -286,6 +289,9 @@ impl Send {
             silence: *silence,
             corrupt: self.corrupt,
         };
+        if !json {
+            writeln!(io::stdout(), "{}", self.title(info.provider(), format))?;
+        }
         let (channel, started) = mpsc::channel();
         let (sent, ended) = thread::scope(|scope| {
             let mut control = Targets {
@@ -316,7 +322,6 @@ impl Send {
         if *json {
             self.write_json(&mut out, info.provider(), &sent, &flows)?;
         } else {
-            writeln!(out, "{}", self.title(info.provider(), format))?;
             let rows = flows.iter().flat_map(|(number, flows)| flows.iter().map(|flow| row(&number.to_string(), flow)));
             write_table(&mut out, rows)?;
             let Sent { frames, skipped, passed, .. } = &sent;
@@ -326,6 +331,9 @@ impl Send {
             )?;
         }
         out.flush()?;
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
         outcome(sent, ended, self.kill_after.is_some())
     }
 

@@ -137,11 +137,11 @@ impl<T: Transport + 'static> Receiver<T> {
         Ok((Receiver { target, video, audio, files, open, begin: now, last_event: now }, records))
     }
 
-    /// Receives until the sender has ended its flows. Returns the figures of each.
-    pub(super) fn run(mut self, timeout: Duration, stops: &[&AtomicBool]) -> Result<Vec<Value>, Failure> {
+    /// Receives until the sender has ended its flows, or a flag is set.
+    pub(super) fn run(&mut self, timeout: Duration, stop: &AtomicBool) -> Result<(), Failure> {
         let mut failed = None;
         while self.open > 0 {
-            if stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
+            if stop.load(Ordering::Relaxed) {
                 return Err(Failure::Interrupted);
             }
             match self.step()? {
@@ -153,16 +153,16 @@ impl<T: Transport + 'static> Receiver<T> {
                 Step::Failed(failure) => failed = Some(failure),
             }
         }
-        self.write_files()?;
-        failed.map_or_else(|| Ok(self.figures()), Err)
+        failed.map_or(Ok(()), Err)
     }
 
-    fn figures(&self) -> Vec<Value> {
+    /// Figures of each flow.
+    pub(super) fn figures(&self) -> Vec<Value> {
         let video = self.video.as_ref().map(|flow| flow.figures.to_json());
         video.into_iter().chain(self.audio.as_ref().map(|flow| flow.figures.to_json())).collect()
     }
 
-    fn write_files(&self) -> Result<(), Failure> {
+    pub(super) fn write_files(&self) -> Result<(), Failure> {
         if let (Some(path), Some(VideoFlow { video, last: Some(frame), .. })) = (&self.files.png, &self.video) {
             write_png(path, *video, frame)?;
         }

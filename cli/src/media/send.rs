@@ -88,6 +88,23 @@ struct AudioFlow {
     block: Vec<u8>,
 }
 
+impl VideoFlow {
+    /// Goes on with the frame of this time. Returns the number of frames before it.
+    fn catch_up(&mut self, now: u64) -> u64 {
+        let next = self.video.rate.index_at(now).max(self.frame);
+        next - std::mem::replace(&mut self.frame, next)
+    }
+}
+
+impl AudioFlow {
+    /// Goes on with the block of this time. Returns the number of blocks before it.
+    fn catch_up(&mut self, now: u64) -> u64 {
+        let count = u64::from(self.count);
+        let next = (self.audio.rate().index_at(now) / count * count).max(self.start);
+        (next - std::mem::replace(&mut self.start, next)) / count
+    }
+}
+
 /// Options of a sender.
 pub(super) struct Setup {
     pub(super) format: Format,
@@ -205,6 +222,23 @@ impl<T: Transport + 'static> Sender<T> {
         Ok(())
     }
 
+    /// Waits until all targets are connected, or have failed.
+    fn connect(&mut self, timeout: Duration, interrupted: &AtomicBool) -> Result<(), Failure> {
+        let begin = Instant::now();
+        while self.outlets.iter().any(|outlet| !outlet.is_connected) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted);
+            }
+            if begin.elapsed() > timeout {
+                return Err(Failure::Timeout { doing: "connecting to the targets".into(), waited: timeout });
+            }
+            if !self.poll()? {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
+    }
+
     fn send(
         &mut self,
         setup: &Setup,
@@ -212,9 +246,14 @@ impl<T: Transport + 'static> Sender<T> {
         started: &Channel<Result<Started, Failure>>,
         interrupted: &AtomicBool,
     ) -> Result<(), Failure> {
-        let lead = Duration::from_nanos(LEAD);
-        let (end, mut killed) = (Instant::now() + lead + setup.seconds, Instant::now() + lead);
-        while Instant::now() < end || self.video.as_ref().is_some_and(|flow| flow.part > 0) {
+        let due = Instant::now() + Duration::from_nanos(LEAD);
+        self.connect(setup.timeout, interrupted)?;
+        let now = clock();
+        self.video.as_mut().map(|flow| flow.catch_up(now));
+        self.audio.as_mut().map(|flow| flow.catch_up(now));
+        let begin = due.max(Instant::now());
+        let mut killed = begin;
+        while Instant::now() < begin + setup.seconds || self.video.as_ref().is_some_and(|flow| flow.part > 0) {
             if interrupted.load(Ordering::Relaxed) {
                 break;
             }
@@ -268,9 +307,7 @@ impl<T: Transport + 'static> Sender<T> {
         let (now, rate) = (clock(), flow.video.rate);
         let FlowLayout::Grains(layout, slots) = flow.video.ring() else { return Ok(false) };
         if flow.part == 0 && now > rate.time_of(flow.frame + u64::from(slots)) {
-            let next = rate.index_at(now);
-            self.sent.skipped += next - flow.frame;
-            flow.frame = next;
+            self.sent.skipped += flow.catch_up(now);
         }
         let (begin, end) = (rate.time_of(flow.frame), rate.time_of(flow.frame + 1));
         let due = begin + (end - begin) * (u64::from(flow.part) + 1) / u64::from(format.slices);
@@ -307,9 +344,7 @@ impl<T: Transport + 'static> Sender<T> {
         let Some(flow) = &mut self.audio else { return Ok(false) };
         let (now, rate, count) = (clock(), flow.audio.rate(), u64::from(flow.count));
         if now > rate.time_of(flow.start + u64::from(flow.audio.layout(flow.count).len)) {
-            let next = rate.index_at(now) / count * count;
-            self.sent.skipped += (next - flow.start) / count;
-            flow.start = next;
+            self.sent.skipped += flow.catch_up(now);
         }
         if now < rate.time_of(flow.start + count) {
             return Ok(false);

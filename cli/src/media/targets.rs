@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,12 +139,14 @@ impl One<'_> {
         info: &Info<T>,
         started: &Reports,
     ) -> Result<Option<Vec<Value>>, Failure> {
-        let (receiver, records) = Receiver::open(info, &self.format, self.files, self.silence)?;
+        let (mut receiver, records) = Receiver::open(info, &self.format, self.files, self.silence)?;
         let _ = started.send(Ok(Started { number: self.number, records }));
-        match receiver.run(self.timeout, &[&self.kill]) {
-            Err(Failure::Interrupted) => Ok(None),
-            ended => ended.map(Some),
+        match receiver.run(self.timeout, &self.kill) {
+            Err(Failure::Interrupted) => return Ok(None),
+            ended => ended?,
         }
+        receiver.write_files()?;
+        Ok(Some(receiver.figures()))
     }
 
     fn in_process(self, options: &[String], started: &Reports) -> Result<Option<Vec<Value>>, Failure> {
@@ -155,7 +158,8 @@ impl One<'_> {
                 command.arg(option).arg(path);
             }
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C ends the sender, which ends its targets.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Killed(command.spawn().map_err(Failure::when("starting a target"))?);
         let mut said = BufReader::new(process.0.stderr.take().ok_or_else(no_output)?);
         let mut line = String::new();
@@ -176,7 +180,9 @@ impl One<'_> {
         let mut text = String::new();
         let mut output = process.0.stdout.take().ok_or_else(no_output)?;
         output.read_to_string(&mut text).map_err(Failure::when("reading the output of a target"))?;
-        if let Ok(Value::Array(flows)) = serde_json::from_str(&text) {
+        if let Ok(Value::Array(flows)) = serde_json::from_str(&text)
+            && (status.success() || super::check([&flows[..]], false).is_err())
+        {
             return Ok(Some(flows));
         }
         line.clear();
