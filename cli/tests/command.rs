@@ -541,6 +541,9 @@ fn media_formats_that_cannot_be_are_named() {
         (&["--audio", "65@48000"], "audio is like 2@48000"),
         (&["--video", "none", "--audio", "none"], "there is no flow"),
         (&["--video", "192x4@50", "--slices", "5"], "--slices has at most"),
+        (&["--corrupt", "5529600"], "below 5529600"),
+        (&["--audio", "none", "--wav", "x"], "--wav is for audio"),
+        (&["--png", "x", "--kill-after", "1"], "not with --kill-after"),
         (&["--to", "127.0.0.1:1"], "the software transport lives in the memory of one process"),
     ] {
         let arguments = [&["media", "send"][..], options].concat();

@@ -64,12 +64,14 @@ pub(super) struct Figures {
     kind: &'static str,
     /// Nanoseconds between two of them.
     period: u64,
-    /// Those that arrived in whole.
-    pub(super) complete: u64,
+    /// Grains or samples of one.
+    unit: u64,
+    /// Grains or samples that arrived.
+    complete: u64,
     /// Those with another byte than the sender's.
     pub(super) wrong: u64,
     pub(super) invalid: u64,
-    /// Frames or samples that the sender passed over, or that failed.
+    /// Grains or samples that the sender passed over, or that failed.
     pub(super) lost: u64,
     /// Those that arrived more than a period after they were due.
     late: u64,
@@ -82,11 +84,12 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(kind: &'static str, period: u64) -> Self {
+    pub(super) fn new(kind: &'static str, period: u64, unit: u64) -> Self {
         let (latency, jitter) = (Histogram::new(), Histogram::new());
         Figures {
             kind,
             period,
+            unit,
             complete: 0,
             wrong: 0,
             invalid: 0,
@@ -99,10 +102,10 @@ impl Figures {
         }
     }
 
-    /// Counts one that arrived at this time, both in nanoseconds.
-    pub(super) fn arrived(&mut self, now: u64, due: u64) {
+    /// Counts so many grains or samples that arrived at a time, both in nanoseconds.
+    pub(super) fn arrived(&mut self, count: u64, now: u64, due: u64) {
         let latency = now.saturating_sub(due);
-        self.complete += 1;
+        self.complete += count;
         self.late += u64::from(latency > self.period);
         self.latency.add(latency);
         if self.first.is_some() {
@@ -116,7 +119,7 @@ impl Figures {
     fn rate(&self) -> f64 {
         match self.last.saturating_sub(self.first.unwrap_or(self.last)) {
             0 => 0.0,
-            time => (self.complete.saturating_sub(1)) as f64 * 1e9 / time as f64,
+            time => (self.complete.saturating_sub(self.unit)) as f64 / self.unit as f64 * 1e9 / time as f64,
         }
     }
 
@@ -124,10 +127,10 @@ impl Figures {
         let quantiles = |times: &Histogram| json!({ "p50": times.quantile(0.5), "p99": times.quantile(0.99), "max": times.quantile(1.0) });
         json!({
             "kind": self.kind,
-            "complete": self.complete,
+            "complete": self.complete / self.unit,
             "wrong": self.wrong,
             "invalid": self.invalid,
-            "lost": self.lost,
+            "lost": self.lost.div_ceil(self.unit),
             "late": self.late,
             "rate": self.rate(),
             "latency_ns": quantiles(&self.latency),
@@ -173,9 +176,9 @@ mod tests {
 
     #[test]
     fn figures_count_what_is_late() {
-        let mut figures = Figures::new("video", 10);
+        let mut figures = Figures::new("video", 10, 1);
         for (now, due) in [(100, 95), (110, 105), (125, 110), (130, 125)] {
-            figures.arrived(now, due);
+            figures.arrived(1, now, due);
         }
         let json = figures.to_json();
         assert_eq!((&json["complete"], &json["late"], &json["rate"]), (&json!(4), &json!(1), &json!(1e8)));

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 /// Rings hold so many nanoseconds.
 const HISTORY: u64 = 200_000_000;
 
+/// Length of a ring in bytes. A sender names formats that a target allocates for.
+const MAX_RING: u64 = 1 << 30;
+
 /// Video in v210, as `WIDTHxHEIGHT@RATE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Video {
@@ -48,7 +51,8 @@ impl Video {
     fn is_valid(self) -> bool {
         (2..=7680).contains(&self.width)
             && (1..=4320).contains(&self.height)
-            && self.rate.grains_in(1_000_000_000) <= 1000
+            && (1..=1000).contains(&self.rate.grains_in(1_000_000_000))
+            && self.ring().bytes() <= MAX_RING
     }
 }
 
@@ -168,9 +172,19 @@ mod tests {
 
     #[test]
     fn formats_out_of_range_are_refused() {
-        for wrong in
-            ["", "x@", "1920x1080", "0x1@1", "1x1@1", "1920x1080@0", "1920x1080@1/0", "7682x1@1", "100x100@2000"]
-        {
+        for wrong in [
+            "",
+            "x@",
+            "1920x1080",
+            "0x1@1",
+            "1x1@1",
+            "1920x1080@0",
+            "1920x1080@1/0",
+            "7682x1@1",
+            "100x100@2000",
+            "100x100@1/2",
+            "7680x4320@240",
+        ] {
             assert!(wrong.parse::<Video>().is_err(), "{wrong}");
         }
         for wrong in ["", "2", "0@48000", "65@48000", "2@1", "2@4294967295"] {

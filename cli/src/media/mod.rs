@@ -89,7 +89,7 @@ struct Send {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MAX_TARGETS as i64), conflicts_with = "to")]
     targets: u8,
 
-    /// Send to the process that listens there (with libfabric). May be repeated
+    /// Send to the process that listens there (with libfabric), which prints the figures. May be repeated
     #[arg(long, value_name = "ADDR:PORT")]
     to: Vec<String>,
 
@@ -184,9 +184,10 @@ impl Receive {
         let until = Until { timeout: *timeout, interrupted: &interrupted };
         let listening = |at| Ok(writeln!(io::stderr(), "listening on {at}")?);
         let mut connection = Connection::listen(&self.listen, until, listening)?;
-        let format = Format::of_text(&targets::receive(&mut connection, until)?);
-        let format =
-            format.ok_or_else(|| Failure::OtherSide("sent a format that this version does not have".into()))?;
+        let Some(format) = Format::of_text(&targets::receive(&mut connection, until)?) else {
+            let _ = connection.send(&Message::Failed("it does not have the format".into()));
+            return Err(Failure::OtherSide("sent a format that is not one of this version".into()));
+        };
         let opened = Receiver::open(&info, &format, files.clone(), *silence);
         let (mut receiver, records) = opened.inspect_err(|failure| {
             let _ = connection.send(&Message::Failed(failure.to_string()));
@@ -231,6 +232,7 @@ impl Send {
                 "the software transport lives in the memory of one process: --to and --node take a --provider of libfabric",
             ));
         }
+        self.check_files(&format)?;
         let frames = format.video.map(|video| Frames::open(video, self.raw.as_deref())).transpose()?;
         let interrupted = signals::watch()?;
         if is_soft {
@@ -255,6 +257,27 @@ impl Send {
         }
         let place = if self.to.is_empty() { Place::Process(self.options()) } else { Place::Listening(self.to.clone()) };
         self.over(&info, format, frames, place, &interrupted)
+    }
+
+    /// Refuses options that would have no effect.
+    fn check_files(&self, format: &Format) -> Result<(), Failure> {
+        let Files { png, wav } = &self.common.files;
+        let len = format.video.map_or(0, |video| video.layout().len());
+        if self.corrupt.is_some_and(|offset| !format.is_test || offset as u64 >= len) {
+            return Err(usage(format!("--corrupt takes the offset of a byte of the test picture, below {len}")));
+        }
+        if png.is_some() && format.video.is_none() || self.raw.is_some() && format.video.is_none() {
+            return Err(usage("--png and --raw are for video"));
+        }
+        if wav.is_some() && format.audio.is_none() {
+            return Err(usage("--wav is for audio"));
+        }
+        if (png.is_some() || wav.is_some()) && (!self.to.is_empty() || self.kill_after.is_some()) {
+            return Err(usage(
+                "--png and --wav are for the first target: not with --kill-after, and with --to they are options of `receive`",
+            ));
+        }
+        Ok(())
     }
 
     /// Options of a target's process.

@@ -88,7 +88,7 @@ pub(super) struct Receiver<T: Transport + 'static> {
     audio: Option<AudioFlow>,
     files: Files,
     /// Flows that have not ended.
-    open: usize,
+    open: Vec<FlowKey>,
     begin: Instant,
     last_event: Instant,
 }
@@ -118,7 +118,7 @@ impl<T: Transport + 'static> Receiver<T> {
         if let Some(video) = format.video {
             let (key, record) = add(video.ring(), KEPT)?;
             records[0] = record;
-            let figures = Figures::new("video", video.rate.time_of(1));
+            let figures = Figures::new("video", video.rate.time_of(1), 1);
             let picture = format.is_test.then(|| Picture::new(video));
             let last = files.png.is_some().then(Vec::new);
             video_flow = Some(VideoFlow { key, video, picture, figures, last, got: Vec::new(), expected: Vec::new() });
@@ -127,20 +127,20 @@ impl<T: Transport + 'static> Receiver<T> {
         if let Some((audio, block)) = format.audio {
             let (key, record) = add(FlowLayout::Samples(audio.layout(block)), KEPT * u64::from(block))?;
             records[1] = record;
-            let figures = Figures::new("audio", audio.rate().time_of(block.into()));
+            let figures = Figures::new("audio", audio.rate().time_of(block.into()), block.into());
             let (tone, recording) = (Tone::new(audio), files.wav.is_some().then(|| Recording::new(audio)));
             audio_flow =
                 Some(AudioFlow { key, audio, tone, figures, recording, got: Vec::new(), expected: Vec::new() });
         }
-        let (open, now) = (records.iter().filter(|record| !record.is_empty()).count(), Instant::now());
-        let (video, audio) = (video_flow, audio_flow);
+        let (video, audio, now) = (video_flow, audio_flow, Instant::now());
+        let open = video.as_ref().map(|flow| flow.key).into_iter().chain(audio.as_ref().map(|flow| flow.key)).collect();
         Ok((Receiver { target, video, audio, files, open, begin: now, last_event: now }, records))
     }
 
     /// Receives until the sender has ended its flows, or a flag is set.
     pub(super) fn run(&mut self, timeout: Duration, stop: &AtomicBool) -> Result<(), Failure> {
         let mut failed = None;
-        while self.open > 0 {
+        while !self.open.is_empty() {
             if stop.load(Ordering::Relaxed) {
                 return Err(Failure::Interrupted);
             }
@@ -163,7 +163,9 @@ impl<T: Transport + 'static> Receiver<T> {
     }
 
     pub(super) fn write_files(&self) -> Result<(), Failure> {
-        if let (Some(path), Some(VideoFlow { video, last: Some(frame), .. })) = (&self.files.png, &self.video) {
+        if let (Some(path), Some(VideoFlow { video, last: Some(frame), .. })) = (&self.files.png, &self.video)
+            && !frame.is_empty()
+        {
             write_png(path, *video, frame)?;
         }
         if let (Some(path), Some(AudioFlow { recording: Some(recording), .. })) = (&self.files.wav, &self.audio) {
@@ -177,7 +179,10 @@ impl<T: Transport + 'static> Receiver<T> {
         let Some(event) = self.target.poll(now).map_err(Failure::when("polling the target"))? else {
             return Ok(Step::Idle);
         };
-        self.last_event = Instant::now();
+        // Others are a stranger's.
+        if !matches!(event, TargetEvent::Rejected { .. }) {
+            self.last_event = Instant::now();
+        }
         let Receiver { target, video, audio, .. } = self;
         let is_video = |flow| video.as_ref().is_some_and(|video| video.key == flow);
         match event {
@@ -185,14 +190,15 @@ impl<T: Transport + 'static> Receiver<T> {
                 let arrived = clock();
                 if let Some(flow) = video {
                     flow.verify(target, index)?;
-                    flow.figures.arrived(arrived, flow.video.rate.time_of(index + 1));
+                    flow.figures.arrived(1, arrived, flow.video.rate.time_of(index + 1));
                 }
             }
             TargetEvent::Samples { start, count, .. } => {
                 let arrived = clock();
                 if let Some(flow) = audio {
                     flow.verify(target, start, count)?;
-                    flow.figures.arrived(arrived, flow.audio.rate().time_of(start + u64::from(count)));
+                    let due = flow.audio.rate().time_of(start.saturating_add(count.into()));
+                    flow.figures.arrived(count.into(), arrived, due);
                 }
             }
             TargetEvent::Invalid { .. } => {
@@ -211,8 +217,8 @@ impl<T: Transport + 'static> Receiver<T> {
                     figures.lost += to - from;
                 }
             }
-            TargetEvent::Detached { error, .. } => {
-                self.open -= 1;
+            TargetEvent::Detached { flow, error } => {
+                self.open.retain(|open| *open != flow);
                 if let Some(error) = error {
                     return Ok(Step::Failed(Failure::doing("receiving", error)));
                 }

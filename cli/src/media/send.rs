@@ -20,6 +20,9 @@ use super::targets::{MAX_TARGETS, Started};
 use super::tone::Tone;
 use crate::failure::Failure;
 
+/// Flows of targets, also of some that were killed.
+const PEERS: usize = 4 * MAX_TARGETS;
+
 /// Targets have so long to connect before the first frame is due, in nanoseconds.
 const LEAD: u64 = 300_000_000;
 
@@ -123,7 +126,7 @@ pub(super) struct Sent {
     pub(super) frames: u64,
     /// Not produced, because this side was late by more than its ring.
     pub(super) skipped: u64,
-    /// Frames and blocks of each target that it had no room for in time.
+    /// Frames and samples that targets had no room for in time.
     pub(super) passed: u64,
     /// Targets that have failed and were not killed.
     pub(super) failed: Vec<(usize, Failure)>,
@@ -167,7 +170,7 @@ impl<T: Transport + 'static> Sender<T> {
         interrupted: &AtomicBool,
     ) -> Result<Sent, Failure> {
         let domain = Domain::open(info).map_err(Failure::when("opening the domain"))?;
-        let opened = Initiator::open_in(&[domain], attr(2 * MAX_TARGETS, setup.silence), Global);
+        let opened = Initiator::open_in(&[domain], attr(PEERS, setup.silence), Global);
         let initiator = opened.map_err(Failure::when("opening the initiator"))?;
         let begin = Instant::now();
         let mut sender =
@@ -252,15 +255,18 @@ impl<T: Transport + 'static> Sender<T> {
         self.video.as_mut().map(|flow| flow.catch_up(now));
         self.audio.as_mut().map(|flow| flow.catch_up(now));
         let begin = due.max(Instant::now());
-        let mut killed = begin;
-        while Instant::now() < begin + setup.seconds || self.video.as_ref().is_some_and(|flow| flow.part > 0) {
+        let (mut killed, mut last_killed, mut waiting) = (begin, 0, Vec::new());
+        let end = begin + setup.seconds;
+        // A frame is at most a second.
+        let is_amid = |sender: &Self| sender.video.as_ref().is_some_and(|flow| flow.part > 0);
+        while Instant::now() < end || is_amid(self) && Instant::now() < end + Duration::from_secs(1) {
             if interrupted.load(Ordering::Relaxed) {
                 break;
             }
             if setup.kill_after.is_some_and(|after| killed.elapsed() >= after)
                 && let Some(number) = control.kill()
             {
-                killed = Instant::now();
+                (killed, last_killed) = (Instant::now(), number);
                 self.outlets
                     .iter_mut()
                     .filter(|outlet| outlet.number == number)
@@ -268,7 +274,14 @@ impl<T: Transport + 'static> Sender<T> {
                 control.start();
             }
             while let Ok(target) = started.try_recv() {
-                self.add_target(&target?)?;
+                waiting.push(target?);
+            }
+            // Those that were killed before they had started are not added. The others wait for a place of one that was killed.
+            waiting.retain(|target| target.number > last_killed);
+            while self.outlets.len() + 2 <= PEERS
+                && let Some(target) = waiting.pop()
+            {
+                self.add_target(&target)?;
             }
             let is_busy = self.poll()? | self.send_video(&setup.format)? | self.send_audio()?;
             if !is_busy {

@@ -3,10 +3,10 @@
 use std::env;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender as Channel;
+use std::sync::mpsc::{Receiver as Receiving, RecvTimeoutError, Sender as Channel, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -161,13 +161,24 @@ impl One<'_> {
         // Ctrl-C ends the sender, which ends its targets.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Killed(command.spawn().map_err(Failure::when("starting a target"))?);
-        let mut said = BufReader::new(process.0.stderr.take().ok_or_else(no_output)?);
-        let mut line = String::new();
-        said.read_line(&mut line).map_err(Failure::when("reading the output of a target"))?;
-        let Some(address) = line.trim().strip_prefix("listening on ") else {
-            return Err(Failure::Unavailable(format!("a target does not listen: {}", harmless(line.trim()))));
+        let lines = lines_of(process.0.stderr.take().ok_or_else(no_output)?);
+        let mut last = String::new();
+        let begin = Instant::now();
+        let address = loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => match line.strip_prefix("listening on ") {
+                    Some(address) => break address.to_owned(),
+                    // Also logs of libfabric.
+                    None => last = line,
+                },
+                Err(RecvTimeoutError::Timeout) if begin.elapsed() < self.timeout => {}
+                Err(_) => return Err(Failure::Unavailable(format!("a target does not listen: {}", harmless(&last)))),
+            }
+            if self.kill.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
         };
-        self.meet(address, started)?;
+        self.meet(&address, started)?;
         let status = loop {
             if self.kill.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -185,9 +196,8 @@ impl One<'_> {
         {
             return Ok(Some(flows));
         }
-        line.clear();
-        said.read_to_string(&mut line).map_err(Failure::when("reading the output of a target"))?;
-        Err(Failure::OtherSide(format!("ended with {status}: {}", harmless(line.trim()))))
+        let last = lines.iter().last().unwrap_or_default();
+        Err(Failure::OtherSide(format!("ended with {status}: {}", harmless(&last))))
     }
 
     fn listening(self, address: Option<&String>, started: &Reports) -> Result<Option<Vec<Value>>, Failure> {
@@ -223,6 +233,13 @@ pub(super) fn receive(connection: &mut Connection, until: Until<'_>) -> Result<V
             None => std::thread::sleep(TICK),
         }
     }
+}
+
+/// Lines of a process, read by a thread so that it never waits for a reader.
+fn lines_of(output: ChildStderr) -> Receiving<String> {
+    let (to, lines) = channel();
+    std::thread::spawn(move || BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+    lines
 }
 
 fn no_output() -> Failure {

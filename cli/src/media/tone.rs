@@ -48,8 +48,9 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Length in seconds. Later samples are not recorded.
+    /// Length in seconds, and in samples of all channels. Later ones are not recorded.
     const LEN: usize = 60;
+    const SAMPLES: usize = 1 << 26;
 
     pub(super) fn new(audio: Audio) -> Self {
         Recording { audio, first: None, samples: Vec::new() }
@@ -57,7 +58,8 @@ impl Recording {
 
     pub(super) fn put(&mut self, channel: u16, start: u64, block: &[u8]) {
         let first = *self.first.get_or_insert(start);
-        let (channels, most) = (usize::from(self.audio.channels), Self::LEN * self.audio.rate as usize);
+        let channels = usize::from(self.audio.channels);
+        let most = (Self::LEN * self.audio.rate as usize).min(Self::SAMPLES / channels);
         let Some(from) = start.checked_sub(first).and_then(|from| usize::try_from(from).ok()) else { return };
         for (at, sample) in (from..most).zip(block.chunks_exact(4)) {
             if self.samples.len() < (at + 1) * channels {

@@ -49,7 +49,7 @@ impl Connection {
             if begin.elapsed() >= until.timeout {
                 let waited = until.timeout.as_secs_f64();
                 return Err(Failure::Unavailable(format!(
-                    "no process connected to {at} within {waited} s: start the other side with --connect, or wait longer with --timeout"
+                    "no process connected to {at} within {waited} s: start the other side, or wait longer with --timeout"
                 )));
             }
         }
@@ -65,7 +65,7 @@ impl Connection {
             if error.kind() == ErrorKind::InvalidInput || begin.elapsed() >= until.timeout {
                 let waited = begin.elapsed().as_secs_f64();
                 return Err(Failure::Unavailable(format!(
-                    "cannot connect to {to}: {error} (tried for {waited:.1} s): is `--listen` running there, and does a firewall let it through?"
+                    "cannot connect to {to}: {error} (tried for {waited:.1} s): does a process listen there, and does a firewall let it through?"
                 )));
             }
             pause(until.interrupted)?;

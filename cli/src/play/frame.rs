@@ -28,7 +28,7 @@ pub(crate) enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FrameError::Stranger => "is not a pingpong of this version",
+            FrameError::Stranger => "is not `loom` of this version",
             FrameError::Garbled => "sent what is not a frame",
             FrameError::TooLong => "a message is too long for the other process",
         })

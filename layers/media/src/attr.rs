@@ -25,7 +25,8 @@ pub struct MediaAttr {
     /// Maximum length in bytes of a target's record.
     pub record: usize,
     /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these: then
-    /// transfers to a peer that has gone may never end.
+    /// transfers to a peer that has gone may never end. An initiator that is not polled for half of this time
+    /// cancels its transfers.
     pub silence: u64,
     /// Time in nanoseconds after which an initiator tries a target again that failed or refused it, once no
     /// operation to it is in flight. 0 for a target that fails for good.

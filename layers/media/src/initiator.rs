@@ -274,8 +274,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Cancels transfers that keep grains or samples below `end` from their places, so that
     /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are lapped: each
-    /// goes on by another attachment once its operations in flight have completed. For flows in real
-    /// time, in which a slow or dead target must not delay others.
+    /// goes on by another attachment once its operations in flight have completed ([`Target`](crate::Target)
+    /// states an exception). For flows in real time, in which a slow or dead target must not delay others.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow.
@@ -284,8 +284,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         self.look_at_operations();
         let Initiator { engine, sendings, .. } = self;
         for sending in sendings.iter_mut().flatten().filter(|sending| sending.is_in_place(flow, end, ring)) {
-            // Otherwise all operations have completed.
-            sending.is_lapped |= sending.has_ended || engine.cancel(sending.transfer);
+            // If it is too late to cancel, no operation reads the ring any more.
+            engine.cancel(sending.transfer);
+            sending.is_lapped = true;
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub(crate) struct Sending {
     pub(crate) transfer: TransferKey,
     /// The outcome is taken, and operations are in flight.
     pub(crate) has_ended: bool,
-    /// The target will be notified of no success.
+    /// Its places in the ring are free: it has been cancelled, or all operations have completed.
     pub(crate) is_lapped: bool,
 }
 

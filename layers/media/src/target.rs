@@ -114,9 +114,10 @@ struct Flow<A: Allocator> {
 /// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
 ///
 /// The initiator writes only where this side has granted room, so that a grain stays as it is until it
-/// is released ([`Release`]). Two kinds of writes may change a later grain: those that failed at the
-/// initiator and arrive nevertheless, as over a broken connection, and those that an initiator had posted
-/// before its process was stopped for longer than [`MediaAttr::silence`].
+/// is released ([`Release`]). Two kinds of writes may change a later grain: those of transfers that
+/// failed or were lapped and that arrive afterwards, as over a broken connection or over several rails, and
+/// those that an initiator had posted before its process was stopped for longer than
+/// [`MediaAttr::silence`].
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
