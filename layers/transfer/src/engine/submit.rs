@@ -172,9 +172,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Cancels a transfer: posts no more of its operations. Its outcome is [`Ending::Cancelled`] once
-    /// those in flight have completed, unless one has failed, and its receiver is notified of no other
-    /// one. Returns `false` if all operations have completed.
+    /// Cancels a transfer: posts no more of its operations. Its outcome is
+    /// [`Ending::Cancelled`](crate::Ending::Cancelled) once those in flight have completed, unless one has
+    /// failed, and its receiver is notified of no other one. Returns `false` if all operations have
+    /// completed.
     pub fn cancel(&mut self, transfer: TransferKey) -> bool {
         let stops = self.transfers.named(transfer).is_some_and(|slot| slot.cancel());
         if stops {
