@@ -121,15 +121,12 @@ impl Program for Role {
             }
             let is_ready = targets.iter().all(|target| initiator.room(*target).is_some());
             let now = if is_ready { begin.get_or_insert_with(Instant::now).elapsed() } else { Duration::ZERO };
-            let is_due = u64::try_from(now.as_nanos())? > RATE.time_of(4 * frame + quarter) / 4;
+            let is_due = frame < FRAMES && u64::try_from(now.as_nanos())? > RATE.time_of(4 * frame + quarter) / 4;
             if is_due {
                 // A target with the earlier frame in flight is lapped.
                 initiator.lap(flow, frame + 1)?;
             }
-            if frame < FRAMES
-                && is_due
-                && let Some(picture) = initiator.grain(flow, frame)?
-            {
+            if is_due && let Some(picture) = initiator.grain(flow, frame)? {
                 let (first, end) = (u16::try_from(quarter)? * 27, u16::try_from(quarter)? * 27 + 27);
                 for number in first..end {
                     picture.copy_from(usize::try_from(PICTURE.offset(0, number))?, &line(frame, number))?;

@@ -1,4 +1,4 @@
-//! A media flow of a good initiator beside a forger: each grain arrives once, with its bytes, and nothing else happens. In real time, the
+//! A media flow of a good initiator beside a forger: each grain arrives once, with its bytes, without another event. In real time, the
 //! initiator laps the target, and each grain arrives at most once, with its bytes.
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -270,7 +270,7 @@ impl World {
         let _ = self.forger.notify(self.forged_to, bytes);
     }
 
-    /// Except in real time, only what the target has room for, so that no grain is passed over.
+    /// Except in real time, the target has room for the slices, so that no grain is passed over.
     fn send(&mut self, slices: u16) {
         let Some(to) = self.to else { return };
         if !self.real_time && self.initiator.room(to) <= Some(self.index) {

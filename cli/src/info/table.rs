@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, Progress};
 
 use super::machine;
 use super::offer::{Card, Found, Offer};
@@ -191,8 +191,8 @@ pub(crate) fn media(found: &Found) -> String {
         let row = vec![
             offer.provider.clone(),
             offer.domain.clone(),
-            // Only a name of this process.
-            if offer.provider == "shm" { "-".to_owned() } else { place(offer) },
+            // A name in shared memory is this process's.
+            if offer.attributes.addr_format == AddressFormat::ADDR_STR { "-".to_owned() } else { place(offer) },
             machine::speed(speed),
             offer.place.clone().unwrap_or_else(|| "-".to_owned()),
             if offer.tested { "yes" } else { "no" }.to_owned(),

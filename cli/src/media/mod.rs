@@ -15,16 +15,15 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use loom_core::info::{Hints, Info};
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::play::bootstrap::{Connection, Until};
 use crate::play::frame::Message;
-use crate::play::libfabric;
 use crate::play::setup::{self, DEFAULT_LISTEN, Measure, Op, is_soft, timeout, usage};
+use crate::play::{libfabric, soft};
 use crate::signals;
 use figures::{HEADS, row};
 use format::{Audio, Format, Video};
@@ -148,7 +147,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Common {
-    /// For processes of libfabric.
+    /// Setup of a process over libfabric.
     fn setup(&self, place: setup::Place) -> setup::Setup {
         setup::Setup {
             ops: vec![Op::Message, Op::Write],
@@ -232,17 +231,13 @@ impl Send {
                 "the software transport lives in the memory of one process: --to and --node take a --provider of libfabric",
             ));
         }
-        self.check_files(&format)?;
+        self.check_options(&format)?;
         let frames = format.video.map(|video| Frames::open(video, self.raw.as_deref())).transpose()?;
         let interrupted = signals::watch()?;
         if is_soft {
             // The last ones of those that were killed may not be closed yet.
             let endpoints = 4 * u16::from(self.targets) + 16;
-            let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT })
-                .map_err(Failure::when("making the software network"))?;
-            let caps = Op::Message.caps() | Op::Write.caps();
-            let info = network.query(&Hints { caps, ..Hints::default() });
-            let info = info.map_err(|error| Failure::Unavailable(format!("{error:#}")))?;
+            let info = soft::info(endpoints, Op::Message.caps() | Op::Write.caps())?;
             return self.over(&info, format, frames, Place::Thread, &interrupted);
         }
         let (_, info) = libfabric::find(&self.common.setup(setup::Place::Connect(String::new())))?;
@@ -260,13 +255,13 @@ impl Send {
     }
 
     /// Refuses options that would have no effect.
-    fn check_files(&self, format: &Format) -> Result<(), Failure> {
+    fn check_options(&self, format: &Format) -> Result<(), Failure> {
         let Files { png, wav } = &self.common.files;
         let len = format.video.map_or(0, |video| video.layout().len());
         if self.corrupt.is_some_and(|offset| !format.is_test || offset as u64 >= len) {
             return Err(usage(format!("--corrupt takes the offset of a byte of the test picture, below {len}")));
         }
-        if png.is_some() && format.video.is_none() || self.raw.is_some() && format.video.is_none() {
+        if (png.is_some() || self.raw.is_some()) && format.video.is_none() {
             return Err(usage("--png and --raw are for video"));
         }
         if wav.is_some() && format.audio.is_none() {
@@ -350,7 +345,7 @@ impl Send {
             let Sent { frames, skipped, passed, .. } = &sent;
             writeln!(
                 out,
-                "\n{frames} frames sent, {skipped} frames and blocks skipped by the sender, {passed} frames and samples passed over for want of room."
+                "\n{frames} frames sent, {skipped} frames and blocks skipped by the sender, {passed} passed over for want of room."
             )?;
         }
         out.flush()?;

@@ -179,7 +179,7 @@ impl<T: Transport + 'static> Receiver<T> {
         let Some(event) = self.target.poll(now).map_err(Failure::when("polling the target"))? else {
             return Ok(Step::Idle);
         };
-        // Others are a stranger's.
+        // A rejected message is a stranger's.
         if !matches!(event, TargetEvent::Rejected { .. }) {
             self.last_event = Instant::now();
         }
@@ -238,7 +238,6 @@ enum Step {
 
 impl VideoFlow {
     fn verify<T: Transport>(&mut self, target: &Target<'_, T, Vec<u8>, Global>, index: u64) -> Result<(), Failure> {
-        let failed = Failure::when("reading a frame");
         let Some(grain) = target.grain(self.key, index) else { return Ok(()) };
         let layout = self.video.layout();
         if let Some(last) = &mut self.last {
@@ -254,7 +253,7 @@ impl VideoFlow {
             copied.is_err() || self.got == self.expected
         });
         self.figures.wrong += u64::from(!is_right);
-        copied.map_err(failed)
+        copied.map_err(Failure::when("reading a frame"))
     }
 }
 

@@ -126,7 +126,7 @@ pub(super) struct Sent {
     pub(super) frames: u64,
     /// Not produced, because this side was late by more than its ring.
     pub(super) skipped: u64,
-    /// Frames and samples that targets had no room for in time.
+    /// Frames and blocks that targets which were not killed had no room for in time.
     pub(super) passed: u64,
     /// Targets that have failed and were not killed.
     pub(super) failed: Vec<(usize, Failure)>,
@@ -136,8 +136,10 @@ pub(super) struct Sent {
 struct Outlet {
     number: usize,
     key: TargetKey,
+    /// Grains or samples of a frame or block.
+    unit: u64,
     was_killed: bool,
-    /// It has been ready.
+    /// It has been ready, or has failed.
     is_connected: bool,
 }
 
@@ -216,11 +218,12 @@ impl<T: Transport + 'static> Sender<T> {
     }
 
     fn add_target(&mut self, target: &Started) -> Result<(), Failure> {
-        let flows = [self.video.as_ref().map(|flow| flow.key), self.audio.as_ref().map(|flow| flow.key)];
-        for (flow, record) in flows.into_iter().zip(&target.records) {
-            let Some(flow) = flow else { continue };
+        let video = self.video.as_ref().map(|flow| (flow.key, 1));
+        let audio = self.audio.as_ref().map(|flow| (flow.key, flow.count.into()));
+        for (flow, record) in [video, audio].into_iter().zip(&target.records) {
+            let Some((flow, unit)) = flow else { continue };
             let key = self.initiator.add_target(flow, record).map_err(Failure::when("adding a target"))?;
-            self.outlets.push(Outlet { number: target.number, key, was_killed: false, is_connected: false });
+            self.outlets.push(Outlet { number: target.number, key, unit, was_killed: false, is_connected: false });
         }
         Ok(())
     }
@@ -267,10 +270,7 @@ impl<T: Transport + 'static> Sender<T> {
                 && let Some(number) = control.kill()
             {
                 (killed, last_killed) = (Instant::now(), number);
-                self.outlets
-                    .iter_mut()
-                    .filter(|outlet| outlet.number == number)
-                    .for_each(|outlet| outlet.was_killed = true);
+                self.note_killed(number);
                 control.start();
             }
             while let Ok(target) = started.try_recv() {
@@ -307,7 +307,10 @@ impl<T: Transport + 'static> Sender<T> {
                         self.initiator.remove_target(target).map_err(Failure::when("removing a target"))?;
                     }
                 }
-                InitiatorEvent::Passed { from, to, .. } => self.sent.passed += to - from,
+                InitiatorEvent::Passed { target, from, to } => {
+                    let outlet = self.outlets.iter().find(|outlet| outlet.key == target && !outlet.was_killed);
+                    self.sent.passed += outlet.map_or(0, |outlet| (to - from).div_ceil(outlet.unit));
+                }
                 InitiatorEvent::Removed { target } => self.outlets.retain(|outlet| outlet.key != target),
                 InitiatorEvent::Ended { .. } => {}
             }
@@ -376,16 +379,14 @@ impl<T: Transport + 'static> Sender<T> {
         Ok(true)
     }
 
-    /// Numbers of targets of which all flows have been connected.
+    fn note_killed(&mut self, number: usize) {
+        self.outlets.iter_mut().filter(|outlet| outlet.number == number).for_each(|outlet| outlet.was_killed = true);
+    }
+
+    /// Gives up targets with a flow that has not been connected. Returns the numbers of the others.
     fn connected(&mut self) -> Vec<usize> {
-        for at in 0..self.outlets.len() {
-            if !self.outlets[at].is_connected {
-                let number = self.outlets[at].number;
-                self.outlets
-                    .iter_mut()
-                    .filter(|outlet| outlet.number == number)
-                    .for_each(|outlet| outlet.was_killed = true);
-            }
+        while let Some(outlet) = self.outlets.iter().find(|outlet| !outlet.is_connected && !outlet.was_killed) {
+            self.note_killed(outlet.number);
         }
         self.outlets.iter().filter(|outlet| !outlet.was_killed).map(|outlet| outlet.number).collect()
     }

@@ -52,7 +52,7 @@ pub(super) struct Targets<'s, 'e, T: Transport + 'static> {
     pub(super) info: &'e Info<T>,
     pub(super) format: Format,
     pub(super) place: Place,
-    /// Of the first target.
+    /// Files of the first target.
     pub(super) files: Files,
     pub(super) timeout: Duration,
     pub(super) silence: Duration,

@@ -27,7 +27,7 @@ pub(crate) mod row;
 pub(crate) mod session;
 pub(crate) mod setup;
 mod side;
-mod soft;
+pub(crate) mod soft;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -2,18 +2,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use loom_core::domain::Domain;
-use loom_core::info::Hints;
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::info::{Hints, Info};
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::Caps;
 
 use crate::failure::Failure;
 use crate::play::open;
 use crate::play::setup::{Place, Report, Setup};
 
-pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
-    let network = Network::new(NetworkAttr { endpoints: 2, ..NetworkAttr::DEFAULT })
+/// Info of a network of so many endpoints.
+pub(crate) fn info(endpoints: u16, caps: Caps) -> Result<Info<Soft<'static>>, Failure> {
+    let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT })
         .map_err(Failure::when("making the software network"))?;
-    let hints = Hints { caps: setup.caps(), ..Hints::default() };
-    let info = network.query(&hints).map_err(|error| Failure::Unavailable(format!("{error:#}")))?;
+    let hints = Hints { caps, ..Hints::default() };
+    network.query(&hints).map_err(|error| Failure::Unavailable(format!("{error:#}")))
+}
+
+pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
+    let info = info(2, setup.caps())?;
     let domain = Domain::open(&info).map_err(Failure::when("opening the domain"))?;
     report.begin("software transport", "soft", &setup.place)?;
     match setup.place {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use loom_core::info::{Hints, Info};
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 
 use crate::bench::drawing::Drawing;
@@ -18,7 +17,7 @@ use crate::play::payload::Role;
 use crate::play::row::Flow;
 use crate::play::session::Session;
 use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, is_soft, usage};
-use crate::play::{cores, libfabric, open};
+use crate::play::{cores, libfabric, open, soft};
 use crate::text::size_text;
 use crate::{signals, text};
 use report::{Row, Table};
@@ -166,10 +165,7 @@ impl Plan {
 
     fn over_soft(&self, interrupted: &Arc<AtomicBool>, table: &mut Table) -> Result<(), Failure> {
         let endpoints = 2 * self.rails.iter().copied().max().map_or(1, u16::from);
-        let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT })
-            .map_err(Failure::when("making the software network"))?;
-        let hints = Hints { caps: self.setup.caps(), ..Hints::default() };
-        let info = network.query(&hints).map_err(|error| Failure::Unavailable(format!("{error:#}")))?;
+        let info = soft::info(endpoints, self.setup.caps())?;
         self.over("software transport", &info, interrupted, table)
     }
 

@@ -49,8 +49,8 @@
 //!   only where the target has granted room, in any order of arrival. [`Target`] states the exceptions.
 //! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
 //! - **Each target is independent of the others.** Parts without room are deferred as long as they are in
-//!   the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight whose places are
-//!   needed.
+//!   the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight that keep places
+//!   of later grains or samples.
 //! - **After a failure**, initiator and target go on by another attachment, once all operations have
 //!   completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.

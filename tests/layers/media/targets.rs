@@ -56,7 +56,7 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
     });
 }
 
-/// In real time, the initiator takes the place of a grain whose writes are in flight.
+/// In real time, the initiator takes the place of a grain with writes in flight.
 #[test]
 fn a_lapped_grain_in_flight_is_never_reported_complete() {
     let mut lapped = 0;
