@@ -55,7 +55,7 @@
 //! - **After opening, no allocation**, except for flows.
 //!
 //! # What it does not do yet
-//! Formats of MXL, connections (`FI_EP_MSG`), and rings that processes share.
+//! Connections (`FI_EP_MSG`) to peers of MXL, and rings that processes share. The feature `mxl` has MXL's formats.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -72,6 +72,8 @@ mod known;
 mod layout;
 mod link;
 mod message;
+#[cfg(all(feature = "mxl", target_os = "linux"))]
+pub mod mxl;
 mod outflow;
 mod ranges;
 mod record;
