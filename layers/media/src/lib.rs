@@ -55,7 +55,7 @@
 //! - **After opening, no allocation**, except for flows.
 //!
 //! # What it does not do yet
-//! Connections (`FI_EP_MSG`) to peers of MXL, and rings that processes share. The feature `mxl` has MXL's formats.
+//! Connections (`FI_EP_MSG`) to peers of MXL. The feature `mxl` has the formats and flows of MXL.
 
 #![no_std]
 #![deny(unsafe_code)]

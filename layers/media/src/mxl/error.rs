@@ -32,6 +32,14 @@ pub enum MxlError {
 }
 
 impl MxlError {
+    pub(super) fn io(call: &'static str) -> impl Fn(std::io::Error) -> Self {
+        move |error| MxlError::System { call, errno: Errno::from_raw(error.raw_os_error().unwrap_or(0)) }
+    }
+
+    pub(super) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
+        move |errno| MxlError::System { call, errno: Errno::from_raw(errno.raw_os_error()) }
+    }
+
     const fn text(&self) -> &'static str {
         match self {
             MxlError::Definition(_) => "a key of an MXL flow definition or of options is missing or invalid",
