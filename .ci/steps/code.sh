@@ -163,7 +163,7 @@ loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio
 loom-fabric-deferred std
 loom-fabric-group std pmi
-loom-fabric-media std
+loom-fabric-media std mxl
 loom-fabric-static std
 loom-fabric-tagged std serde
 loom-fabric-transfer std

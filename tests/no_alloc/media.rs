@@ -26,7 +26,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         _ => Failure::Wrong("a flow"),
     };
     let attr = MediaAttr { flows: 2, peers: 2, transfers: 8, depth: 16, piece: 100, ..MediaAttr::default() };
-    let layout = GrainLayout { header: 8, slice_len: [48, 24, 0, 0], slices: 8 };
+    let layout = GrainLayout { header: 8, slice_len: [48, 24, 0, 0], slices: 8, slot_align: 1 };
     let grains = FlowLayout::Grains(layout, 4);
     let samples = FlowLayout::Samples(SampleLayout { word: 4, channels: 2, period: 16, len: 128 });
     scope(|s| {

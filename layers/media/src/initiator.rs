@@ -247,9 +247,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
             return Ok(None);
         }
         let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
-        let (slot, len) = (to_usize(index % u64::from(slots))?, to_usize(layout.len())?);
+        let (at, len) = (to_usize(index % u64::from(slots) * layout.stride())?, to_usize(layout.len())?);
         let window = self.engine.window(memory).ok_or(UNKNOWN)?;
-        Ok(Some(window.slice(slot * len, len)?))
+        Ok(Some(window.slice(at, len)?))
     }
 
     /// Ring of samples, to write `count` samples from number `start` on. `None` while transfers of

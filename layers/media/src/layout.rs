@@ -22,32 +22,41 @@ pub struct GrainLayout {
     pub slice_len: [u32; MAX_PLANES],
     /// Number of slices.
     pub slices: u16,
+    /// Alignment of a slot in its ring in bytes: a power of two, 1 for slots without gaps. Rings of
+    /// different alignments fit each other.
+    pub slot_align: u32,
 }
 
 impl GrainLayout {
     /// Video of 10 bits and 4:2:2 (`video/v210`). A slice is a line: 128 bytes for each 48 pixels.
     #[must_use]
     pub const fn v210(width: u16, height: u16) -> Self {
-        GrainLayout { header: 0, slice_len: [v210_line(width), 0, 0, 0], slices: height }
+        GrainLayout { header: 0, slice_len: [v210_line(width), 0, 0, 0], slices: height, slot_align: 1 }
     }
 
     /// [`v210`](Self::v210) with a plane of alpha (`video/v210a`): 4 bytes for each 3 pixels.
     #[must_use]
     pub const fn v210a(width: u16, height: u16) -> Self {
         let alpha = (width as u32).div_ceil(3) * 4;
-        GrainLayout { header: 0, slice_len: [v210_line(width), alpha, 0, 0], slices: height }
+        GrainLayout { header: 0, slice_len: [v210_line(width), alpha, 0, 0], slices: height, slot_align: 1 }
     }
 
     /// Ancillary data (`video/smpte291`): 4,096 slices of one byte.
     #[must_use]
     pub const fn smpte291() -> Self {
-        GrainLayout { header: 0, slice_len: [1, 0, 0, 0], slices: 4096 }
+        GrainLayout { header: 0, slice_len: [1, 0, 0, 0], slices: 4096, slot_align: 1 }
     }
 
     /// The layout with a header of so many bytes.
     #[must_use]
     pub const fn with_header(self, bytes: u32) -> Self {
         GrainLayout { header: bytes, ..self }
+    }
+
+    /// The layout with slots that begin at multiples of so many bytes, a power of two.
+    #[must_use]
+    pub const fn with_slot_align(self, bytes: u32) -> Self {
+        GrainLayout { slot_align: bytes, ..self }
     }
 
     /// Number of planes.
@@ -92,10 +101,21 @@ impl GrainLayout {
         len
     }
 
+    /// Distance of the slots of a ring in bytes.
+    #[must_use]
+    pub const fn stride(&self) -> u64 {
+        let last = (self.slot_align as u64).saturating_sub(1);
+        self.len().saturating_add(last) & !last
+    }
+
     /// Bytes of payload per second, rounded down.
     #[must_use]
     pub const fn byte_rate(&self, rate: Rate) -> u64 {
         rate.times(self.payload_len())
+    }
+
+    const fn is_valid(&self) -> bool {
+        self.planes() > 0 && self.slices > 0 && self.slot_align.is_power_of_two()
     }
 }
 
@@ -205,7 +225,7 @@ impl FlowLayout {
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         match self {
-            FlowLayout::Grains(layout, slots) => layout.len().saturating_mul(*slots as u64),
+            FlowLayout::Grains(layout, slots) => layout.stride().saturating_mul(*slots as u64),
             FlowLayout::Samples(layout) => layout.bytes(),
         }
     }
@@ -213,8 +233,7 @@ impl FlowLayout {
     pub(crate) const fn is_valid(&self) -> bool {
         match self {
             FlowLayout::Grains(layout, slots) => {
-                let fits = layout.len().checked_mul(*slots as u64).is_some();
-                layout.planes() > 0 && layout.slices > 0 && *slots > 0 && fits
+                layout.is_valid() && *slots > 0 && layout.stride().checked_mul(*slots as u64).is_some()
             }
             FlowLayout::Samples(layout) => layout.is_valid(),
         }
@@ -223,7 +242,9 @@ impl FlowLayout {
     /// Returns `true` if grains or samples of one can be written to the other.
     pub(crate) fn fits(&self, other: &Self) -> bool {
         match (self, other) {
-            (FlowLayout::Grains(own, _), FlowLayout::Grains(other, _)) => own == other,
+            (FlowLayout::Grains(own, _), FlowLayout::Grains(other, _)) => {
+                own.with_slot_align(other.slot_align) == *other
+            }
             (FlowLayout::Samples(own), FlowLayout::Samples(other)) => {
                 (own.word, own.channels) == (other.word, other.channels)
             }
@@ -328,10 +349,14 @@ mod tests {
 
     #[test]
     fn planes_follow_each_other() {
-        let layout = GrainLayout { header: 8192, slice_len: [5120, 2560, 3, 0], slices: 1080 };
+        let layout = GrainLayout { header: 8192, slice_len: [5120, 2560, 3, 0], slices: 1080, slot_align: 1 };
         assert_eq!((layout.planes(), layout.offset(0, 0), layout.offset(0, 7)), (3, 8192, 8192 + 7 * 5120));
         assert_eq!(layout.offset(1, 0), layout.offset(0, 1080));
         assert_eq!(layout.offset(2, 1080), layout.len());
+        let aligned = layout.with_slot_align(4096);
+        assert_eq!((layout.stride(), aligned.len(), aligned.stride()), (layout.len(), layout.len(), 8_306_688));
+        assert!(FlowLayout::Grains(layout, 3).fits(&FlowLayout::Grains(aligned, 2)));
+        assert!(!FlowLayout::Grains(layout.with_slot_align(3), 3).is_valid());
     }
 
     #[test]

@@ -56,7 +56,7 @@
 //! - **After opening, no allocation**, except for flows.
 //!
 //! # What it does not do yet
-//! Formats of MXL, connections (`FI_EP_MSG`), and rings that processes share.
+//! Connections (`FI_EP_MSG`) to peers of MXL. The feature `mxl` has the formats and flows of MXL.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -73,6 +73,8 @@ mod known;
 mod layout;
 mod link;
 mod message;
+#[cfg(all(feature = "mxl", target_os = "linux"))]
+pub mod mxl;
 mod outflow;
 mod ranges;
 mod record;

@@ -182,8 +182,13 @@ impl Link {
     pub(crate) fn describe(&self, flow: &Outflow, part: Part) -> Option<(Blocks, Message)> {
         let Link { number, token, sequence, .. } = *self;
         match (part, flow.layout, self.layout) {
-            (Part::Slices { index, start, end, invalid }, FlowLayout::Grains(layout, slots), to) => {
-                let (local, remote) = (index % u64::from(slots) * layout.len(), index % to.ring() * layout.len());
+            (
+                Part::Slices { index, start, end, invalid },
+                FlowLayout::Grains(layout, from),
+                FlowLayout::Grains(to, slots),
+            ) => {
+                let (local, remote) =
+                    (index % u64::from(from) * layout.stride(), index % u64::from(slots) * to.stride());
                 let message = Message::Slices { flow: number, token, index, start, end, invalid, sequence };
                 Some((Blocks::Slices { layout, local, remote, start, end }, message))
             }

@@ -95,15 +95,15 @@ impl Reader<'_> {
 /// Bytes of a layout.
 pub(crate) fn encode_layout(layout: &FlowLayout) -> [u8; 28] {
     let words = match *layout {
-        FlowLayout::Grains(GrainLayout { header, slice_len: [a, b, c, d], slices }, slots) => {
-            [0, header, a, b, c, d, u32::from(slices), slots]
+        FlowLayout::Grains(GrainLayout { header, slice_len: [a, b, c, d], slices, slot_align }, slots) => {
+            [0, header, a, b, c, d, slot_align.trailing_zeros() << 16 | u32::from(slices), slots]
         }
         FlowLayout::Samples(SampleLayout { word, channels, period, len }) => {
             [1, word.into(), channels.into(), period, len, 0, 0, 0]
         }
     };
     let mut bytes = [0; 28];
-    // The kind is in the byte above the number of slices, which has two.
+    // The kind and the alignment's exponent are in the bytes above the number of slices, which has two.
     for (to, word) in bytes.chunks_exact_mut(4).zip(&words[1..]) {
         to.copy_from_slice(&word.to_le_bytes());
     }
@@ -121,7 +121,8 @@ pub(crate) fn decode_layout(bytes: [u8; 28]) -> Option<FlowLayout> {
     let short = |word| u16::try_from(word).ok();
     let layout = match tagged >> 24 {
         0 => {
-            let layout = GrainLayout { header: first, slice_len: [a, b, c, d], slices: short(tagged)? };
+            let (slices, slot_align) = (short(tagged & 0xffff)?, 1_u32.checked_shl(tagged >> 16)?);
+            let layout = GrainLayout { header: first, slice_len: [a, b, c, d], slices, slot_align };
             FlowLayout::Grains(layout, slots)
         }
         1 => FlowLayout::Samples(SampleLayout { word: short(first)?, channels: short(a)?, period: b, len: c }),
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
 
     fn all() -> [Message; 8] {
-        let layout = FlowLayout::Grains(GrainLayout::v210a(1920, 1080).with_header(8192), 12);
+        let layout = FlowLayout::Grains(GrainLayout::v210a(1920, 1080).with_header(8192).with_slot_align(1 << 31), 12);
         let samples = FlowLayout::Samples(SampleLayout { word: 4, channels: 64, period: 48, len: 9600 });
         let token = Token { instance: 77, number: u32::MAX };
         [
@@ -261,9 +262,9 @@ mod tests {
 
     #[test]
     fn layouts_without_bytes_or_beyond_an_address_space_are_refused() {
-        let none = GrainLayout { header: 0, slice_len: [0; 4], slices: 1 };
+        let none = GrainLayout { header: 0, slice_len: [0; 4], slices: 1, slot_align: 1 };
         let odd = SampleLayout { word: 4, channels: 2, period: 48, len: 50 };
-        let long = GrainLayout { header: 0, slice_len: [u32::MAX; 4], slices: u16::MAX };
+        let long = GrainLayout { header: 0, slice_len: [u32::MAX; 4], slices: u16::MAX, slot_align: 1 };
         for layout in [
             FlowLayout::Grains(none, 1),
             FlowLayout::Samples(odd),

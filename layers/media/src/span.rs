@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn slices_of_each_plane_and_the_header_are_covered_once() {
-        let layout = GrainLayout { header: 5, slice_len: [3, 2, 0, 0], slices: 4 };
+        let layout = GrainLayout { header: 5, slice_len: [3, 2, 0, 0], slices: 4, slot_align: 1 };
         let from: Vec<u8> = (1..=50).collect();
         let mut to = vec![0; 25];
         let count =

@@ -203,8 +203,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         let Flow { memory, inflow } = self.flows.get(flow)?;
         let FlowLayout::Grains(layout, slots) = *inflow.layout() else { return None };
         let (valid, is_invalid) = inflow.grain(index)?;
-        let (len, slot) = (usize::try_from(layout.len()).ok()?, usize::try_from(index % u64::from(slots)).ok()?);
-        let window = self.engine.window(*memory)?.slice(slot * len, len).ok()?;
+        let at = usize::try_from(index % u64::from(slots) * layout.stride()).ok()?;
+        let window = self.engine.window(*memory)?.slice(at, usize::try_from(layout.len()).ok()?).ok()?;
         Some(Grain { index, valid, is_invalid, window })
     }
 

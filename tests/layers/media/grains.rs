@@ -11,11 +11,16 @@ fn ring(slots: u32) -> FlowLayout {
     FlowLayout::Grains(picture(), slots)
 }
 
+/// With gaps between the slots.
+fn aligned(slots: u32) -> FlowLayout {
+    FlowLayout::Grains(picture().with_slot_align(4096), slots)
+}
+
 /// Whole grains to targets with rings of other lengths. Each is verified when it is complete.
 fn whole_grains<T: Transport + 'static>(info: &Info<T>, count: u64) {
     let mut world = World::open(info, ring(4), attr());
     world.add(info, ring(4), Release::Keep(1));
-    world.add(info, ring(7), Release::Keep(3));
+    world.add(info, aligned(7), Release::Keep(3));
     for index in 0..count {
         world.write(picture(), index);
         let fanout = world.initiator.send_grain(world.flow, index, 0..24).unwrap();
@@ -32,7 +37,7 @@ fn whole_grains<T: Transport + 'static>(info: &Info<T>, count: u64) {
 }
 
 #[test]
-fn whole_grains_arrive_in_rings_of_other_lengths() {
+fn whole_grains_arrive_in_rings_of_other_lengths_and_alignments() {
     whole_grains(&network().info(), 100);
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod grains;
+mod mxl;
 mod random;
 mod samples;
 mod sequences;

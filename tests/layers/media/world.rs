@@ -28,7 +28,7 @@ pub(super) fn byte(index: u64, at: usize) -> u8 {
 
 /// Grains of two planes with a header.
 pub(super) fn picture() -> GrainLayout {
-    GrainLayout { header: 16, slice_len: [96, 33, 0, 0], slices: 24 }
+    GrainLayout { header: 16, slice_len: [96, 33, 0, 0], slices: 24, slot_align: 1 }
 }
 
 pub(super) struct Receiver<T: Transport + 'static> {
