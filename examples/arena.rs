@@ -57,7 +57,6 @@ fn parts<T: Transport>() -> Result<Vec<Part>, OpenError> {
     Ok(vec![(DOMAIN_NAME, domain), (SLAB_NAME, slab), (QUEUE_NAME, queue)])
 }
 
-/// Checks the room for all parts.
 fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), Failure> {
     let (mut whole, mut missing) = (arena.used(), None);
     for (name, blocks) in parts {

@@ -78,7 +78,6 @@ pub(crate) struct Framed<P> {
 }
 
 impl<P: Completes<Buf = Vec<u8>>> Framed<P> {
-    /// Posts a message in a frame.
     pub(crate) fn send_frame<F>(&mut self, message: Vec<u8>, post: F) -> Posted<Self>
     where
         F: FnOnce(&mut P, Vec<u8>) -> Posted<P>,
@@ -89,7 +88,6 @@ impl<P: Completes<Buf = Vec<u8>>> Framed<P> {
         post(&mut self.below, seal(message)).map(|key| (false, key)).map_err(without_trailer)
     }
 
-    /// Posts a buffer for a message, with room for the trailer.
     pub(crate) fn receive_frame<F>(&mut self, mut room: Vec<u8>, post: F) -> Posted<Self>
     where
         F: FnOnce(&mut P, Vec<u8>) -> Posted<P>,

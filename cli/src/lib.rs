@@ -2,13 +2,8 @@
 //!
 //! | folder or file | content |
 //! |---|---|
-//! | `info` | `loom info`: every offer, as a table or as JSON |
-//! | `doctor` | `loom doctor`: problems, and their remedies |
+//! | `info`, `doctor`, `pingpong`, `bench`, `transfer`, `media` | the commands (`README.md`) |
 //! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
-//! | `pingpong` | `loom pingpong`: half round trips by operation and size |
-//! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
-//! | `transfer` | `loom transfer`: pages moved by the transfer engine, by size, window and rails |
-//! | `media` | `loom media`: video and audio in real time, to targets that verify them |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
 //! | `failure`, `signals`, `text`, `progress` | errors of a command, Ctrl-C, numbers for people, progress of a measurement |

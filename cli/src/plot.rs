@@ -147,7 +147,6 @@ fn steps(from: f64, to: f64) -> Vec<f64> {
     numbers.filter(|number| *number >= from && *number <= to).collect()
 }
 
-/// Drawing of some panels, with the legend of the first one.
 pub(crate) fn curves(panels: &[Panel<'_>]) -> String {
     let names = || panels.first().into_iter().flat_map(|panel| panel.curves.iter().map(|curve| &curve.name[..]));
     let bottom = PANEL * panels.len() as f64;

@@ -35,7 +35,6 @@ impl Drop for Killed {
     }
 }
 
-/// Prints the records of this child.
 pub(crate) fn print(records: &[u8]) -> Result<(), Failure> {
     let mut line = String::new();
     records.iter().try_for_each(|byte| write!(line, "{byte:02x}"))?;

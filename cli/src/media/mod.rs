@@ -254,7 +254,6 @@ impl Send {
         self.over(&info, format, frames, place, &interrupted)
     }
 
-    /// Refuses options that would have no effect.
     fn check_options(&self, format: &Format) -> Result<(), Failure> {
         let Files { png, wav } = &self.common.files;
         let len = format.video.map_or(0, |video| video.layout().len());
@@ -275,7 +274,6 @@ impl Send {
         Ok(())
     }
 
-    /// Options of a target's process.
     fn options(&self) -> Vec<String> {
         let Common { provider, node, timeout, silence, .. } = &self.common;
         let [timeout, silence] = [timeout, silence].map(|time| time.as_secs_f64().to_string());

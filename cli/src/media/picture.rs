@@ -69,7 +69,6 @@ impl Colour {
     }
 }
 
-/// Test picture of a format.
 pub(super) struct Picture {
     bars: Vec<u8>,
     /// Lines of a cell of the counter.
@@ -113,7 +112,6 @@ impl Picture {
     }
 }
 
-/// Writes a frame of v210 as PNG.
 pub(super) fn write_png(path: &Path, video: Video, frame: &[u8]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Unavailable(format!("cannot write the frame to {}: {error}", path.display()))

@@ -65,7 +65,6 @@ struct VideoFlow {
     video: Video,
     picture: Option<Picture>,
     figures: Figures,
-    /// Bytes of the last frame, for a file.
     last: Option<Vec<u8>>,
     got: Vec<u8>,
     expected: Vec<u8>,
@@ -81,7 +80,6 @@ struct AudioFlow {
     expected: Vec<u8>,
 }
 
-/// Receiver of the flows of one sender.
 pub(super) struct Receiver<T: Transport + 'static> {
     target: Target<'static, T, Vec<u8>, Global>,
     video: Option<VideoFlow>,

@@ -73,11 +73,9 @@ struct VideoFlow {
     key: FlowKey,
     video: Video,
     frames: Frames,
-    /// The next frame and its part.
     frame: u64,
     part: u16,
     line: Vec<u8>,
-    /// A byte of the first frame to change.
     corrupt: Option<usize>,
 }
 

@@ -34,7 +34,6 @@ pub(super) struct Started {
     pub(super) records: [Vec<u8>; 2],
 }
 
-/// Places in which targets run.
 #[derive(Clone)]
 pub(super) enum Place {
     Thread,
@@ -52,7 +51,6 @@ pub(super) struct Targets<'s, 'e, T: Transport + 'static> {
     pub(super) info: &'e Info<T>,
     pub(super) format: Format,
     pub(super) place: Place,
-    /// Files of the first target.
     pub(super) files: Files,
     pub(super) timeout: Duration,
     pub(super) silence: Duration,
@@ -114,7 +112,6 @@ where
 }
 
 impl<T: Transport + 'static> Targets<'_, '_, T> {
-    /// Waits for the end of all.
     pub(super) fn join(self) -> Vec<Ended> {
         let ended = self.running.into_iter().map(|(_, _, handle)| handle.join());
         ended.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()

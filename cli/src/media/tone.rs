@@ -12,7 +12,6 @@ const FREQUENCY: u64 = 440;
 /// Values of 24 bits, so that those of another machine are the same.
 const SCALE: f64 = 8_388_608.0;
 
-/// Test tone of a format.
 pub(super) struct Tone {
     /// A second of 1 Hz.
     second: Vec<f32>,

@@ -131,9 +131,8 @@ pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     Ok(here)
 }
 
-/// libfabric 2.5.1: for a peer in the same process, `smr_map_to_region` returns before
-/// `smr_map_to_endpoint`, and an answer of more than 192 bytes makes the other side follow a null
-/// pointer. Two processes are not affected.
+/// libfabric 2.5.1: an answer of more than 192 bytes makes the other side follow a null pointer,
+/// because `smr_map_to_region` returns before `smr_map_to_endpoint`.
 fn crashes_in_one_process(info: &Info<Fabric>) -> bool {
     info.provider() == "shm" && library_version().is_ok_and(|version| version >= Version::new(2, 0))
 }

@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::play::open;
 use crate::play::setup::{Place, Report, Setup};
 
-/// Info of a network of so many endpoints.
 pub(crate) fn info(endpoints: u16, caps: Caps) -> Result<Info<Soft<'static>>, Failure> {
     let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT })
         .map_err(Failure::when("making the software network"))?;

@@ -95,7 +95,6 @@ const ROUND: u64 = 20_000_000;
 const ROUNDS: usize = 9;
 const LONGEST: u64 = 100_000;
 
-/// Pages to move, and the way.
 struct Plan {
     setup: Setup,
     windows: Vec<u16>,

@@ -28,7 +28,6 @@ type Pages<T> = Engine<'static, T, Vec<u8>, Block, Global>;
 pub(super) struct Round {
     pub(super) size: usize,
     pub(super) window: usize,
-    /// Number of places in the memory.
     pub(super) places: usize,
     /// Of the pattern.
     pub(super) seed: usize,
@@ -148,7 +147,6 @@ impl<T: Transport + 'static> Side<T> {
         self.took
     }
 
-    /// Number of writes that the receiver of pages has counted.
     pub(super) fn counted(&self) -> u64 {
         self.engine.arrived(PAGE)
     }
@@ -157,7 +155,6 @@ impl<T: Transport + 'static> Side<T> {
         self.reads == (self.role == Role::Responder)
     }
 
-    /// Writes the pattern into a place of the source.
     pub(super) fn fill(&mut self, round: &Round, place: usize) -> Result<(), Failure> {
         let Some(window) = self.engine.window(self.memory).filter(|_| self.is_source()) else { return Ok(()) };
         let mut page = vec![0; round.size];
@@ -169,7 +166,6 @@ impl<T: Transport + 'static> Side<T> {
         window.copy_from(place * round.size, &page).map_err(Failure::when("writing the memory"))
     }
 
-    /// Verifies a place of the target.
     pub(super) fn verify(&self, round: &Round, place: usize) -> Result<(), Failure> {
         let Some(window) = self.engine.window(self.memory).filter(|_| !self.is_source()) else { return Ok(()) };
         let mut page = vec![0; round.size];
@@ -183,7 +179,6 @@ impl<T: Transport + 'static> Side<T> {
         })
     }
 
-    /// Begins a round of so many pages.
     pub(super) fn begin(&mut self, round: &Round, pages: u64) -> Result<(), Failure> {
         let is_initiator = self.role == Role::Initiator;
         self.round = *round;
@@ -206,7 +201,6 @@ impl<T: Transport + 'static> Side<T> {
         self.ended == self.pages && self.arrived
     }
 
-    /// Transfers that may be in flight.
     fn window(&self) -> u64 {
         match self.role {
             Role::Initiator => self.round.window as u64,

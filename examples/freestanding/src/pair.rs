@@ -149,7 +149,6 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
     }
 }
 
-/// A receive has `len` bytes.
 #[inline(always)]
 fn buffer_of<'b>(done: Done<Buffer<'b>>, len: Option<usize>) -> Result<Buffer<'b>, Failure> {
     let (buffer, result) = done.into_parts();

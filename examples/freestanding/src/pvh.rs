@@ -1,7 +1,6 @@
 //! Entry point of loaders of PVH images, without an operating system, and the exit.
 //!
-//! The loader leaves the processor in 32-bit protected mode, without paging and interrupts. `pvh.s` sets up the state
-//! that compiled code for x86-64 expects, and keeps these rules, on which all other code relies:
+//! `pvh.s` leaves 32-bit protected mode, and keeps these rules, on which all other code relies:
 //!
 //! 1. Every address of the image is the physical address at which it lies: the first GiB is mapped onto itself, readable,
 //!    writable and executable. The image is linked below it, or its 32-bit addresses would not link.

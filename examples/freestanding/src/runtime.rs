@@ -36,7 +36,7 @@ mod memory {
         to
     }
 
-    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
+    // SAFETY: see `memcpy`.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
         if to.addr().wrapping_sub(from.addr()) >= len {
@@ -58,7 +58,7 @@ mod memory {
         to
     }
 
-    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
+    // SAFETY: see `memcpy`.
     #[unsafe(no_mangle)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "C says: converted to unsigned char")]
     unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
@@ -75,7 +75,7 @@ mod memory {
         to
     }
 
-    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
+    // SAFETY: see `memcpy`.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
         let (behind_left, behind_right): (*const u8, *const u8);
@@ -104,7 +104,7 @@ mod memory {
         i32::from(left) - i32::from(right)
     }
 
-    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
+    // SAFETY: see `memcpy`.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
         // SAFETY: the caller's promise.
