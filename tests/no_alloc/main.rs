@@ -48,6 +48,8 @@ mod gate;
 mod group;
 mod leases;
 mod media;
+#[cfg(feature = "libfabric")]
+mod mxl;
 mod payload;
 mod rig;
 mod round;
@@ -293,7 +295,8 @@ mod libfabric {
     use support::library_version;
 
     use super::{
-        Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, ends_regions, run, scaled, shared_memory,
+        Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, ends_regions, mxl, run, scaled,
+        shared_memory,
     };
 
     /// A provider, and what is asked of it.
@@ -416,6 +419,10 @@ mod libfabric {
                     let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: fault_of(name) };
                     let run: Run<_> = if kind == EndpointType::MSG { connected::run } else { run };
                     tally.transport(&facts, &info, &Seal::new(), run);
+                    // MXL's provider of connections.
+                    if name == "tcp, connected" {
+                        tally.other(name, "fabrics of MXL", &info, (rounds / 20).max(10), mxl::run);
+                    }
                     if kind == EndpointType::RDM {
                         tally.leases(name, &info, rounds);
                         tally.deferred(name, &info, rounds);

@@ -55,8 +55,7 @@
 //!   completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.
 //!
-//! # What it does not do yet
-//! Connections (`FI_EP_MSG`) to peers of MXL. The feature `mxl` has the formats and flows of MXL.
+//! The feature `mxl` has flows of MXL in shared memory, and initiators and targets that MXL's peers connect to.
 
 #![no_std]
 #![deny(unsafe_code)]

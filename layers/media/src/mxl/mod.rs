@@ -7,6 +7,7 @@
 
 mod definition;
 mod error;
+mod fabrics;
 mod files;
 mod info;
 mod memory;
@@ -19,6 +20,7 @@ use loom_core::{Error, Transport};
 
 pub use self::definition::{FlowDefinition, FlowFormat, FlowId};
 pub use self::error::MxlError;
+pub use self::fabrics::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget};
 pub use self::info::{Region, TargetInfo};
 pub use self::memory::Ring;
 pub use self::reader::FlowReader;

@@ -1,8 +1,10 @@
 //! Formats and flows of MXL.
 
+mod connections;
 mod fabric;
 mod files;
 mod formats;
+mod peers_in_c;
 mod readers;
 
 use std::fs;

@@ -1,0 +1,526 @@
+//! [`FabricsInitiator`].
+
+use core::fmt;
+use core::ops::Range;
+use std::rc::Rc;
+use std::vec;
+use std::vec::Vec;
+
+use loom_core::endpoint::{Binding, Connecting};
+use loom_core::error::OpenError;
+use loom_core::exposed::Window;
+use loom_core::transport::Connected;
+use loom_core::vocabulary::{AddressFormat, MsgOrder};
+use loom_core::{
+    Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Mr,
+    MsgEndpoint,
+};
+
+use super::super::memory::Ring;
+use super::super::{FlowReader, MxlError, TargetInfo};
+use super::posting::{Posting, block_len};
+use super::{FabricsAttr, Part, Source, number_of, register};
+use crate::backlog::{self, Backlog};
+use crate::flow::Samples;
+use crate::layout::FlowLayout;
+use crate::link::{TargetKey, TargetStatus};
+use crate::{Fanout, InitiatorEvent};
+
+type Endpoint<'m, T, M, S> = MsgEndpoint<'m, T, Part<'m, T, M>, S>;
+
+pub(super) enum State<'m, T: Connected, M: Buffer + Send> {
+    Idle,
+    Connecting(Endpoint<'m, T, M, Connecting>),
+    Connected(MsgEndpoint<'m, T, Part<'m, T, M>>),
+}
+
+pub(super) struct Link<'m, T: Connected, M: Buffer + Send> {
+    pub(super) info: TargetInfo,
+    pub(super) address: EndpointAddr,
+    pub(super) state: State<'m, T, M>,
+    pub(super) status: TargetStatus,
+    pub(super) report: Option<Result<(), Error>>,
+    pub(super) retry_at: u64,
+    pub(super) leaves: bool,
+    pub(super) backlog: Backlog,
+    pub(super) posting: Option<Posting>,
+    /// Entry of the next block of samples.
+    pub(super) entry: u64,
+    /// Transfers that have not been reported as ended.
+    pub(super) active: usize,
+}
+
+/// Transfer to a target.
+#[derive(Clone, Copy)]
+pub(super) struct Sending {
+    pub(super) target: usize,
+    pub(super) start: u64,
+    pub(super) in_flight: usize,
+    pub(super) is_posted: bool,
+    pub(super) result: Result<(), Error>,
+}
+
+/// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll). A target that fails is connected again
+/// ([`FabricsAttr::retry`]). Parts of a grain in several writes require that the info grants
+/// [`MsgOrder::RMA_WAW`], as that of `tcp` does.
+///
+/// MXL has no credit: a slow target loses grains or samples.
+///
+/// ```
+/// use core::time::Duration;
+/// use loom_core::{Domain, transport::Connected};
+/// use loom_media::InitiatorEvent;
+/// use loom_media::mxl::{FabricsAttr, FabricsInitiator, FlowReader, TargetInfo};
+///
+/// /// Sends each grain of 1080 lines that a writer of this host commits.
+/// fn send<T: Connected + 'static>(
+///     domain: &Domain<'static, T>, flow: FlowReader, info: &str,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let mut next = flow.head();
+///     let mut initiator = FabricsInitiator::open_flow(domain, &flow, next, FabricsAttr::default())?;
+///     initiator.add_target(TargetInfo::parse(info)?)?;
+///     loop {
+///         if let Some(InitiatorEvent::Target { result, .. }) = initiator.poll(0)? {
+///             result?;
+///         }
+///         if flow.read_grain(next, 1080, &mut [], Duration::from_millis(1)).is_ok() {
+///             let _ = initiator.send_grain(next, 0..1080)?;
+///             next += 1;
+///         }
+///     }
+/// }
+/// ```
+#[doc(alias = "mxlFabricsInitiator")]
+pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
+    pub(super) links: Vec<(TargetKey, Option<Link<'m, T, M>>)>,
+    pub(super) sendings: Vec<Option<Sending>>,
+    pub(super) cq: Cq<'m, T, Part<'m, T, M>>,
+    pub(super) eq: Eq<'m, T>,
+    pub(super) ring: Source<'m, T, M>,
+    pub(super) memory: Rc<Mr<'m, T, M>>,
+    /// Blocks of samples, one for each transfer.
+    pub(super) blocks: Option<Rc<Mr<'m, T, Vec<u8>>>>,
+    pub(super) scratch: Vec<u8>,
+    pub(super) domain: Domain<'m, T>,
+    pub(super) layout: FlowLayout,
+    pub(super) attr: FabricsAttr,
+    pub(super) piece: u64,
+    pub(super) is_ordered: bool,
+    pub(super) next: u64,
+    pub(super) next_slice: u16,
+}
+
+impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
+    /// Registers memory as the ring of a flow, of which `first` is the first grain or sample to send.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a domain without connections, a layout without header, short memory, or grains that
+    /// are longer than an operation of a provider without order, and those of [`Mr::open`].
+    pub fn open(
+        domain: &Domain<'m, T>,
+        memory: M,
+        layout: FlowLayout,
+        first: u64,
+        attr: FabricsAttr,
+    ) -> Result<Self, Error> {
+        let memory = Rc::new(register(domain, memory, &layout, Access::WRITE, &attr)?);
+        let attributes = domain.info().attributes();
+        let granted = attributes.tx.msg_order.intersection(attributes.rx.msg_order);
+        let piece = attributes.endpoint.max_msg_size as u64;
+        let is_ordered = granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW)
+            && attributes.endpoint.max_order_waw_size as u64 >= piece.min(layout.bytes());
+        let sendings = usize::from(attr.targets) * usize::from(attr.transfers);
+        let (blocks, scratch, longest) = match layout {
+            FlowLayout::Grains(layout, _) => (None, 0, layout.len()),
+            FlowLayout::Samples(samples) => {
+                let block = block_len(&samples, attr.batch);
+                let len = usize::try_from(block).ok().and_then(|block| block.checked_mul(sendings));
+                let blocks = Mr::open(domain, vec![0; len.ok_or(OpenError::Size)?], Access::WRITE)?;
+                (Some(Rc::new(blocks)), usize::from(samples.word) * attr.batch as usize, block)
+            }
+        };
+        if longest > piece && !is_ordered {
+            return Err(NO_ORDER);
+        }
+        let cq = Cq::open(domain, CqAttr { endpoints: attr.targets.max(1), ..CqAttr::new(attr.depth) })?;
+        Ok(FabricsInitiator {
+            links: (0..attr.targets.into()).map(|index| (TargetKey::new(index), None)).collect(),
+            sendings: vec![None; sendings],
+            cq,
+            eq: Eq::open(domain, EqAttr::default())?,
+            ring: blocks.clone().map_or(Source::Ring(memory.clone()), Source::Blocks),
+            memory,
+            blocks,
+            scratch: vec![0; scratch],
+            domain: domain.clone(),
+            layout,
+            attr,
+            piece,
+            is_ordered,
+            next: first,
+            next_slice: 0,
+        })
+    }
+}
+
+impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
+    /// [`open`](Self::open) with the ring of a flow in shared memory, which is read.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowReader, first: u64, attr: FabricsAttr) -> Result<Self, Error> {
+        Self::open(domain, Ring(flow.files.clone()), flow.layout(), first, attr)
+    }
+}
+
+const NO_ORDER: Error = Error::Invalid("the provider does not order the writes of a transfer: use whole grains");
+const UNKNOWN: Error = Error::Invalid("there is no such target");
+
+impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
+    /// Adds a target, which is connected in [`poll`](Self::poll).
+    ///
+    /// # Errors
+    /// [`Error::Full`] beyond [`FabricsAttr::targets`], [`Error::Invalid`] for a target of another flow, another
+    /// provider or address format, or one that was added.
+    #[doc(alias = "mxlFabricsInitiatorAddTarget")]
+    pub fn add_target(&mut self, info: TargetInfo) -> Result<TargetKey, Error> {
+        info.fits(&self.layout).map_err(|error| match error {
+            MxlError::TargetInfo("regions") => Error::Invalid("the target has slots of another length"),
+            _ => Error::Invalid("the target has another kind of flow"),
+        })?;
+        if info.provider != self.domain.info().provider() {
+            return Err(Error::Invalid("the target has another provider than the domain"));
+        }
+        let format = AddressFormat::from_raw(info.address_format);
+        if number_of(format) != number_of(self.domain.info().attributes().addr_format) {
+            return Err(Error::Invalid("the target has another address format than the domain"));
+        }
+        let address = EndpointAddr::new(format, &info.fabric_address)?;
+        if self.links.iter().flat_map(|(_, link)| link).any(|link| link.info.id == info.id) {
+            return Err(Error::Invalid("the target has been added"));
+        }
+        let free = self.links.iter_mut().find(|(_, link)| link.is_none());
+        let (key, link) = free.ok_or(Error::Full("FabricsAttr::targets"))?;
+        *link = Some(Link {
+            info,
+            address,
+            state: State::Idle,
+            status: TargetStatus::Connecting,
+            report: None,
+            retry_at: 0,
+            leaves: false,
+            backlog: Backlog::default(),
+            posting: None,
+            entry: 0,
+            active: 0,
+        });
+        Ok(*key)
+    }
+
+    /// Removes a target once its transfers in flight have ended. [`InitiatorEvent::Removed`] follows.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an unknown key.
+    #[doc(alias = "mxlFabricsInitiatorRemoveTarget")]
+    pub fn remove_target(&mut self, target: TargetKey) -> Result<(), Error> {
+        let found = self.links.iter_mut().find(|(key, _)| *key == target);
+        let link = found.and_then(|(_, link)| link.as_mut()).ok_or(UNKNOWN)?;
+        link.leaves = true;
+        link.backlog.pass_all();
+        Ok(())
+    }
+
+    /// State of a target. `None` for an unknown key.
+    #[must_use]
+    pub fn status(&self, target: TargetKey) -> Option<TargetStatus> {
+        self.links.iter().find(|(key, _)| *key == target)?.1.as_ref().map(|link| link.status)
+    }
+
+    /// Slot of a grain, to write it: header and planes. `None` while transfers of the earlier grain in the slot
+    /// have not ended ([`lap`](Self::lap)).
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a flow of samples, or a grain that has been sent.
+    pub fn grain(&mut self, index: u64) -> Result<Option<Window<'_>>, Error> {
+        let FlowLayout::Grains(layout, slots) = self.layout else { return Err(NO_GRAINS) };
+        if index < self.next || index == u64::MAX {
+            return Err(GONE);
+        }
+        if !self.free(index + 1) {
+            return Ok(None);
+        }
+        let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
+        let (at, len) = (to_usize(index % u64::from(slots) * layout.stride())?, to_usize(layout.len())?);
+        Ok(Some(self.memory.window().slice(at, len)?))
+    }
+
+    /// Ring of samples, to write those that follow. Blocks to slow targets are passed over.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a flow of grains, more samples than the ring has, or some that have been sent.
+    pub fn samples(&mut self, start: u64, count: u32) -> Result<Samples<'_>, Error> {
+        let FlowLayout::Samples(layout) = self.layout else { return Err(NO_SAMPLES) };
+        let end = start.checked_add(count.into()).filter(|_| count <= layout.len && start >= self.next);
+        // Blocks in flight are copies.
+        self.free(end.ok_or(GONE)?);
+        Ok(Samples { window: self.memory.window(), layout })
+    }
+
+    fn is_in_place(&self, sending: &Sending, end: u64) -> bool {
+        self.blocks.is_none() && sending.start.saturating_add(self.layout.ring()) < end
+    }
+
+    fn free(&mut self, end: u64) -> bool {
+        let below = end.saturating_sub(self.layout.ring());
+        for link in self.links.iter_mut().filter_map(|(_, link)| link.as_mut()) {
+            link.backlog.pass_below(below);
+        }
+        !self.sendings.iter().flatten().any(|sending| !sending.has_ended() && self.is_in_place(sending, end))
+    }
+
+    /// Disconnects targets whose transfers keep grains below `end` from their slots, and connects them again
+    /// later. For flows in real time, in which a target that hangs must not delay others. Over a provider whose
+    /// version is not tested, operations keep their slots until they complete.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`].
+    pub fn lap(&mut self, end: u64) -> Result<(), Error> {
+        for index in 0..self.links.len() {
+            let is_late =
+                |sending: &&Sending| sending.target == index && !sending.has_ended() && self.is_in_place(sending, end);
+            if self.sendings.iter().flatten().any(|sending| is_late(&sending)) {
+                self.fail(index, CqError::TimedOut.into(), None);
+            }
+        }
+        self.complete()
+    }
+
+    /// Sends slices of a grain to all targets: all of them, those that have been produced since the last call, or
+    /// none of them, for the header alone. Indices do not decrease.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that were sent,
+    /// or that the layout does not have, no slices behind the first one, or several planes of a provider without
+    /// order.
+    #[doc(alias = "mxlFabricsInitiatorTransferGrain")]
+    pub fn send_grain(&mut self, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
+        self.send_slices(index, slices, false)
+    }
+
+    /// Sends the header of a grain, in which the program has set MXL's mark of invalid grains.
+    ///
+    /// # Errors
+    /// Those of [`send_grain`](Self::send_grain).
+    pub fn send_invalid(&mut self, index: u64) -> Result<Fanout, Error> {
+        self.send_slices(index, 0..0, true)
+    }
+
+    fn send_slices(&mut self, index: u64, Range { start, end }: Range<u16>, invalid: bool) -> Result<Fanout, Error> {
+        let FlowLayout::Grains(layout, _) = self.layout else { return Err(NO_GRAINS) };
+        if start > end || end > layout.slices || start == end && start > 0 {
+            return Err(Error::Invalid("the grain does not have these slices"));
+        }
+        if index < self.next || index == u64::MAX {
+            return Err(GONE);
+        }
+        if index == self.next && start < self.next_slice {
+            return Err(Error::Invalid("these slices have been sent"));
+        }
+        let is_whole = start == 0 && end == layout.slices;
+        if start != end && !is_whole && layout.planes() > 1 && !self.is_ordered {
+            return Err(NO_ORDER);
+        }
+        (self.next, self.next_slice) = (index, end);
+        if invalid || end == layout.slices {
+            (self.next, self.next_slice) = (index + 1, 0);
+        }
+        self.send(backlog::Part::Slices { index, start, end, invalid })
+    }
+
+    /// Sends samples to all targets, in blocks of at most [`FabricsAttr::batch`].
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a flow of grains, no sample or more than the ring has, or some that were sent.
+    #[doc(alias = "mxlFabricsInitiatorTransferSamples")]
+    pub fn send_samples(&mut self, start: u64, count: u32) -> Result<Fanout, Error> {
+        let FlowLayout::Samples(layout) = self.layout else { return Err(NO_SAMPLES) };
+        let end = start.checked_add(count.into());
+        let end = end.filter(|_| count > 0 && count <= layout.len && start >= self.next);
+        self.next = end.ok_or(GONE)?;
+        self.send(backlog::Part::Samples { start, count })
+    }
+
+    fn send(&mut self, part: backlog::Part) -> Result<Fanout, Error> {
+        let mut fanout = Fanout::default();
+        for index in 0..self.links.len() {
+            let Some((_, Some(link))) = self.links.get_mut(index) else { continue };
+            match link.status {
+                _ if link.leaves => continue,
+                TargetStatus::Connecting => fanout.connecting += 1,
+                TargetStatus::Failed(_) => fanout.failed += 1,
+                TargetStatus::Ready => {
+                    link.backlog.push(part);
+                    self.post(index);
+                    let is_deferred = |link: &Link<'m, T, M>| link.posting.is_some() || link.backlog.first().is_some();
+                    let link = self.links.get(index).and_then(|(_, link)| link.as_ref());
+                    let deferred = link.is_some_and(is_deferred);
+                    fanout.deferred += usize::from(deferred);
+                    fanout.submitted += usize::from(!deferred);
+                }
+            }
+        }
+        Ok(fanout)
+    }
+
+    /// Number of transfers that have not ended.
+    #[must_use]
+    pub fn in_progress(&self) -> usize {
+        self.sendings.iter().flatten().filter(|sending| !sending.has_ended()).count()
+    }
+
+    /// Connects targets, posts writes, and returns the next event. `now` is the time in nanoseconds of any clock.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`] and [`Eq::poll`].
+    #[doc(alias = "mxlFabricsInitiatorMakeProgressNonBlocking")]
+    pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
+        while let Some(event) = self.eq.poll()? {
+            self.connected(event, now);
+        }
+        self.complete()?;
+        for index in 0..self.links.len() {
+            self.connect(index, now);
+            self.post(index);
+        }
+        Ok(self.report())
+    }
+
+    fn connected(&mut self, event: EqEvent<'m, T>, now: u64) {
+        for index in 0..self.links.len() {
+            let Some((_, Some(link))) = self.links.get_mut(index) else { continue };
+            let (ends, errno) = match (&event, &link.state) {
+                (EqEvent::Connected(event), State::Connecting(endpoint)) if event.is_of(endpoint) => {
+                    let State::Connecting(endpoint) = core::mem::replace(&mut link.state, State::Idle) else { return };
+                    match endpoint.established(event) {
+                        Ok(endpoint) => {
+                            (link.state, link.status, link.report) =
+                                (State::Connected(endpoint), TargetStatus::Ready, Some(Ok(())));
+                        }
+                        Err(endpoint) => link.state = State::Connecting(endpoint),
+                    }
+                    return;
+                }
+                (EqEvent::Shutdown(event), State::Connecting(endpoint)) => (event.is_of(endpoint), Errno::ECONNRESET),
+                (EqEvent::Shutdown(event), State::Connected(endpoint)) => (event.is_of(endpoint), Errno::ECONNRESET),
+                (EqEvent::Failed(failure), State::Connecting(endpoint)) => {
+                    (failure.is_of(endpoint), failure.fault.errno)
+                }
+                (EqEvent::Failed(failure), State::Connected(endpoint)) => {
+                    (failure.is_of(endpoint), failure.fault.errno)
+                }
+                _ => continue,
+            };
+            if ends {
+                return self.fail(index, Error::Provider(errno), Some(now));
+            }
+        }
+    }
+
+    /// Closes the connection, whose operations in flight complete with an error.
+    pub(super) fn fail(&mut self, index: usize, error: Error, now: Option<u64>) {
+        let Some((_, Some(link))) = self.links.get_mut(index) else { return };
+        link.state = State::Idle;
+        link.retry_at = now.map_or(0, |now| now.saturating_add(self.attr.retry));
+        if !matches!(link.status, TargetStatus::Failed(_)) {
+            (link.status, link.report) = (TargetStatus::Failed(error), Some(Err(error)));
+        }
+        link.backlog.pass_all();
+        if let Some(posting) = link.posting.take()
+            && let Some(Some(sending)) = self.sendings.get_mut(posting.sending)
+        {
+            (sending.is_posted, sending.result) = (true, sending.result.and(Err(error)));
+        }
+    }
+
+    fn complete(&mut self) -> Result<(), Error> {
+        loop {
+            let (sending, result) = match self.cq.poll()? {
+                Some(Completion::Op(done)) => (done.buf().sending, done.result().map(|_| ())),
+                // Failures of a connection that ends.
+                Some(_) => continue,
+                None => return Ok(()),
+            };
+            let Some(Some(sending)) = self.sendings.get_mut(sending) else { continue };
+            sending.in_flight -= 1;
+            if let Err(error) = result {
+                sending.result = sending.result.and(Err(error.into()));
+                let (target, error) = (sending.target, sending.result.err().unwrap_or(error.into()));
+                self.fail(target, error, None);
+            }
+        }
+    }
+
+    fn connect(&mut self, index: usize, now: u64) {
+        let FabricsInitiator { links, cq, eq, domain, attr, .. } = self;
+        let Some((_, Some(link))) = links.get_mut(index) else { return };
+        let (State::Idle, false) = (&link.state, link.leaves) else { return };
+        // Failed in a call without the time.
+        if link.retry_at == 0 && matches!(link.status, TargetStatus::Failed(_)) {
+            link.retry_at = now.saturating_add(attr.retry);
+        }
+        let is_due = link.status == TargetStatus::Connecting || attr.retry > 0 && now >= link.retry_at;
+        if !is_due || link.active > 0 {
+            return;
+        }
+        let opened = cq.msg_endpoint(Binding::to(eq), domain.info()).map_err(Error::from);
+        let connecting = opened.and_then(|endpoint| Ok(endpoint.connect(&link.address, &[]).map_err(|of| of.error)?));
+        match connecting {
+            Ok(endpoint) => (link.state, link.status) = (State::Connecting(endpoint), TargetStatus::Connecting),
+            Err(error) => self.fail(index, error, Some(now)),
+        }
+    }
+
+    fn report(&mut self) -> Option<InitiatorEvent> {
+        let FabricsInitiator { links, sendings, .. } = self;
+        for slot in sendings.iter_mut() {
+            let Some(Sending { target, start, result, .. }) = slot.filter(Sending::has_ended) else { continue };
+            *slot = None;
+            if let Some((target, Some(link))) = links.get_mut(target) {
+                link.active -= 1;
+                return Some(InitiatorEvent::Ended { target: *target, start, result });
+            }
+        }
+        links.iter_mut().find_map(|(key, slot)| {
+            let (target, link) = (*key, slot.as_mut()?);
+            if let Some((from, to)) = link.backlog.take_passed() {
+                return Some(InitiatorEvent::Passed { target, from, to });
+            }
+            if let Some(result) = link.report.take() {
+                return Some(InitiatorEvent::Target { target, result });
+            }
+            if !link.leaves || link.active > 0 {
+                return None;
+            }
+            (*slot, *key) = (None, target.next());
+            Some(InitiatorEvent::Removed { target })
+        })
+    }
+}
+
+impl Sending {
+    fn has_ended(&self) -> bool {
+        self.is_posted && self.in_flight == 0
+    }
+}
+
+const NO_GRAINS: Error = Error::Invalid("the flow has samples");
+pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains");
+const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter");
+
+impl<T: Connected, M: Buffer + Send> fmt::Debug for FabricsInitiator<'_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FabricsInitiator").field("in_progress", &self.in_progress()).finish_non_exhaustive()
+    }
+}

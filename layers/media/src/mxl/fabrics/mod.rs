@@ -1,0 +1,128 @@
+//! MXL's fabrics on the wire, over connections (`FI_EP_MSG`).
+//!
+//! An initiator writes the header and slices of a grain into the slot of the target, or a block of samples
+//! into the next entry of its bounce buffer. The immediate data of the last write names the slot or entry.
+//!
+//! MXL has no credit and no numbers of transfers: a target that falls behind loses grains or samples.
+
+#![allow(unsafe_code, reason = "lends parts of registered memory")]
+
+mod initiator;
+mod posting;
+mod target;
+
+use core::ptr::NonNull;
+use std::rc::Rc;
+use std::vec::Vec;
+
+use loom_core::buffer::Lent;
+use loom_core::vocabulary::{AddressFormat, EndpointType};
+use loom_core::{Access, Buffer, Domain, Error, Mr, SourceBuffer, Transport};
+
+pub use self::initiator::FabricsInitiator;
+pub use self::target::{FabricsEvent, FabricsTarget};
+use super::FlowDefinition;
+use super::wire::HEADER_LEN;
+use crate::layout::FlowLayout;
+
+/// Sizes of a [`FabricsTarget`] or a [`FabricsInitiator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricsAttr {
+    /// Maximum number of targets of an initiator.
+    pub targets: u16,
+    /// Maximum number of transfers to a target that have not ended. MXL's targets have queues of 8.
+    pub transfers: u16,
+    /// Depth of the completion queue: writes of an initiator that are in flight, or writes with immediate data
+    /// between two polls of a target. At least the transfers of one ring.
+    pub depth: usize,
+    /// Maximum number of samples of a block: 10 ms at MXL's targets.
+    pub batch: u32,
+    /// Time in nanoseconds after which an initiator connects to a failed target again. 0 for a target that
+    /// fails for good.
+    pub retry: u64,
+}
+
+impl Default for FabricsAttr {
+    /// 16 targets, four transfers to each, a queue of 256, blocks of 480 samples, and a retry after 5 s.
+    fn default() -> Self {
+        FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000 }
+    }
+}
+
+/// Memory of a flow, registered for local access and these rights.
+fn register<'m, T: Transport, M: Buffer + Send + 'm>(
+    domain: &Domain<'m, T>,
+    memory: M,
+    layout: &FlowLayout,
+    access: Access,
+    attr: &FabricsAttr,
+) -> Result<Mr<'m, T, M>, Error> {
+    if domain.info().attributes().endpoint.kind != EndpointType::MSG {
+        return Err(Error::Invalid("the domain has no connections: query it for `EndpointType::MSG`"));
+    }
+    let fits = match layout {
+        FlowLayout::Grains(layout, slots) => layout.header == HEADER_LEN && *slots <= FlowDefinition::MAX_SLOTS,
+        FlowLayout::Samples(layout) => (1..=layout.len).contains(&attr.batch),
+    };
+    if !layout.is_valid() || !fits {
+        return Err(Error::Invalid(
+            "a flow of MXL has slices with a header of 8,192 bytes, or samples for `FabricsAttr::batch`",
+        ));
+    }
+    let region = Mr::open(domain, memory, access)?;
+    if (region.window().len() as u64) < layout.bytes() {
+        return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
+    }
+    Ok(region)
+}
+
+/// Number of an address format in [`TargetInfo`](super::TargetInfo).
+fn number_of(format: AddressFormat) -> u32 {
+    format.as_raw()
+}
+
+/// Source of a write. Keeps its region open.
+struct Part<'m, T: Transport, M: Buffer + Send> {
+    at: NonNull<u8>,
+    len: usize,
+    region: Source<'m, T, M>,
+    /// Index of the transfer.
+    sending: usize,
+}
+
+/// Ring of grains, or blocks of samples.
+enum Source<'m, T: Transport, M: Buffer + Send> {
+    Ring(Rc<Mr<'m, T, M>>),
+    Blocks(Rc<Mr<'m, T, Vec<u8>>>),
+}
+
+impl<'m, T: Transport, M: Buffer + Send> Part<'m, T, M> {
+    /// `None` if the range does not lie within.
+    fn new(region: &Source<'m, T, M>, offset: u64, len: u64, sending: usize) -> Option<Self> {
+        let region = match region {
+            Source::Ring(region) => Source::Ring(region.clone()),
+            Source::Blocks(region) => Source::Blocks(region.clone()),
+        };
+        let window = match &region {
+            Source::Ring(region) => region.window(),
+            Source::Blocks(region) => region.window(),
+        };
+        let len = usize::try_from(len).ok()?;
+        let at = NonNull::new(window.slice(usize::try_from(offset).ok()?, len).ok()?.as_ptr())?;
+        Some(Part { at, len, region, sending })
+    }
+}
+
+// SAFETY: the range lies within a region, which the part keeps open. The memory is exposed: this module posts
+// parts in RMA writes alone, and safe code cannot obtain them.
+unsafe impl<T: Transport, M: Buffer + Send> Buffer for Part<'_, T, M> {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        let descriptor = match &self.region {
+            Source::Ring(region) => region.descriptor(),
+            Source::Blocks(region) => region.descriptor(),
+        };
+        Lent { descriptor: Some(descriptor), ..Lent::source(self.at, self.len) }
+    }
+}
+impl<T: Transport, M: Buffer + Send> SourceBuffer for Part<'_, T, M> {}

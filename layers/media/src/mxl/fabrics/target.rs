@@ -1,0 +1,494 @@
+//! [`FabricsTarget`].
+
+use core::fmt;
+use core::hash::{BuildHasher, Hasher};
+use std::hash::RandomState;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use loom_core::endpoint::{Binding, Connecting};
+use loom_core::eq::{ConnectionRequest, PassiveEndpoint};
+use loom_core::error::OpenError;
+use loom_core::exposed::Window;
+use loom_core::transport::Connected;
+use loom_core::vocabulary::RangeError;
+use loom_core::{Access, Buffer, Completion, Cq, CqAttr, Domain, Eq, EqAttr, EqEvent, Errno, Error, Mr, MsgEndpoint};
+
+use super::super::memory::Ring;
+use super::super::wire::take;
+use super::super::{BounceBuffer, FlowWriter, GrainHeader, Immediate, Region, TargetInfo};
+use super::{FabricsAttr, number_of, register};
+use crate::flow::{Grain, Samples};
+use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
+
+/// Event of a [`FabricsTarget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "each event is reported once"]
+pub enum FabricsEvent {
+    /// An initiator is connected.
+    Attached,
+    /// The initiator has disconnected, after all of its completed transfers were reported, or has failed.
+    Detached {
+        /// Failure.
+        error: Option<Error>,
+    },
+    /// A connection could not be accepted.
+    Unconnected {
+        /// Failure.
+        error: Error,
+    },
+    /// More slices of a grain are valid: the first `valid` of each plane.
+    Slices {
+        /// Index of the grain.
+        index: u64,
+        /// Number of valid slices. Does not decrease.
+        valid: u16,
+    },
+    /// All slices of a grain have arrived.
+    Complete {
+        /// Index of the grain.
+        index: u64,
+    },
+    /// The initiator has marked the grain as invalid.
+    Invalid {
+        /// Index of the grain.
+        index: u64,
+    },
+    /// A block of samples is in the ring.
+    Samples {
+        /// Number of the first sample.
+        start: u64,
+        /// Number of samples of each channel.
+        count: u32,
+    },
+    /// Grains that are not complete, or samples that are missing: this side was too slow, or the initiator
+    /// has passed over them.
+    Lapped {
+        /// The first.
+        from: u64,
+        /// End, which does not belong to them.
+        to: u64,
+    },
+    /// A write has immediate data that fits no slot or entry, or does not belong to its header. It has no other
+    /// effect.
+    Rejected {
+        /// Immediate data.
+        data: u64,
+    },
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    index: Option<u64>,
+    valid: u16,
+    is_invalid: bool,
+}
+
+/// Arrival of a transfer in a slot or entry.
+struct Arrival {
+    /// Slot or entry.
+    place: usize,
+    /// Valid slices.
+    end: u16,
+    /// Index of the grain, or first sample.
+    start: u64,
+    count: u32,
+    is_invalid: bool,
+}
+
+/// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator), one at a time.
+///
+/// Listens all the time at one address. Another initiator is rejected while one is connected.
+///
+/// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and requests
+/// it again: [`grain`](Self::grain) returns `None` if it was overwritten. The first grain after a gap as long as
+/// the ring is reported complete once it is the newest one known.
+///
+/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+///
+/// ```
+/// use loom_core::{Domain, transport::Connected};
+/// use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsTarget, FlowWriter};
+///
+/// /// Receives 1080 lines for each grain, for the readers of this host. The initiator reads the info.
+/// fn receive<T: Connected + 'static>(
+///     domain: &Domain<'static, T>, mut flow: FlowWriter, publish: impl FnOnce(String),
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     let mut target = FabricsTarget::open_flow(domain, &flow, FabricsAttr::default())?;
+///     publish(target.info()?.to_string());
+///     loop {
+///         match target.poll()? {
+///             Some(FabricsEvent::Slices { index, valid }) => flow.commit_grain(index, valid, false)?,
+///             Some(FabricsEvent::Complete { index }) => flow.commit_grain(index, 1080, false)?,
+///             Some(FabricsEvent::Samples { start, count }) => flow.commit_samples(start, count)?,
+///             Some(FabricsEvent::Detached { error }) => return Ok(error.map_or(Ok(()), Err)?),
+///             _ => {}
+///         }
+///     }
+/// }
+/// ```
+#[doc(alias = "mxlFabricsTarget")]
+pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
+    connection: Option<MsgEndpoint<'m, T, Vec<u8>>>,
+    accepting: Option<MsgEndpoint<'m, T, Vec<u8>, Connecting>>,
+    listener: PassiveEndpoint<'m, T>,
+    cq: Cq<'m, T, Vec<u8>>,
+    eq: Eq<'m, T>,
+    memory: Mr<'m, T, M>,
+    /// Entries of samples.
+    bounce: Option<(BounceBuffer, Mr<'m, T, Vec<u8>>)>,
+    layout: FlowLayout,
+    attr: FabricsAttr,
+    provider: String,
+    id: u64,
+    /// The connection has ended.
+    ending: Option<Option<Error>>,
+    slots: Vec<Slot>,
+    /// The grains or samples below have been reported.
+    next: Option<u64>,
+    /// Immediate data that was read ahead.
+    ahead: Option<u64>,
+    /// Follows a report of lapped grains or samples.
+    report: Option<FabricsEvent>,
+}
+
+impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
+    /// Listens at the address of the domain's info, and registers memory as the ring.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a domain without connections, a layout without header, or short memory, and those of
+    /// [`Eq::listen`] and [`Mr::open`].
+    pub fn open(domain: &Domain<'m, T>, memory: M, layout: FlowLayout, attr: FabricsAttr) -> Result<Self, Error> {
+        let (access, slots) = match layout {
+            FlowLayout::Grains(_, slots) => (Access::REMOTE_WRITE, slots as usize),
+            FlowLayout::Samples(_) => (Access::READ, 0),
+        };
+        let memory = register(domain, memory, &layout, access, &attr)?;
+        let bounce = match layout {
+            FlowLayout::Grains(..) => None,
+            FlowLayout::Samples(samples) => {
+                let bounce = BounceBuffer::of(&samples, attr.batch);
+                let len = bounce.entry_count.checked_mul(bounce.entry_size).and_then(|len| usize::try_from(len).ok());
+                let entries = vec![0; len.ok_or(OpenError::Size)?];
+                Some((bounce, Mr::open(domain, entries, Access::REMOTE_WRITE)?))
+            }
+        };
+        let eq = Eq::open(domain, EqAttr::default())?;
+        let cq = Cq::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(attr.depth) })?;
+        let listener = eq.listen(domain.info())?;
+        Ok(FabricsTarget {
+            connection: None,
+            accepting: None,
+            listener,
+            cq,
+            eq,
+            memory,
+            bounce,
+            layout,
+            attr,
+            provider: domain.info().provider().into(),
+            id: RandomState::new().build_hasher().finish(),
+            ending: None,
+            slots: vec![Slot::default(); slots],
+            next: None,
+            ahead: None,
+            report: None,
+        })
+    }
+}
+
+impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
+    /// [`open`](Self::open) with the ring of a flow in shared memory. The program commits after each event.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowWriter, attr: FabricsAttr) -> Result<Self, Error> {
+        Self::open(domain, Ring(flow.files.clone()), flow.layout(), attr)
+    }
+}
+
+impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
+    /// Description by which initiators reach this target.
+    ///
+    /// # Errors
+    /// Those of [`PassiveEndpoint::address`].
+    #[doc(alias = "mxlFabricsTargetSetup")]
+    pub fn info(&self) -> Result<TargetInfo, Error> {
+        let address = self.listener.address()?;
+        let (remote, count, stride, len) = match (&self.layout, &self.bounce) {
+            (FlowLayout::Grains(layout, slots), _) => {
+                (self.memory.remote(), u64::from(*slots), layout.stride(), layout.len())
+            }
+            (_, Some((bounce, entries))) => {
+                (entries.remote(), bounce.entry_count, bounce.entry_size, bounce.entry_size)
+            }
+            (_, None) => return Err(Error::Invalid("a flow of samples has entries")),
+        };
+        let region = |at: u64| Region { addr: remote.base.0.wrapping_add(at * stride), len, rkey: remote.key.0 };
+        Ok(TargetInfo {
+            address_format: number_of(address.format()),
+            fabric_address: address.bytes().into(),
+            id: self.id,
+            provider: self.provider.clone(),
+            regions: (0..count).map(region).collect(),
+            bounce_buffer: self.bounce.as_ref().map(|(bounce, _)| *bounce),
+        })
+    }
+
+    /// Grain that has arrived in part or whole. `None` once a later grain is in its slot.
+    #[must_use]
+    pub fn grain(&self, index: u64) -> Option<Grain<'_>> {
+        let FlowLayout::Grains(layout, slots) = self.layout else { return None };
+        let place = usize::try_from(index.checked_rem(slots.into())?).ok()?;
+        let slot = self.slots.get(place).filter(|slot| slot.index == Some(index))?;
+        let window = self.slot(&layout, place).ok()?;
+        let is_current = header(window).is_some_and(|header| header.index == index);
+        is_current.then_some(Grain { index, valid: slot.valid, is_invalid: slot.is_invalid, window })
+    }
+
+    /// Ring of samples.
+    #[must_use]
+    pub fn samples(&self) -> Option<Samples<'_>> {
+        let FlowLayout::Samples(layout) = self.layout else { return None };
+        Some(Samples { window: self.memory.window(), layout })
+    }
+
+    /// Accepts initiators, and returns the next event.
+    ///
+    /// # Errors
+    /// Those of [`Cq::poll`] and [`Eq::poll`].
+    #[doc(alias = "mxlFabricsTargetReadGrainNonBlocking")]
+    #[doc(alias = "mxlFabricsTargetReadSamplesNonBlocking")]
+    pub fn poll(&mut self) -> Result<Option<FabricsEvent>, Error> {
+        if let Some(event) = self.report.take() {
+            return Ok(Some(event));
+        }
+        loop {
+            while let Some(data) = self.next_data()? {
+                if let Some(event) = self.arrived(data)? {
+                    return Ok(Some(event));
+                }
+            }
+            // All that had arrived before has been reported.
+            if let Some(error) = self.ending.take() {
+                self.connection = None;
+                return Ok(Some(FabricsEvent::Detached { error }));
+            }
+            let Some(event) = self.eq.poll()? else { return Ok(None) };
+            if let Some(event) = self.connecting(event) {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn connecting(&mut self, event: EqEvent<'m, T>) -> Option<FabricsEvent> {
+        match event {
+            EqEvent::Request(request) if self.connection.is_some() => {
+                // The initiator tries again later.
+                let _ = request.reject(&[]);
+                None
+            }
+            // Instead of one that has not completed.
+            EqEvent::Request(request) => match self.accept(request) {
+                Ok(accepting) => {
+                    self.accepting = Some(accepting);
+                    None
+                }
+                Err(error) => Some(FabricsEvent::Unconnected { error }),
+            },
+            EqEvent::Connected(event) => match self.accepting.take()?.established(&event) {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    Some(FabricsEvent::Attached)
+                }
+                Err(accepting) => {
+                    self.accepting = Some(accepting);
+                    None
+                }
+            },
+            EqEvent::Shutdown(event) => self.ended(None, |accepting| event.is_of(accepting), |of| event.is_of(of)),
+            EqEvent::Failed(failure) => {
+                let error = Error::Provider(failure.fault.errno);
+                self.ended(Some(error), |accepting| failure.is_of(accepting), |of| failure.is_of(of))
+            }
+            _ => None,
+        }
+    }
+
+    fn accept(&self, request: ConnectionRequest<'m, T>) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+        let writes = u16::try_from(self.attr.depth).unwrap_or(u16::MAX);
+        let endpoint = request.endpoint(&self.cq, Binding::to(&self.eq).remote_writes(writes))?;
+        Ok(endpoint.accept(&[]).map_err(|rejected| rejected.error)?)
+    }
+
+    fn ended(
+        &mut self,
+        error: Option<Error>,
+        is_accepting: impl FnOnce(&MsgEndpoint<'m, T, Vec<u8>, Connecting>) -> bool,
+        is_connection: impl FnOnce(&MsgEndpoint<'m, T, Vec<u8>>) -> bool,
+    ) -> Option<FabricsEvent> {
+        if self.accepting.as_ref().is_some_and(is_accepting) {
+            self.accepting = None;
+            let error = error.unwrap_or(Error::Provider(Errno::ECONNRESET));
+            return Some(FabricsEvent::Unconnected { error });
+        }
+        if self.connection.as_ref().is_some_and(is_connection) {
+            self.ending = Some(error);
+        }
+        None
+    }
+
+    fn next_data(&mut self) -> Result<Option<u64>, Error> {
+        if let Some(data) = self.ahead.take() {
+            return Ok(Some(data));
+        }
+        loop {
+            match self.cq.poll()? {
+                Some(Completion::Remote(event)) => {
+                    if let Some(data) = event.data() {
+                        return Ok(Some(data.0));
+                    }
+                }
+                // Failures of a connection that ends.
+                Some(_) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn slot(&self, layout: &GrainLayout, place: usize) -> Result<Window<'_>, RangeError> {
+        let to_usize = |value| usize::try_from(value).map_err(|_| RangeError::OutOfWindow);
+        self.memory.window().slice(to_usize(place as u64 * layout.stride())?, to_usize(layout.len())?)
+    }
+
+    fn entry(&self, place: u64) -> Option<(Window<'_>, &BounceBuffer)> {
+        let (bounce, entries) = self.bounce.as_ref().filter(|(bounce, _)| place < bounce.entry_count)?;
+        let (at, len) = (usize::try_from(place * bounce.entry_size).ok()?, usize::try_from(bounce.entry_size).ok()?);
+        Some((entries.window().slice(at, len).ok()?, bounce))
+    }
+
+    /// Validates immediate data, and its header as it is now.
+    #[expect(clippy::cast_possible_truncation, reason = "MXL's immediate data has 32 bits")]
+    fn arrival(&self, data: u64) -> Option<Arrival> {
+        let bits = data as u32;
+        match self.layout {
+            FlowLayout::Grains(layout, slots) => {
+                let Immediate { slot, end } = Immediate::from_bits(bits);
+                let place = usize::from(slot);
+                let is_known = u32::from(slot) < slots && end <= layout.slices;
+                let header = header(self.slot(&layout, place).ok().filter(|_| is_known)?)?;
+                let is_of = header.index % u64::from(slots) == u64::from(slot);
+                let is_invalid = header.is_invalid && end == 0;
+                is_of.then_some(Arrival { place, end, start: header.index, count: 1, is_invalid })
+            }
+            FlowLayout::Samples(_) => {
+                let (entry, bounce) = self.entry(bits.into())?;
+                let (head, count) = entry_header(entry)?;
+                let count = u32::try_from(count).ok().filter(|count| (1..=self.attr.batch).contains(count))?;
+                debug_assert!(bounce.entry_size > BounceBuffer::HEADER_LEN);
+                let start = head.checked_sub(count.into())?;
+                Some(Arrival { place: bits as usize, end: 0, start, count, is_invalid: false })
+            }
+        }
+    }
+
+    fn arrived(&mut self, data: u64) -> Result<Option<FabricsEvent>, Error> {
+        let rejected = Some(FabricsEvent::Rejected { data });
+        let Some(arrival) = self.arrival(data) else { return Ok(rejected) };
+        let start = arrival.start;
+        let before = self.slots.get(arrival.place).copied().unwrap_or_default();
+        let is_known = before.index == Some(start);
+        // The immediate data may belong to an earlier round of the ring, and the header to a write in progress.
+        // Then other transfers with earlier headers follow.
+        let ring = if matches!(self.layout, FlowLayout::Grains(..)) { self.layout.ring() } else { 1 };
+        if !is_known && self.next.is_none_or(|next| start >= next.saturating_add(ring)) {
+            self.ahead = self.next_data()?;
+            let is_later = |ahead| self.arrival(ahead).is_some_and(|ahead| ahead.start > start);
+            if self.ahead.is_some_and(|ahead| !is_later(ahead)) {
+                return Ok(None);
+            }
+        }
+        let event = match self.layout {
+            FlowLayout::Samples(layout) => {
+                if !self.unpack(&layout, &arrival) {
+                    return Ok(None);
+                }
+                self.pass(
+                    start,
+                    start + u64::from(arrival.count),
+                    FabricsEvent::Samples { start, count: arrival.count },
+                )
+            }
+            FlowLayout::Grains(layout, _) => {
+                let Some(slot) = self.slots.get_mut(arrival.place) else { return Ok(rejected) };
+                if is_known && (before.valid == layout.slices || before.is_invalid) {
+                    // The slices of another grain, of which the header has not been sent.
+                    return Ok(rejected);
+                }
+                let valid = if is_known { before.valid.max(arrival.end) } else { arrival.end };
+                *slot = Slot { index: Some(start), valid, is_invalid: arrival.is_invalid };
+                let end = if arrival.is_invalid || valid == layout.slices { start + 1 } else { start };
+                let event = match valid {
+                    _ if arrival.is_invalid => FabricsEvent::Invalid { index: start },
+                    valid if valid == layout.slices => FabricsEvent::Complete { index: start },
+                    valid if is_known && valid == before.valid => return Ok(None),
+                    valid => FabricsEvent::Slices { index: start, valid },
+                };
+                self.pass(start, end, event)
+            }
+        };
+        Ok(Some(event))
+    }
+
+    /// Goes on to `end`, and returns the event, after that of a gap.
+    fn pass(&mut self, start: u64, end: u64, event: FabricsEvent) -> FabricsEvent {
+        let next = self.next.replace(end).filter(|next| *next < start);
+        let Some(from) = next else { return event };
+        self.report = Some(event);
+        FabricsEvent::Lapped { from, to: start }
+    }
+
+    /// Copies samples from their entry into the ring. Returns `false` if the entry was overwritten meanwhile.
+    fn unpack(&self, layout: &SampleLayout, arrival: &Arrival) -> bool {
+        let Some((entry, _)) = self.entry(arrival.place as u64) else { return false };
+        let samples = Samples { window: self.memory.window(), layout: *layout };
+        let (word, count) = (usize::from(layout.word), arrival.count as usize);
+        let mut part = [0; 4096];
+        let step = (part.len() / word).max(1);
+        for channel in 0..layout.channels {
+            for first in (0..count).step_by(step) {
+                let len = step.min(count - first) * word;
+                let Some(part) = part.get_mut(..len) else { return false };
+                let at = BounceBuffer::HEADER_LEN + ((usize::from(channel) * count + first) * word) as u64;
+                let copied = usize::try_from(at).map_err(|_| RangeError::OutOfWindow);
+                let copied = copied.and_then(|at| entry.copy_to(at, part));
+                if copied.and_then(|()| samples.copy_from(channel, arrival.start + first as u64, part)).is_err() {
+                    return false;
+                }
+            }
+        }
+        // The header is written first.
+        entry_header(entry) == Some((arrival.start + u64::from(arrival.count), arrival.count.into()))
+    }
+}
+
+fn header(slot: Window<'_>) -> Option<GrainHeader> {
+    let mut bytes = [0; GrainHeader::LEN];
+    slot.copy_to(0, &mut bytes).ok()?;
+    GrainHeader::from_bytes(&bytes)
+}
+
+/// End and number of the samples of an entry.
+fn entry_header(entry: Window<'_>) -> Option<(u64, u64)> {
+    let mut bytes = [0; 16];
+    entry.copy_to(0, &mut bytes).ok()?;
+    Some((u64::from_ne_bytes(take(&bytes, 0)), u64::from_ne_bytes(take(&bytes, 8))))
+}
+
+impl<T: Connected, M: Buffer + Send> fmt::Debug for FabricsTarget<'_, T, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_connected = self.connection.is_some();
+        f.debug_struct("FabricsTarget").field("layout", &self.layout).field("is_connected", &is_connected).finish()
+    }
+}

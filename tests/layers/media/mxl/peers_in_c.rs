@@ -1,0 +1,217 @@
+//! MXL's fabrics beside a peer that is written in C, by MXL's documents alone (`peer.c`): both verify each byte.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+use loom_core::{Caps, Domain as FabricDomain, Hints};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Local, Ofi};
+use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, GrainHeader, TargetInfo};
+use loom_media::{FlowLayout, GrainLayout, InitiatorEvent, SampleLayout, TargetStatus};
+use support::posting::LIMIT;
+
+use super::{byte, payload};
+
+type T = Ofi<Local>;
+
+const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [256, 0, 0, 0], slices: 17, slot_align: 1 };
+const GRAINS: FlowLayout = FlowLayout::Grains(GRAIN, 7);
+const SAMPLES: FlowLayout = FlowLayout::Samples(SampleLayout { word: 4, channels: 2, period: 2048, len: 2048 });
+const ATTR: FabricsAttr = FabricsAttr { targets: 1, transfers: 4, depth: 64, batch: 480, retry: 0 };
+
+struct Peer {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(role: &str, kind: &str, count: u32) -> Self {
+        static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+        let program = PROGRAM.get_or_init(|| {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layers/media/mxl/peer.c");
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mxl-peer-{}", std::process::id()));
+            let compiled = Command::new("cc").arg("-O1").arg("-o").args([&program, &source]).arg("-lfabric").output();
+            let compiled = compiled.unwrap();
+            assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+            program
+        });
+        let mut command = Command::new(program);
+        command.args([role, kind, &count.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Peer { child, output }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim_end().into()
+    }
+
+    /// Waits for its end, which has a limit of its own.
+    fn succeeds(mut self) -> Vec<String> {
+        assert!(self.child.wait().unwrap().success());
+        self.output.lines().map(Result::unwrap).collect()
+    }
+}
+
+fn fabric() -> FabricDomain<'static, T> {
+    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+    let hints = Hints { caps: Caps::RMA, endpoint_attr, ..Hints::local("tcp") };
+    FabricDomain::open(&T::query(&hints).unwrap().next().unwrap()).unwrap()
+}
+
+fn sample(channel: u16, at: u64) -> [u8; 4] {
+    ((at as u32) << 8 | u32::from(channel)).to_le_bytes()
+}
+
+fn initiator_to(kind: &str, layout: FlowLayout, count: u32) -> (FabricsInitiator<'static, T, Vec<u8>>, Peer) {
+    let mut peer = Peer::start("target", kind, count);
+    let info = TargetInfo::parse(&peer.line()).unwrap();
+    let mut initiator = FabricsInitiator::open(&fabric(), vec![0; layout.bytes() as usize], layout, 100, ATTR).unwrap();
+    let key = initiator.add_target(info).unwrap();
+    let until = Instant::now() + LIMIT;
+    while initiator.status(key) != Some(TargetStatus::Ready) {
+        let event = initiator.poll(0).unwrap();
+        assert!(Instant::now() < until && !matches!(event, Some(InitiatorEvent::Target { result: Err(_), .. })));
+    }
+    (initiator, peer)
+}
+
+fn drain(initiator: &mut FabricsInitiator<'static, T, Vec<u8>>) {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let event = initiator.poll(0).unwrap();
+        assert!(Instant::now() < until && !matches!(event, Some(InitiatorEvent::Ended { result: Err(_), .. })));
+        if event.is_none() && initiator.in_progress() == 0 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_target_in_c_receives_grains_slices_and_headers() {
+    let (mut initiator, peer) = initiator_to("video", GRAINS, 15);
+    for index in 100..112 {
+        drain(&mut initiator);
+        let slot = initiator.grain(index).unwrap().expect("free");
+        let is_invalid = index % 4 == 3;
+        let header = GrainHeader { index, is_invalid, grain_size: 4352, total: 17, valid: 17 };
+        slot.copy_from(0, &header.to_bytes()).unwrap();
+        slot.copy_from(8192, &payload(index)).unwrap();
+        let sent = match index % 4 {
+            3 => initiator.send_invalid(index),
+            1 => initiator.send_grain(index, 0..9).and_then(|_| initiator.send_grain(index, 9..17)),
+            _ => initiator.send_grain(index, 0..17),
+        };
+        assert_eq!(sent.unwrap().submitted, 1);
+    }
+    drain(&mut initiator);
+    drop(initiator);
+    let lines = peer.succeeds();
+    assert_eq!((lines.len(), &lines[1][..], &lines[4][..]), (15, "1: grain 101, 9 slices", "4: grain 103, 0 slices"));
+}
+
+#[test]
+fn a_target_in_c_receives_samples_in_entries_in_turn() {
+    let (mut initiator, peer) = initiator_to("audio", SAMPLES, 30);
+    let mut start = 100;
+    for count in (0..20).map(|turn| [480, 961][turn % 2]).map(|count: u32| count.min(960)) {
+        drain(&mut initiator);
+        let samples = initiator.samples(start, count).unwrap();
+        let end = start + u64::from(count);
+        for channel in 0..2 {
+            let bytes: Vec<u8> = (start..end).flat_map(|at| sample(channel, at)).collect();
+            samples.copy_from(channel, start, &bytes).unwrap();
+        }
+        assert_eq!(initiator.send_samples(start, count).unwrap().failed, 0);
+        start = end;
+    }
+    drain(&mut initiator);
+    drop(initiator);
+    assert_eq!(peer.succeeds().len(), 30);
+}
+
+fn target_of(kind: &str, layout: FlowLayout, count: u32) -> (FabricsTarget<'static, T, Vec<u8>>, Peer) {
+    let target = FabricsTarget::open(&fabric(), vec![0; layout.bytes() as usize], layout, ATTR).unwrap();
+    let mut peer = Peer::start("initiator", kind, count);
+    writeln!(peer.child.stdin.take().unwrap(), "{}", target.info().unwrap()).unwrap();
+    (target, peer)
+}
+
+/// Polls to the end of the connection.
+fn received(
+    target: &mut FabricsTarget<'static, T, Vec<u8>>,
+    mut each: impl FnMut(&FabricsTarget<'static, T, Vec<u8>>, FabricsEvent),
+) {
+    let until = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < until);
+        match target.poll().unwrap() {
+            Some(FabricsEvent::Detached { error: None }) => break,
+            Some(FabricsEvent::Attached) => {}
+            Some(event) => each(target, event),
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn an_initiator_in_c_sends_grains_slices_and_headers() {
+    let (mut target, peer) = target_of("video", GRAINS, 20);
+    let mut events = Vec::new();
+    received(&mut target, |target, event| {
+        if let FabricsEvent::Complete { index } = event {
+            let mut bytes = vec![0; 17 * 256];
+            target.grain(index).unwrap().window.copy_to(8192, &mut bytes).unwrap();
+            let is_whole = bytes.iter().enumerate().all(|(at, of)| *of == byte(index, at));
+            assert!(is_whole || target.grain(index).is_none(), "grain {index}");
+        }
+        events.push(event);
+    });
+    let expected = (1000..1020).flat_map(|index| match index % 4 {
+        3 => vec![FabricsEvent::Invalid { index }],
+        1 => vec![FabricsEvent::Slices { index, valid: 5 }, FabricsEvent::Complete { index }],
+        _ => vec![FabricsEvent::Complete { index }],
+    });
+    assert_eq!(events, expected.collect::<Vec<_>>());
+    peer.succeeds();
+}
+
+#[test]
+fn an_initiator_in_c_sends_samples() {
+    let (mut target, peer) = target_of("audio", SAMPLES, 40);
+    let mut expected = 1000;
+    received(&mut target, |target, event| {
+        let FabricsEvent::Samples { start, count } = event else { panic!("{event:?}") };
+        assert_eq!(start, expected);
+        expected += u64::from(count);
+        for channel in 0..2 {
+            let mut bytes = vec![0; 4 * count as usize];
+            target.samples().unwrap().copy_to(channel, start, &mut bytes).unwrap();
+            assert_eq!(bytes, (start..expected).flat_map(|at| sample(channel, at)).collect::<Vec<_>>());
+        }
+    });
+    assert_eq!(expected, 1000 + 27 * 480 + 13 * 7);
+    peer.succeeds();
+}
+
+/// The control: the peer verifies.
+#[test]
+fn a_target_in_c_refuses_a_wrong_byte() {
+    let (mut initiator, mut peer) = initiator_to("video", GRAINS, 1);
+    let header = GrainHeader { index: 100, is_invalid: false, grain_size: 4352, total: 17, valid: 17 };
+    initiator.grain(100).unwrap().expect("free").copy_from(0, &header.to_bytes()).unwrap();
+    let _ = initiator.send_grain(100, 0..17).unwrap();
+    let until = Instant::now() + LIMIT;
+    while peer.child.try_wait().unwrap().is_none() {
+        let _ = initiator.poll(0).unwrap();
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!peer.child.wait().unwrap().success());
+}
