@@ -11,7 +11,7 @@ use loom_media::{
 };
 use loom_transfer::{Block, Engine, EngineAttr, Event, PeerKey, RemoteMemory};
 
-const GRAIN: GrainLayout = GrainLayout { header: 8, slice_len: [16, 4, 0, 0], slices: 4 };
+const GRAIN: GrainLayout = GrainLayout { header: 8, slice_len: [16, 4, 0, 0], slices: 4, slot_align: 1 };
 const GRAINS: FlowLayout = FlowLayout::Grains(GRAIN, 4);
 const SAMPLES: FlowLayout = FlowLayout::Samples(SampleLayout { word: 4, channels: 2, period: 4, len: 16 });
 /// Bytes of a target's record before its addresses.
