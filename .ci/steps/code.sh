@@ -37,26 +37,34 @@ step_module_order() { # which modules of the core use which: no circles, with co
     fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/module_order --plant
 }
 
-step_clippy() { # clippy, warnings denied
+step_clippy() { # clippy, warnings denied; among all steps each of the packages outside of the workspace every third day
     linked_libfabric
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     # Without libfabric, which the command always has; and linked with it.
     cargo clippy --locked --workspace --exclude loom-fabric-cli -- -D warnings
-    cargo clippy --locked --features libfabric-linked --target-dir target/linked -- -D warnings
-    cargo clippy --locked --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
-    cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --all-targets -- -D warnings
-    cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --no-default-features -- -D warnings
-    CARGO_TARGET_DIR=$PWD/target/freestanding \
-        cargo clippy --locked --manifest-path examples/freestanding/Cargo.toml --target "$TARGET" -- -D warnings
+    [ -z "$EVERYTHING" ] || skip "lints of two thirds of the packages outside of the workspace: they have their turn on other days"
+    if has_its_turn 0 of 3; then
+        cargo clippy --locked --features libfabric-linked --target-dir target/linked -- -D warnings
+        CARGO_TARGET_DIR=$PWD/target/freestanding \
+            cargo clippy --locked --manifest-path examples/freestanding/Cargo.toml --target "$TARGET" -- -D warnings
+    fi
+    if has_its_turn 1 of 3; then
+        cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --all-targets -- -D warnings
+        cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --no-default-features -- -D warnings
+    fi
+    if has_its_turn 2 of 3; then cargo clippy --locked --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings; fi
 }
 
-step_docs() { # rustdoc, warnings denied, without a libfabric; no more items without an example than there were, with a control
+step_docs() { # rustdoc, warnings denied, without a libfabric; no more items without an example than there were, with a control; among all steps a third of the packages by themselves each day
     # As docs.rs does it.
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir target/linked
     [ -e target/linked/doc/loom_fabric/ofi/index.html ] || die "the module ofi is not documented"
-    local package
+    local package number=0
+    [ -z "$EVERYTHING" ] || skip "the documentation of two thirds of the packages by themselves: they have their turn on other days"
     for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-media loom-fabric-static loom-fabric-tagged loom-fabric-transfer loom-fabric-updates; do
+        number=$((number + 1))
+        has_its_turn $((number % 3)) of 3 || continue
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
     done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
@@ -143,9 +151,10 @@ step_semver() { # by name alone: what users can name is as in the newest release
     rm -rf "$planted"
 }
 
-step_features() { # every set of features builds, and the core depends on what it says
+step_features() { # every set of features builds, and the core depends on what it says; among all steps a third of the sets each day
     linked_libfabric
-    local package sets features targets
+    local package sets features targets number=0
+    [ -z "$EVERYTHING" ] || skip "two thirds of the sets of features: they have their turn on other days"
     # A program that finds loom and has nothing else: every target of the repository's package without libfabric.
     cargo check --locked --quiet --all-targets
     while read -r package sets; do
@@ -153,6 +162,8 @@ step_features() { # every set of features builds, and the core depends on what i
         targets=()
         [ "$package" != loom-fabric-core ] || targets=(--all-targets)
         for features in "" $sets; do
+            number=$((number + 1))
+            has_its_turn $((number % 3)) of 3 || continue
             echo "$package: [$features]"
             cargo check --locked --quiet "${targets[@]}" -p "$package" --no-default-features --features "$features"
         done

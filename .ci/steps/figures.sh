@@ -69,7 +69,8 @@ judged() {
     die "slower than what is promised, three times"
 }
 
-step_bench() { # the benchmark runs and prints its figures, of which those that are promised are judged: machines are shared
+step_bench() { # the benchmark runs and prints its figures, of which those that are promised are judged: machines are shared; among all steps every third day
+    has_its_turn 1 of 3 || { skip "judged benchmarks: they have their turn on other days"; return 0; }
     libfabric
     packages valgrind
     local log bench=(cargo bench --locked --features libfabric)
@@ -109,7 +110,8 @@ measured_matching() {
         awk '{ print } $2 == "tag_match.c_shm_over_soft.16384" { print "metric tag_match.soft_over_c_shm.16384", 1 / $3, "ratio" }'
 }
 
-step_matching() { # matching at a depth of 65,536 is judged: instructions, time, and beside libfabric
+step_matching() { # matching at a depth of 65,536 is judged: instructions, time, and beside libfabric; among all steps every third day
+    has_its_turn 2 of 3 || { skip "the benchmark of matching: it has its turn on other days"; return 0; }
     libfabric
     packages valgrind
     local log

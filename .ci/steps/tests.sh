@@ -1,14 +1,19 @@
 # shellcheck shell=bash disable=SC2154
 # The tests, in their forms. A part of `.ci/run`.
 
-step_test() { # the tests, over the software transport and every software provider
+step_test() { # the tests, over the software transport and every software provider; among all steps what the compiler refuses every third day
     libfabric
-    local docs log said failed=
+    local docs log said failed= left=() without=()
+    if [ -n "$EVERYTHING" ]; then
+        # Steps of their own run `fault_injection` and `no_alloc`.
+        without=(--without fault_injection,no_alloc)
+        has_its_turn 0 of 3 || { left=(-- --skip refusals::); skip "programs that the compiler refuses: they have their turn on other days"; }
+    fi
     log=$(mktemp)
     # Beside them: most of it is building.
     tested cargo test --locked --workspace --features "$FEATURES" --doc >"$log" 2>&1 &
     docs=$!
-    (programs cargo test --locked --workspace --features "$FEATURES") || failed="the test programs"
+    (programs "${without[@]}" cargo test --locked --workspace --features "$FEATURES" "${left[@]}") || failed="the test programs"
     patiently "the programs of the documentation" wait "$docs" || failed+=" the programs of the documentation"
     cat "$log"
     rm "$log"
@@ -24,16 +29,19 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     folder=$(newer_libfabric)
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
-    LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" --test no_alloc
+    LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}"
+    has_its_turn 1 of 3 || { skip "allocations over libfabric 2.5.1: they have their turn on other days"; return 0; }
+    LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }
 
-step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one a day
+step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one of them every third day
+    has_its_turn 2 of 3 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
     libfabric
     local folder said versions
     versions=("" "$(newer_libfabric)")
     [ -n "${versions[1]}" ] || die "there is no libfabric.so.1 in the wheel"
     if [ -n "$EVERYTHING" ]; then
-        versions=("${versions[DAY / 2 % 2]}")
+        versions=("${versions[DAY / 3 % 2]}")
         skip "one version of libfabric as untested: the other one has its turn on other days"
     fi
     for folder in "${versions[@]}"; do
@@ -91,7 +99,8 @@ step_replay() { # the fuzz targets' seeds and regressions, on stable
     CARGO_TARGET_DIR=$PWD/target/fuzz-replay tested cargo test --locked --manifest-path fuzz/Cargo.toml
 }
 
-step_model() { # the lock-free parts under the model checker loom, with controls in the models
+step_model() { # the lock-free parts under the model checker loom, with controls in the models; among all steps every third day
+    has_its_turn 1 of 3 || { skip "the model checker: it has its turn on other days"; return 0; }
     # What takes time is the checker: it alone is optimised.
     RUSTFLAGS="--cfg loom_model" CARGO_TARGET_DIR=$PWD/target/model tested cargo test --locked \
         --config 'profile.dev.package.loom.opt-level=3' --config 'profile.dev.package.generator.opt-level=3' \
