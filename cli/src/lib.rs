@@ -2,7 +2,7 @@
 //!
 //! | folder or file | content |
 //! |---|---|
-//! | `info`, `doctor`, `pingpong`, `bench`, `transfer`, `media` | the commands (`README.md`) |
+//! | `info`, `doctor`, `pingpong`, `bench`, `transfer`, `media`, `mxl` | the commands (`README.md`) |
 //! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
@@ -18,6 +18,8 @@ mod failure;
 mod info;
 mod manual;
 mod media;
+#[cfg(target_os = "linux")]
+mod mxl;
 mod pingpong;
 mod play;
 mod plot;
@@ -50,6 +52,8 @@ enum Command {
     Pingpong(pingpong::Arguments),
     Transfer(transfer::Arguments),
     Media(media::Arguments),
+    #[cfg(target_os = "linux")]
+    Mxl(mxl::Arguments),
     Completions(manual::Completions),
     Man(manual::Man),
 }
@@ -77,6 +81,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Pingpong(arguments) => pingpong::run(arguments),
         Command::Transfer(arguments) => transfer::run(arguments),
         Command::Media(arguments) => media::run(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Mxl(arguments) => mxl::run(arguments),
         Command::Completions(arguments) => manual::completions(arguments),
         Command::Man(arguments) => manual::man(arguments),
     };

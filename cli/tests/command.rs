@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use loom_media::mxl::{FlowReader, FlowWriter};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
@@ -231,7 +233,7 @@ fn wrong_options_are_named() {
 
 #[test]
 fn every_command_has_help_completions_and_a_page() {
-    for command in ["info", "doctor", "bench", "pingpong", "transfer", "media", "completions", "man"] {
+    for command in ["info", "doctor", "bench", "pingpong", "transfer", "media", "mxl", "completions", "man"] {
         assert!(said(0, &[command, "--help"]).0.contains("Usage: loom"), "{command}");
     }
     for shell in ["bash", "zsh", "fish"] {
@@ -532,6 +534,79 @@ fn raw_frames_from_a_file_arrive_at_a_listening_process() {
     assert!(std::fs::metadata(png).unwrap().len() > 100);
     let wrong = [&FEW[..], &["--raw", "/proc/self/exe"]].concat();
     assert!(said(1, &wrong).1.contains("not frames of 55296"));
+}
+
+/// Two domains of MXL, whose flow one command sends and another one receives.
+#[test]
+fn a_flow_of_mxl_goes_from_one_domain_to_another() {
+    const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";
+    let video = r#""format":"urn:x-nmos:format:video","media_type":"video/v210","grain_rate":{"numerator":50},
+        "frame_width":96,"frame_height":17"#;
+    let audio =
+        r#""format":"urn:x-nmos:format:audio","sample_rate":{"numerator":48000},"channel_count":2,"bit_depth":32"#;
+    for format in [video, audio] {
+        let [from, to] =
+            ["from", "to"].map(|name| Path::new("/dev/shm").join(format!("loom-{name}-{}", process::id())));
+        for folder in [&from, &to] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let definition =
+            format!(r#"{{"id":"{ID}","label":"a","tags":{{"urn:x-nmos:tag:grouphint/v1.0":["a:b"]}},{format}}}"#);
+        let file = scratch("flow.json");
+        std::fs::write(&file, &definition).unwrap();
+        let mut writer = FlowWriter::create(&from, &definition).unwrap();
+        let loom = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+            command.arg("mxl").args(arguments).args(["--seconds", "60"]).stdin(Stdio::null());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let [from_text, to_text] = [&from, &to].map(|folder| folder.to_str().unwrap());
+        let mut receiver = loom(&["receive", "--domain", to_text, "--definition", file.to_str().unwrap(), "--once"]);
+        let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
+        let info = scratch("info.json");
+        std::fs::write(&info, lines.next().unwrap().unwrap()).unwrap();
+        let sender = loom(&["send", "--domain", from_text, "--flow", ID, "--info", info.to_str().unwrap()]);
+        let reader = FlowReader::open(&to, ID.parse().unwrap()).unwrap();
+        let (begin, mut arrived) = (Instant::now(), 0);
+        for index in 1_u64.. {
+            let value = index.to_le_bytes()[0];
+            assert!(begin.elapsed() < Duration::from_secs(60), "{arrived} of 10 arrived");
+            if format == video {
+                writer.grain(index).unwrap().copy_from(8192, &[value; 17 * 256]).unwrap();
+                writer.commit_grain(index, 17, false).unwrap();
+                let mut slot = vec![0; 8192 + 17 * 256];
+                let read = reader.read_grain(index, 17, &mut slot, Duration::from_millis(20));
+                if read.is_ok_and(|header| header.index == index) {
+                    assert!(slot[8192..].iter().all(|byte| *byte == value));
+                    arrived += 1;
+                }
+            } else {
+                let start = 480 * index;
+                writer.samples().unwrap().copy_from(1, start, &[value; 4 * 480]).unwrap();
+                writer.commit_samples(start, 480).unwrap();
+                let mut samples = vec![0; 4 * 480];
+                if reader.read_samples(1, start, &mut samples, Duration::from_millis(20)).is_ok() {
+                    assert!(samples.iter().all(|byte| *byte == value));
+                    arrived += 1;
+                }
+            }
+            if arrived == 10 {
+                break;
+            }
+        }
+        // The sender ends with its flow, and the receiver with its connection.
+        drop(writer);
+        let output = sender.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let figures = lines.next().unwrap().unwrap();
+        let complete: u64 = figures.split(' ').next().unwrap().parse().unwrap();
+        assert!(complete >= 10, "{figures}");
+        assert!(receiver.wait().unwrap().success());
+        std::fs::remove_dir(&from).unwrap();
+        std::fs::remove_dir(&to).unwrap();
+    }
+    let unknown = ["mxl", "send", "--domain", "/dev/shm", "--flow", ID, "--info", "/dev/null"];
+    assert!(said(1, &unknown).1.contains("opening the flow"));
 }
 
 #[test]

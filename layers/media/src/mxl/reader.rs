@@ -52,6 +52,12 @@ impl FlowReader {
         self.files.data.load(HEAD)
     }
 
+    /// Returns `true` if the flow has been deleted or replaced.
+    #[must_use]
+    pub fn is_stale(&self) -> bool {
+        self.files.is_stale()
+    }
+
     /// Waits for `slices` slices of a grain, or its mark as invalid, and copies the first bytes of its slot:
     /// header and planes ([`GrainLayout`](crate::GrainLayout)). Slices that are not valid have any bytes.
     /// Returns the header before the copy.

@@ -1,0 +1,302 @@
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use loom_core::vocabulary::EndpointAttributes;
+use loom_core::{Caps, Domain, EndpointType, Hints};
+use loom_fabric::ofi::{Local, Ofi};
+use loom_media::mxl::{
+    FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, FlowId, FlowReader, FlowWriter, MxlError, Ring,
+    TargetInfo,
+};
+use loom_media::{FlowLayout, InitiatorEvent};
+
+use crate::failure::Failure;
+use crate::signals;
+
+/// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself, over connections.
+///
+/// A domain of MXL is a directory in which the writers and readers of this machine find flows.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    side: Side,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loom mxl receive --domain /dev/shm/mxl --definition flow.json --info target.json
+  loom mxl send --domain /dev/shm/mxl --flow 5fbec3b1-1b0f-417d-9059-8b94a47197ed --info target.json
+
+Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted: the figures until then are printed.";
+
+#[derive(Debug, Subcommand)]
+enum Side {
+    Receive(Receive),
+    Send(Send),
+}
+
+/// Receives a flow into a domain. Prints the target's info, or writes it to a file, then waits for initiators.
+#[derive(Debug, Args)]
+struct Receive {
+    /// Definition of the flow, which is created
+    #[arg(long, value_name = "FILE")]
+    definition: PathBuf,
+
+    /// Port, 0 for any
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    port: u16,
+
+    /// Write the info of the target to this file
+    #[arg(long, value_name = "FILE")]
+    info: Option<PathBuf>,
+
+    /// End when the first initiator disconnects
+    #[arg(long)]
+    once: bool,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Sends a flow of a domain, from its newest grain or sample on, as its writer commits. Ends when the flow is deleted.
+#[derive(Debug, Args)]
+struct Send {
+    /// Identifier of the flow
+    #[arg(long, value_name = "UUID")]
+    flow: String,
+
+    /// Info of a target. May be repeated
+    #[arg(long, value_name = "FILE", required = true)]
+    info: Vec<PathBuf>,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    /// Directory of MXL's domain
+    #[arg(long, value_name = "DIR")]
+    domain: PathBuf,
+
+    /// This machine's address
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    node: String,
+
+    /// End after so long
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u64>,
+}
+
+impl Common {
+    fn open(&self, port: u16) -> Result<Domain<'static, Ofi<Local>>, Failure> {
+        let service = port.to_string();
+        let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+        let service = (port > 0).then_some(&service[..]);
+        let hints = Hints { caps: Caps::RMA, endpoint_attr, service, ..Hints::at("tcp", &self.node) };
+        let mut infos = Ofi::<Local>::query(&hints).map_err(Failure::when("looking for connections over tcp"))?;
+        let none = || Failure::Unavailable("this libfabric has no connections over tcp".into());
+        Domain::open(&infos.next().ok_or_else(none)?).map_err(Failure::when("opening the domain"))
+    }
+
+    fn until(&self) -> Option<Instant> {
+        Some(Instant::now() + Duration::from_secs(self.seconds?))
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.side {
+        Side::Receive(receive) => receive.run(),
+        Side::Send(send) => send.run(),
+    }
+}
+
+fn text_of(file: &Path, what: &'static str) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(Failure::when(what))
+}
+
+/// What has happened to grains, or to samples.
+#[derive(Default)]
+struct Figures {
+    complete: u64,
+    invalid: u64,
+    lost: u64,
+}
+
+impl Figures {
+    fn print(&self, what: &str, is_interrupted: bool) -> Result<(), Failure> {
+        let Figures { complete, invalid, lost } = self;
+        writeln!(io::stdout(), "{complete} {what}, {invalid} invalid, {lost} lost")?;
+        if is_interrupted { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+}
+
+const fn unit(layout: &FlowLayout) -> &'static str {
+    if matches!(layout, FlowLayout::Grains(..)) { "grains" } else { "samples" }
+}
+
+impl Receive {
+    fn run(&self) -> Result<(), Failure> {
+        let definition = text_of(&self.definition, "reading the definition")?;
+        let interrupted = signals::watch()?;
+        let domain = self.common.open(self.port)?;
+        let opening = || Failure::when("opening the flow");
+        let mut flow = FlowWriter::create(&self.common.domain, &definition).map_err(opening())?;
+        let target = FabricsTarget::open_flow(&domain, &flow, FabricsAttr::default());
+        let mut target = target.map_err(Failure::when("listening"))?;
+        let info = target.info().map_err(Failure::when("listening"))?;
+        match &self.info {
+            Some(file) => fs::write(file, info.to_string()).map_err(Failure::when("writing the info"))?,
+            None => writeln!(io::stdout(), "{info}")?,
+        }
+        let (mut figures, until) = (Figures::default(), self.common.until());
+        while !interrupted.load(Ordering::Relaxed) && until.is_none_or(|until| Instant::now() < until) {
+            match target.poll().map_err(Failure::when("receiving"))? {
+                Some(FabricsEvent::Detached { error }) => {
+                    writeln!(
+                        io::stderr(),
+                        "disconnected{}",
+                        error.map_or(String::new(), |error| format!(": {error}"))
+                    )?;
+                    if self.once {
+                        break;
+                    }
+                }
+                Some(event) => figures.commit(&mut flow, event)?,
+                None => thread::yield_now(),
+            }
+        }
+        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
+    }
+}
+
+impl Figures {
+    fn commit(&mut self, flow: &mut FlowWriter, event: FabricsEvent) -> Result<(), Failure> {
+        let slices = if let FlowLayout::Grains(layout, _) = flow.layout() { layout.slices } else { 0 };
+        let committed = match event {
+            FabricsEvent::Slices { index, valid } => flow.commit_grain(index, valid, false),
+            FabricsEvent::Complete { index } => {
+                self.complete += 1;
+                flow.commit_grain(index, slices, false)
+            }
+            FabricsEvent::Invalid { index } => {
+                self.invalid += 1;
+                flow.commit_grain(index, 0, true)
+            }
+            FabricsEvent::Samples { start, count } => {
+                self.complete += u64::from(count);
+                flow.commit_samples(start, count)
+            }
+            FabricsEvent::Lapped { from, to } => {
+                self.lost += to - from;
+                Ok(())
+            }
+            FabricsEvent::Attached => return Ok(writeln!(io::stderr(), "connected")?),
+            FabricsEvent::Rejected { data } => return Ok(writeln!(io::stderr(), "rejected immediate data {data:#x}")?),
+            FabricsEvent::Unconnected { error } => return Ok(writeln!(io::stderr(), "not connected: {error}")?),
+            FabricsEvent::Detached { .. } => Ok(()),
+        };
+        match committed {
+            // Another initiator begins with earlier numbers, which readers do not expect.
+            Err(MxlError::TooLate) => Ok(()),
+            committed => committed.map_err(Failure::when("committing")),
+        }
+    }
+}
+
+impl Send {
+    fn run(&self) -> Result<(), Failure> {
+        let id: FlowId = self.flow.parse().map_err(Failure::when("reading --flow"))?;
+        let interrupted = signals::watch()?;
+        let domain = self.common.open(0)?;
+        let flow = FlowReader::open(&self.common.domain, id).map_err(Failure::when("opening the flow"))?;
+        let first = flow.head();
+        let initiator = FabricsInitiator::open_flow(&domain, &flow, first, FabricsAttr::default());
+        let mut initiator = initiator.map_err(Failure::when("sending"))?;
+        for file in &self.info {
+            let info = TargetInfo::parse(text_of(file, "reading the info of a target")?.trim());
+            let info = info.map_err(Failure::when("reading the info of a target"))?;
+            initiator.add_target(info).map_err(Failure::when("adding a target"))?;
+        }
+        let (mut figures, begin, until) = (Figures::default(), Instant::now(), self.common.until());
+        let (mut next, mut slice) = (first, 0);
+        let is_over = || interrupted.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+        while !is_over() {
+            let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            match initiator.poll(now).map_err(Failure::when("sending"))? {
+                Some(InitiatorEvent::Target { result: Ok(()), .. }) => writeln!(io::stderr(), "connected")?,
+                Some(InitiatorEvent::Target { result: Err(error), .. }) => writeln!(io::stderr(), "{error}")?,
+                Some(InitiatorEvent::Ended { result: Err(error), .. }) => writeln!(io::stderr(), "not sent: {error}")?,
+                Some(InitiatorEvent::Passed { from, to, .. }) => figures.lost += to - from,
+                Some(_) => continue,
+                None => {}
+            }
+            let sent = match flow.layout() {
+                FlowLayout::Grains(layout, _) => {
+                    match flow.read_grain(next, slice + 1, &mut [], Duration::from_millis(1)) {
+                        Ok(header) if header.is_invalid => {
+                            figures.invalid += 1;
+                            (next, slice) = (next + 1, 0);
+                            initiator.send_invalid(header.index)
+                        }
+                        Ok(header) => {
+                            let slices = core::mem::replace(&mut slice, header.valid)..header.valid;
+                            if header.valid == layout.slices {
+                                figures.complete += 1;
+                                (next, slice) = (next + 1, 0);
+                            }
+                            initiator.send_grain(header.index, slices)
+                        }
+                        Err(MxlError::TooLate) => {
+                            let oldest = flow.head();
+                            figures.lost += oldest - next;
+                            (next, slice) = (oldest, 0);
+                            continue;
+                        }
+                        Err(MxlError::TooEarly) => continue,
+                        Err(MxlError::Stale) => break,
+                        Err(error) => return Err(Failure::doing("reading the flow", error)),
+                    }
+                }
+                FlowLayout::Samples(layout) => {
+                    let head = flow.head();
+                    let start = next.max(head.saturating_sub(u64::from(layout.len / 2)));
+                    figures.lost += start - next;
+                    let Some(count) = u32::try_from(head - start).ok().filter(|count| *count > 0) else {
+                        if flow.is_stale() {
+                            break;
+                        }
+                        thread::yield_now();
+                        continue;
+                    };
+                    figures.complete += u64::from(count);
+                    next = head;
+                    initiator.send_samples(start, count)
+                }
+            };
+            let _ = sent.map_err(Failure::when("sending"))?;
+        }
+        self.drain(&mut initiator, begin)?;
+        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
+    }
+
+    /// Waits for the transfers in flight, at most a second.
+    fn drain(
+        &self,
+        initiator: &mut FabricsInitiator<'static, Ofi<Local>, Ring>,
+        begin: Instant,
+    ) -> Result<(), Failure> {
+        let end = Instant::now() + Duration::from_secs(1);
+        while initiator.in_progress() > 0 && Instant::now() < end {
+            let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let _ = initiator.poll(now).map_err(Failure::when("sending"))?;
+        }
+        Ok(())
+    }
+}
