@@ -1,7 +1,6 @@
 //! Async programs over loom, without `std` or a global allocator.
 //!
-//! Any executor with tasks that stay on one thread runs the futures of [`loom_core::driver`]. This
-//! crate has:
+//! For the futures of [`loom_core::driver`], this crate has:
 //! - [`LocalExecutor`]: a fixed number of tasks, woken from any thread. [`block_on`] runs one future.
 //! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
 //! - [`stream`]: events of peers, and given-up operations, as streams.
@@ -38,7 +37,7 @@
 //! # Ok::<_, Error>(())
 //! ```
 //!
-//! `docs/async.md` in loom's repository covers cancellation, errors, and composition.
+//! `docs/async.md` covers cancellation, errors, and composition.
 //!
 //! # Features
 //! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`.

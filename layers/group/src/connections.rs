@@ -28,8 +28,8 @@ const MOST_EVENTS: u32 = 256;
 /// (`FI_EP_MSG`).
 ///
 /// # Connection setup
-/// In each pair the lower rank connects and the higher accepts. Requests are not authenticated.
-/// Failed attempts are repeated until the deadline.
+/// The lower rank of a pair connects. Requests are not authenticated. Failed attempts are repeated
+/// until the deadline.
 ///
 /// Posts to this side's own number are refused. Keep connections open until all members have
 /// joined.

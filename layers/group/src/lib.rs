@@ -1,6 +1,6 @@
 //! Groups: one object that communicates with many peers.
 //!
-//! A [`Group`] addresses peers by number, on every transport:
+//! A [`Group`] addresses peers by number:
 //! - over one connectionless endpoint, with [`Prepared`] and [`connect`](Prepared::connect),
 //! - over a connection for each peer, where the provider has only those (`FI_EP_MSG`), with
 //!   [`Connections`] and [`join`](Connections::join).
@@ -48,7 +48,7 @@
 //! peer may occupy all of it.
 //!
 //! # Beside ibverbs-rs
-//! The model is `MultiChannel` of ibverbs-rs (0.4.1), with a queue pair for each peer.
+//! Counterparts of `MultiChannel` of ibverbs-rs (0.4.1).
 //!
 //! | ibverbs-rs | here | difference |
 //! |---|---|---|

@@ -77,8 +77,8 @@ impl Summary {
 
 /// Requests to many peers, in places of the caller.
 ///
-/// A request that waits after a transient error delays only later requests to the same peer in the
-/// same direction. [`turn`](Self::turn) posts waiting requests and takes completions.
+/// A request that waits after a transient error delays only later requests to its peer in its
+/// direction.
 ///
 /// The end of a scope, also by a panic, gives up waiting requests, and cancels those in flight.
 /// Those that the provider does not cancel stay [`InFlight`](Outcome::InFlight): the group's queue
@@ -120,7 +120,7 @@ pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Runs `requests` with a scope over `places`, which are emptied first. On return, all posted
-    /// requests were awaited or cancelled. Until then they occupy the queue.
+    /// requests were awaited or cancelled.
     ///
     /// ```
     /// use loom_core::{Domain, Forever};

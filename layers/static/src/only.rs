@@ -23,8 +23,7 @@ use crate::query::{
 /// or [`Query::only`].
 ///
 /// It has the [protocol traits](crate::protocol) of the query's groups. The [whole](Self::whole)
-/// endpoint has the rest: address, options, peeks, multi-receives, and operations with several
-/// buffers or options.
+/// endpoint has the rest.
 ///
 /// ```
 /// use loom_core::soft::Soft;

@@ -18,8 +18,7 @@ use crate::{UpdateError, message_of};
 
 /// Identifies a request until its answer is taken.
 ///
-/// A key is plain data. If it is lost, so is the answer, and the request's slot stays taken until
-/// [`Updates::give_up_all`].
+/// If it is lost, the request's slot stays taken until [`Updates::give_up_all`].
 ///
 /// ```
 /// use loom_core::Forever;
@@ -156,7 +155,7 @@ where
     /// # Errors
     /// - [`OpenError::Size`] if `depth` is zero or 2^32 or more, buffers are missing, or a buffer
     ///   is not [`MESSAGE_LEN`] readable and writable bytes
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn open_in(
         protocol: P,
         client: u32,
@@ -204,7 +203,7 @@ where
     /// Requests the value of an element.
     ///
     /// # Errors
-    /// Those of [`fetch`](Self::fetch).
+    /// See [`fetch`](Self::fetch).
     pub fn read<E: Element>(&mut self, to: P::To, offset: u64) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
         let zero = from_value(Value::default());
         self.request(to, offset, ReadOp::<E>::READ.atomic(), [zero, zero])
@@ -214,7 +213,7 @@ where
     /// the element holds, and the element's former value. An example is compare-and-swap.
     ///
     /// # Errors
-    /// Those of [`fetch`](Self::fetch).
+    /// See [`fetch`](Self::fetch).
     pub fn compare<E: Element>(
         &mut self,
         to: P::To,
@@ -359,8 +358,8 @@ where
         }
     }
 
-    /// Stops waiting for an answer and frees the slot of a request that may never be answered.
-    /// Returns `true` if the request was pending. The update may have been done, or be done later.
+    /// Frees the slot of a request that may never be answered. Returns `true` if it was pending.
+    /// The update may have been done, or be done later.
     pub fn give_up<E>(&mut self, key: UpdateKey<E>) -> bool {
         self.slot(key).map(|slot| slot.state = State::Free).is_some()
     }

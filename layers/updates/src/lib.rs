@@ -2,9 +2,8 @@
 //! operations.
 //!
 //! This is **not** `fi_atomic`. A message carries the update to the peer with the memory, which
-//! does it in a call of [`UpdateServer::progress`] and sends the answer. If the provider has atomic
-//! operations ([`Domain::query_atomic`](loom_core::domain::Domain::query_atomic)), use those: they
-//! need no calls of the peer's program.
+//! does it in a call of [`UpdateServer::progress`] and sends the answer. Prefer atomic operations
+//! of the provider ([`Domain::query_atomic`](loom_core::domain::Domain::query_atomic)).
 //!
 //! Concurrent updates are done in any order. An update is atomic relative to other updates and to
 //! the owner's accesses ([`Window::element`](loom_core::exposed::Window::element)), but not
@@ -14,9 +13,9 @@
 //! as connectionless endpoints and connections of every transport. Client and server each need
 //! their own endpoint. A server identifies clients by numbers, so the provider need not report
 //! sources, but any peer that can send to an endpoint can impersonate a client or the server.
-//! Malformed messages are refused, and memory outside the window is never touched. Each answer that
-//! is not received occupies a buffer of the server, which serves no other client when all are
-//! occupied: a client must call [`Updates::progress`] while it has requests in flight.
+//! Malformed messages are refused, and memory outside the window is never touched. Answers that are
+//! not received occupy the server's buffers: a client must call [`Updates::progress`] while it has
+//! requests in flight.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;

@@ -83,7 +83,7 @@ where
     /// # Errors
     /// - [`OpenError::Size`] if `depth` or the number of clients is zero, buffers are missing, or a
     ///   buffer is not [`MESSAGE_LEN`] readable and writable bytes
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn open_in(
         protocol: P,
         clients: impl IntoIterator<Item = P::To, IntoIter: ExactSizeIterator>,
@@ -106,8 +106,7 @@ where
     }
 
     /// Does the requests that have arrived, in this memory (a region's window, or atomics of the
-    /// program), and sends the answers. Returns the number of updates done. Updates are done only
-    /// in calls of this function.
+    /// program), and sends the answers. Returns the number of updates done.
     ///
     /// # Errors
     /// - [`UpdateError::Post`] if the endpoint refuses a receive

@@ -1,4 +1,4 @@
-//! Free lists of things numbered from 0, like blocks of a pool or buffers of a slab.
+//! Free lists of numbers from 0, of blocks or buffers.
 //!
 //! A list keeps numbers in its storage `S`, an entry for each, at most `u32::MAX`. It hands out the
 //! last number put, which is still cached.

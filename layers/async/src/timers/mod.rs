@@ -17,8 +17,7 @@ use crate::clock::Clock;
 
 /// Wakes futures at times of a clock.
 ///
-/// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn wakes the due futures,
-/// never early, by deadline and then by first poll.
+/// A turn wakes the due futures, never early, by deadline and then by first poll.
 ///
 /// A future's first poll takes constant time, its end amortised logarithmic time.
 ///

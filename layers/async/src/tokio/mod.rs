@@ -30,7 +30,7 @@
 //! |---|---|---|
 //! | [`Mode::Busy`] | the thread spins | at once |
 //! | [`Mode::Sleep`] | the thread sleeps, at no cost | after the system has woken it up |
-//! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
+//! | [`Mode::Hybrid`] | spins for a time, then sleeps | at once, if it comes soon |
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::wait`](loom_core::CqAttr::wait)), which
 //! not every provider supports: otherwise it fails with

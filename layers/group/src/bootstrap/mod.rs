@@ -1,7 +1,7 @@
 //! Exchange of the first bytes between peers that cannot reach each other yet.
 //!
-//! A [`Bootstrap`] connects `size` ranks, counted from 0, which make the same calls. Every wait has
-//! a deadline, and errors name the lowest missing rank.
+//! A [`Bootstrap`] connects `size` ranks, counted from 0. Waits have deadlines, and errors name the
+//! lowest missing rank.
 //!
 //! | bootstrap | connects |
 //! |---|---|

@@ -106,7 +106,6 @@ impl Packet for std::vec::Vec<u8> {
     }
 }
 
-/// Does not grow beyond its capacity.
 #[cfg(feature = "std")]
 impl<A: loom_core::buffer::RegisteredAllocator> Packet for loom_core::allocator_api2::vec::Vec<u8, A> {
     fn most(&self) -> usize {

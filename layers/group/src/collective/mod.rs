@@ -1,8 +1,8 @@
 //! Collectives of the members of a group, over tagged messages: [`Team`].
 //!
 //! A team is all or some members of a [`Group`](crate::Group). Its [table](crate::schedule::Table)
-//! chooses algorithms of [`schedule`](crate::schedule). Wait for a [`Running`] collective, turn it
-//! between other work, or await it under a [driver](loom_core::driver).
+//! chooses algorithms of [`schedule`](crate::schedule). Wait for a [`Running`] collective, turn it,
+//! or await it.
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! # Packets and scratch
-//! Elements are copied through the team's packets, half for receives and half for sends.
+//! Half of the team's packets are for receives, half for sends.
 //!
 //! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
 //! and not by peer (`tx_depth` of the software transport), it must have room for the packets of all

@@ -56,8 +56,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, wanted, &[], elements, Moves)
     }
 
-    /// Combines the elements of all members, one by one, at the root. The output has the input's
-    /// length at the root, else it is empty.
+    /// Combines the elements of all members at the root. The output has the input's length at the
+    /// root, else it is empty.
     ///
     /// # Errors
     /// See [errors](Team#errors).
@@ -74,7 +74,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.reduce(self.member, root, input.len())?, wanted, input, output, combine)
     }
 
-    /// Combines the elements of all members, one by one, for all. The output has the input's length.
+    /// Combines the elements of all members, for all. The output has the input's length.
     ///
     /// All members, and all runs with the same table, get the same bits, also of floating-point
     /// numbers, unless the [provider](Team::with_provider) runs it.

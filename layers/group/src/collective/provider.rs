@@ -1,7 +1,6 @@
 //! [`ProviderGroup`]: collectives that the provider runs.
 //!
-//! Such a collective is one operation on one packet: operands, then room for results. The choice
-//! depends only on the arguments and the provider.
+//! Such a collective is one operation on one packet: operands, then room for results.
 //!
 //! The provider matches operations by order. So those refused with a transient error are posted in
 //! call order, by the next collective that is turned.

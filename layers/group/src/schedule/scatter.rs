@@ -108,7 +108,6 @@ impl Schedule for ScatterLinear<'_> {
         if rank != self.root {
             return recv(self.root, own);
         }
-        // The own block is last: copies follow all messages.
         let peer = self.member.after(index + 1);
         let from = Part::of(Which::Input, self.layout.range(peer));
         if index + 1 == members { copy(from, own) } else { send(peer, from) }

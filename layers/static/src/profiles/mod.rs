@@ -1,8 +1,7 @@
 //! Provider profiles: facts about a provider at compile time.
 //!
-//! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
-//! of its [`Info`]. Modes and registration modes are upper bounds, all others lower bounds. Generic
-//! code can use them:
+//! A [`Profile`] has **bounds** of a provider's [`Info`]: upper bounds of modes and registration
+//! modes, lower bounds of all others.
 //!
 //! ```
 //! use loom_core::{Forever, Tag};
@@ -36,8 +35,7 @@
 //!
 //! # Checks at run time
 //!
-//! The `Info` of an endpoint decides: [`Profile::check`] and [`Profile::endpoint`] compare it with
-//! the profile.
+//! [`Profile::check`] and [`Profile::endpoint`] compare the `Info` with the profile.
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
 //! and `fi_getinfo` of 1.17.0 and 2.5.1: the weakest value of these.

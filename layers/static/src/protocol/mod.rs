@@ -20,8 +20,7 @@
 //! | [`MulticastGroup`](loom_core::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
 //! | `TaggedEndpoint` of the package `loom-fabric-tagged` | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
 //!
-//! A trait does not imply that the provider grants its operations: other posts are refused with
-//! [`PostError::NotGranted`].
+//! Posts that the provider does not grant are refused with [`PostError::NotGranted`].
 //!
 //! ```
 //! use loom_core::Forever;

@@ -434,8 +434,8 @@ impl Query for CollectiveOps {
 /// Requirement: capabilities without operations of their own, as bits of [`Caps`]:
 /// `Capable<{ Caps::FENCE.bits() }>`.
 ///
-/// An operation that needs one (a fence, a receive from one peer, device memory) is refused at run
-/// time if the capability is not granted.
+/// Operations that need one (a fence, a receive from one peer, device memory) are refused at run
+/// time without it.
 ///
 /// ```
 /// use loom_static::protocol::{MsgRecv, MsgSend};

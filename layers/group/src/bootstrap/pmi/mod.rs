@@ -28,7 +28,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Rank that exchanges bytes through its launcher, over MPICH's PMI-2: `mpiexec -n 4 program`.
 ///
-/// The launcher keeps all bytes until the job ends: use it for addresses and keys.
+/// The launcher keeps all bytes until the job ends.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
 /// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection.

@@ -29,8 +29,7 @@ pub struct TcpAttr {
 
 /// Rank that exchanges bytes over TCP connections to rank 0.
 ///
-/// All errors name the missing rank. A rank is missing at once when it is dropped or its process
-/// ends.
+/// A rank is missing at once when it is dropped or its process ends.
 ///
 /// ```
 /// use std::net::TcpListener;
