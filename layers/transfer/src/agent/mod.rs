@@ -140,9 +140,8 @@ impl<P> Drop for Owner<P> {
 
 /// Engine on its own thread, for any number of threads.
 ///
-/// Submissions take slots of a table, without allocation, and fail with [`Error::Full`] beyond
-/// [`AgentAttr::slots`]. Other calls block until the thread has made them, and allocate. All fail
-/// with [`Error::Invalid`] once the agent has ended.
+/// Submissions do not allocate, and fail with [`Error::Full`] beyond [`AgentAttr::slots`]. Other
+/// calls block and allocate. All fail with [`Error::Invalid`] once the agent has ended.
 ///
 /// The agent ends when its last handle is dropped, or when the queues of all rails have failed, and
 /// with it all submissions. A panic of a plan ends its transfer alone.

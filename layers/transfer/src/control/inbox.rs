@@ -245,7 +245,6 @@ impl<A: Allocator> Inbox<A> {
         u32::try_from(at).ok()
     }
 
-    /// Next released number of a peer.
     pub(super) fn take_released(&mut self, peer: u32) -> Option<Number> {
         let first = self.at(peer, 0)?;
         let used = self.used.get_mut(peer as usize)?;
@@ -320,9 +319,9 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
         wire::ending(self.head.ending)
     }
 
-    /// Number of writes that may still arrive, above 0 only for a transfer that did not end well:
-    /// they were in flight or have failed. Use the memory for other data when it is 0, or after
-    /// closing the region where that is a fence. A failed write may never arrive.
+    /// Number of writes in flight or failed that may still arrive. Use the memory for other data
+    /// when it is 0, or after closing the region where that is a fence. A failed write may never
+    /// arrive.
     #[must_use]
     pub fn late_writes(&self) -> u64 {
         let counted = self.control.inbox.named(self.key).map_or(0, |(entry, _)| entry.counted);

@@ -27,7 +27,6 @@ pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, endin
 /// Slips for messages that are not notifications.
 const RESERVE: usize = 8;
 
-/// Endpoint for control messages, on the first rail's domain.
 pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     endpoint: Endpoint<'m, T, Slip<'m, T, A>>,
     pub(crate) av: Av<'m, T>,
@@ -111,7 +110,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    /// Next message, or end of a send.
     pub(crate) fn poll(&mut self) -> Result<Option<Incoming>, CqError> {
         if self.is_closed {
             return Ok(None);
@@ -166,7 +164,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         stored
     }
 
-    /// Ends the numbers of a peer, and returns the generation of the next ones.
     pub(crate) fn reset(&mut self, peer: PeerKey, now: u64) -> u32 {
         let (epoch, fragments) = self.inbox.reset(peer.index, now, &mut self.slips);
         self.slips.append(&mut self.unposted, fragments);
@@ -204,7 +201,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.slips.give_back_all(staged);
     }
 
-    /// Sends a staged notification with this header for each fragment.
     pub(crate) fn send_staged(&mut self, mut staged: List, to: Destination, head: &Header) {
         let mut fragment = 0;
         while let Some(index) = self.slips.pop(&mut staged) {
@@ -251,7 +247,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         sent
     }
 
-    /// Peer to inform of released numbers. `from` begins at 0.
+    /// `from` begins at 0.
     pub(crate) fn next_release(&self, from: &mut usize) -> Option<u32> {
         if self.inbox.due == 0 || self.slips.free() == 0 { None } else { self.inbox.next_due(from) }
     }
@@ -317,7 +313,6 @@ pub(crate) enum Notice {
     Failure,
 }
 
-/// Header of the message that ends a transfer.
 pub(crate) fn last_header(
     name: PeerKey,
     number: Option<Number>,

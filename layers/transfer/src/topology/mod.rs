@@ -20,9 +20,8 @@
 //! ```
 //!
 //! # Sources
-//! Files of Linux, described in its `Documentation/ABI`: `sysfs-class-infiniband`, `sysfs-class-net`,
-//! `sysfs-bus-pci`, `sysfs-devices-node`, `sysfs-devices-system-cpu`. Containers hide some: a missing
-//! or malformed file leaves out its device, or its value is unknown.
+//! Linux's `Documentation/ABI`: `sysfs-class-infiniband`, `sysfs-class-net`, `sysfs-bus-pci`, `sysfs-devices-node`,
+//! `sysfs-devices-system-cpu`. A missing or malformed file leaves out its device or value.
 
 mod devices;
 mod machine;

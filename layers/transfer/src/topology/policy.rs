@@ -68,8 +68,7 @@ impl<A: Allocator> Topology<A> {
 
     /// Cards for memory of a NUMA node, until their links have these bits per second.
     ///
-    /// Nearer nodes come first. Within a node, ports of the processor take turns, because the switch
-    /// behind a port limits its cards. A link of unknown speed adds 0.
+    /// Nearer nodes come first. Within a node, ports of the processor take turns. A link of unknown speed adds 0.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;
