@@ -121,7 +121,6 @@ fn text_of(file: &Path, what: &'static str) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(Failure::when(what))
 }
 
-/// What has happened to grains, or to samples.
 #[derive(Default)]
 struct Figures {
     complete: u64,
@@ -168,12 +167,23 @@ impl Receive {
                         break;
                     }
                 }
+                // A later grain in the slot keeps its header.
+                Some(event) if overwritten(&target, event) => figures.lost += 1,
                 Some(event) => figures.commit(&mut flow, event)?,
                 None => thread::yield_now(),
             }
         }
         figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
     }
+}
+
+fn overwritten(target: &FabricsTarget<'static, Ofi<Local>, Ring>, event: FabricsEvent) -> bool {
+    let (FabricsEvent::Slices { index, .. } | FabricsEvent::Complete { index } | FabricsEvent::Invalid { index }) =
+        event
+    else {
+        return false;
+    };
+    target.grain(index).is_none()
 }
 
 impl Figures {
@@ -203,7 +213,7 @@ impl Figures {
             FabricsEvent::Detached { .. } => Ok(()),
         };
         match committed {
-            // Another initiator begins with earlier numbers, which readers do not expect.
+            // Earlier numbers of another initiator.
             Err(MxlError::TooLate) => Ok(()),
             committed => committed.map_err(Failure::when("committing")),
         }
@@ -286,16 +296,18 @@ impl Send {
         figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
     }
 
-    /// Waits for the transfers in flight, at most a second.
     fn drain(
         &self,
         initiator: &mut FabricsInitiator<'static, Ofi<Local>, Ring>,
         begin: Instant,
     ) -> Result<(), Failure> {
         let end = Instant::now() + Duration::from_secs(1);
-        while initiator.in_progress() > 0 && Instant::now() < end {
+        while Instant::now() < end {
             let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let _ = initiator.poll(now).map_err(Failure::when("sending"))?;
+            let event = initiator.poll(now).map_err(Failure::when("sending"))?;
+            if event.is_none() && initiator.in_progress() == 0 {
+                break;
+            }
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ impl<L> Domain<L> {
     /// Returns `true` if the descriptor may stay readable until the provider sleeps.
     ///
     /// # Safety
-    /// The contract of callers: the object is open.
+    /// Contract of callers: the object is open.
     pub(crate) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
         // SAFETY: the caller keeps the object open (H1).
         self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
@@ -201,7 +201,7 @@ impl<L> Av<L> {
 /// `fi_close`
 ///
 /// # Safety
-/// The contract of callers. The object is not used again, whatever this returns.
+/// Contract of callers. The object is not used again, whatever this returns.
 pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
     // SAFETY: the object is open, without open children (H2), and closed once (H3).
@@ -211,7 +211,7 @@ pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
 /// `fi_ep_bind`, `fi_pep_bind`
 ///
 /// # Safety
-/// The contract of callers: both objects are open.
+/// Contract of callers: both objects are open.
 pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
     let bind = entry!(fid, ops => bind)?;
     // SAFETY: both objects are open (H1).
@@ -221,7 +221,7 @@ pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64)
 /// `fi_control` with `FI_GETWAIT`. Returns `ENOSYS` for wait objects of other kinds.
 ///
 /// # Safety
-/// The contract of callers: the object is open.
+/// Contract of callers: the object is open.
 pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
     let control = entry!(fid, ops => control)?;
     #[repr(C)]
@@ -238,7 +238,7 @@ pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
 /// `fi_trywait` of one object.
 ///
 /// # Safety
-/// The contract of callers. The object belongs to this domain or its fabric.
+/// Contract of callers. The object belongs to this domain or its fabric.
 pub(crate) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Result<bool, Errno> {
     let fabric = domain.fabric();
     let try_wait = entry!(fabric, ops => trywait)?;

@@ -197,7 +197,7 @@ const _: () = assert!(core::mem::offset_of!(Modify, attributes) == core::mem::of
 /// `fi_control`
 ///
 /// # Safety
-/// The contract of callers. The command takes this argument.
+/// Contract of callers. The command takes this argument.
 unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<(), Errno> {
     let fid = mr.fid.fid();
     let control = entry!(fid, ops => control)?;

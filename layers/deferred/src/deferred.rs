@@ -118,7 +118,7 @@ where
     /// ends. Allocates two blocks ([`layouts`](Self::layouts)).
     ///
     /// # Errors
-    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`] for zero or beyond memory.
+    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`].
     pub fn open_in(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,
@@ -137,7 +137,7 @@ where
     /// Layouts of the blocks for a queue of this depth ([`Cq::capacity`]).
     ///
     /// # Errors
-    /// [`OpenError::Size`] for zero or beyond memory.
+    /// [`OpenError::Size`].
     pub fn layouts(capacity: usize, depth: usize) -> Result<[Layout; 2], OpenError> {
         if capacity == 0 || !u32::try_from(capacity).is_ok_and(|capacity| capacity < u32::MAX) {
             return Err(OpenError::Size);

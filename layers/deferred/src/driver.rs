@@ -24,8 +24,8 @@ const EXAMINED: usize = 16;
 
 /// Starts deferred work, for which its futures wait.
 ///
-/// The operations complete where their queue is driven: drive `(queue, deferred)` as one. The
-/// executor cannot sleep while work waits, because no descriptor signals counters.
+/// Drive `(queue, deferred)` as one. The executor cannot sleep while work waits, because no
+/// descriptor signals counters.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -201,7 +201,7 @@ const fn without_buf<B>(error: Error) -> Rejected<Option<B>, Error> {
     Rejected { value: None, error }
 }
 
-/// Waits for deferred work: [`DeferredDriver::finish`].
+/// Future of [`DeferredDriver::finish`].
 ///
 /// Dropping it cancels work that has not started, and otherwise gives the operation up
 /// ([`Unclaimed`]). [`Deferred::poll`] returns a kept buffer of cancelled work. A forgotten
@@ -330,7 +330,6 @@ where
             State::Waiting if deferred.cancel(work).is_err() => deferred.abandon(work),
             State::Waiting | State::Returned => {
                 if self.driver.drops_unclaimed() {
-                    // Runs user code, so it comes last.
                     drop(deferred.take_returned_of(work));
                 }
             }

@@ -1,6 +1,6 @@
 //! Deferred work: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
 //!
-//! [`Deferred::poll`] posts work when its counter has reached a threshold, over every transport.
+//! [`Deferred::poll`] posts the work, over every transport.
 //!
 //! A receive is answered automatically:
 //!
@@ -47,8 +47,7 @@
 //!   reaches the threshold, as in `fi_trigger`, so that a chain does not hang. To end a chain,
 //!   [flush](Deferred::flush).
 //! - **Each buffer is returned once.** The [`Deferred`] drops buffers of waiting work with itself.
-//!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned). Started work is a
-//!   normal operation of the queue ([`engine::op_table`](loom_core::engine::op_table)).
+//!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned).
 //! - **Chains.** Counters of endpoints ([`Binding::counter`](loom_core::endpoint::Binding::counter))
 //!   count deferred work too. [`Deferred::post_then`] adds another counter.
 //! - **Bounded.** A poll starts at most the work that exists when it begins.

@@ -86,7 +86,8 @@ impl Backlog {
         }
     }
 
-    fn pass(&mut self) {
+    /// Gives up the first part.
+    pub(crate) fn pass(&mut self) {
         if let Some(part) = self.parts.pop_front() {
             let (from, to) = part.range();
             self.passed = Some(self.passed.map_or((from, to), |(first, end)| (first.min(from), end.max(to))));

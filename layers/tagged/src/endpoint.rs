@@ -75,7 +75,6 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     pub(crate) receives: Array<Key, A>,
     /// Messages that wait or are claimed.
     pub(crate) messages: Slab<Message<C::Buf>, A>,
-    /// Keys by number in the matcher.
     pub(crate) waiting: Array<Key, A>,
     pub(crate) ops: Slab<Op<B>, A>,
     done: List,
@@ -250,7 +249,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// `Ok(None)` and leaves the operation in flight.
     ///
     /// # Errors
-    /// [`CqError::UnknownKey`] if the completion was taken, [`CqError::Queue`].
+    /// [`CqError::UnknownKey`], [`CqError::Queue`].
     pub fn wait(&mut self, key: TaggedKey, mut until: impl Deadline) -> Result<Option<TaggedDone<B>>, CqError> {
         /// Batches of packets between two checks of the clock.
         const BUSY: u32 = 8;
@@ -284,9 +283,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(busy)
     }
 
-    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call
-    /// it at the end of a connection, because not every provider completes the receives. Messages
-    /// that have arrived whole can still be received.
+    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`, for
+    /// the end of a connection, where not every provider completes the receives. Messages that have
+    /// arrived whole can still be received.
     #[doc(alias = "fi_shutdown")]
     pub fn close_link(&mut self, link: LinkId) {
         if link.0 < self.added {

@@ -3,7 +3,7 @@
 //! A [`TaggedEndpoint`] has links to peers with this layer. A [`Carrier`] carries each link: a
 //! connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
 //! reliable connections), or one peer of a connectionless endpoint with directed receives
-//! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data.
+//! ([`WithPeer`]).
 //!
 //! ```
 //! use loom_core::deadline::Spins;
@@ -45,8 +45,8 @@
 //!
 //! # How it works
 //!
-//! All data is copied into and out of *packets*: buffers of one size that the endpoint receives
-//! with a link. They can be [`Registered`](loom_core::registered::Registered) or have room for a
+//! Data is copied through *packets*: buffers of one size that come with a link. They can be
+//! [`Registered`](loom_core::registered::Registered) or have room for a
 //! [prefix](loom_core::buffer::Prefixed) if the provider requires it.
 //!
 //! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and

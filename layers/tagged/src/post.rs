@@ -78,8 +78,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
 
     /// Receives the oldest message that `tag` accepts, from any peer or over one link.
     ///
-    /// If the message is longer than the buffer, the receive completes with the part that fits, and
-    /// `ETRUNC` with the number of bytes that do not.
+    /// A longer message completes with the part that fits, and `ETRUNC` with the number of other
+    /// bytes.
     ///
     /// # Errors
     /// The buffer is returned.
@@ -207,9 +207,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Requests an early end of an operation, which still completes: with `ECANCELED`, or normally if
-    /// too late. A receive without a message completes at once, a send that waits for its receiver when
-    /// the receiver agrees. Transfers in progress cannot be cancelled.
+    /// Requests cancellation of an operation, which still completes: a receive without a message at once, a send that
+    /// waits for its receiver when the receiver agrees. Transfers in progress cannot be cancelled.
     ///
     /// # Errors
     /// `ENOENT` if the completion was taken.

@@ -49,7 +49,7 @@ impl AwaitedArrivals<Global> {
     /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// Those of [`open_in`](Self::open_in).
+    /// See [`open_in`](Self::open_in).
     pub fn open(values: usize, waiters: usize) -> Result<Self, OpenError> {
         Self::open_in(values, waiters, Global)
     }
@@ -60,7 +60,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
     /// bytes per waiter, besides [`Arrivals::open_in`].
     ///
     /// # Errors
-    /// Those of [`Arrivals::open_in`].
+    /// See [`Arrivals::open_in`].
     pub fn open_in(values: usize, waiters: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,
@@ -91,8 +91,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
         self.arrivals.total(value)
     }
 
-    /// Waits until a value has arrived `threshold` times since the table was opened. Returns the
-    /// number.
+    /// Waits until a value has arrived `threshold` times since the table was opened.
     ///
     /// # Errors
     /// [`CqError::NoSuchValue`], and [`CqError::TooManyWaits`] if all waiters' places are in
@@ -148,7 +147,7 @@ impl<A: Allocator> Future for ReachedArrivals<'_, A> {
     type Output = Result<u64, CqError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Checks twice, because registering runs user code that may count arrivals.
+        // Registering runs user code that may count arrivals.
         for is_registered in [false, true] {
             let total = self.table.total(self.value)?;
             if total >= self.threshold {

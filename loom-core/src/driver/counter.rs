@@ -73,7 +73,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// [`CounterDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// Those of [`CounterDriver::open_in`].
+    /// See [`CounterDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(counter: &Counter<'m, T>) -> Result<Self, OpenError> {
         Self::open_in(counter, allocator_api2::alloc::Global)
@@ -82,7 +82,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// Layout of the block that a driver takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the block exceeds the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<CounterDriverInner<'m, T>, A>()?.layout())
     }
@@ -126,7 +126,7 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
     }
 }
 
-/// Waits for a counter's threshold: [`CounterDriver::reached`].
+/// Future of [`CounterDriver::reached`].
 ///
 /// ```
 /// use core::{pin::pin, task::{Context, Waker}};
@@ -165,7 +165,7 @@ impl<T: Transport> Future for Reached<'_, T> {
         // SAFETY: the waiter is a field of the pinned future.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        // Checks twice, because registering runs user code that may change the counter.
+        // Registering runs user code that may change the counter.
         for is_registered in [false, true] {
             let now = (inner.counter.read(), inner.counter.read_error());
             if now.0 >= this.threshold {

@@ -106,7 +106,6 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     /// Number of kept completions and other events at the last notification.
     notified_ends: Cell<u32>,
     pub(super) failed: Cell<Option<CqError>>,
-    /// Number of turns that found events untaken.
     untaken: Cell<u32>,
     receives_first: Cell<bool>,
     turns: Cell<u32>,
@@ -125,10 +124,10 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
-    /// Opens the driver of a queue, with memory from `alloc`.
+    /// Opens the driver of a queue in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     /// - [`OpenError::Errno`] with `EBUSY` if the queue already has a driver
     pub fn open_in<A: Allocator + Send + 'm>(
         cq: &Cq<'m, T, B>,
@@ -164,7 +163,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`CqDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// Those of [`CqDriver::open_in`].
+    /// See [`CqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(cq: &Cq<'m, T, B>, unclaimed: Unclaimed) -> Result<Self, OpenError> {
         Self::open_in(cq, unclaimed, allocator_api2::alloc::Global)
@@ -180,7 +179,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ([`Cq::capacity`]).
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the block exceeds the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>(depth: usize) -> Result<Layout, OpenError> {
         Ok(Self::plan::<A>(depth)?.0.layout())
     }

@@ -55,7 +55,6 @@ pub struct EqDriver<'m, T: Connected> {
 }
 
 struct Kept<'m, T: Connected> {
-    /// Moment at which the driver read it.
     seen: Moment,
     /// Object of the event, if futures may wait for it.
     about: Option<Fid>,
@@ -82,7 +81,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// that no future waits for.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     /// - [`OpenError::Size`] if `events` is zero, or more than fit into memory
     pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, part) = Self::plan::<A>(events)?;
@@ -104,7 +103,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// [`EqDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// Those of [`EqDriver::open_in`].
+    /// See [`EqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
@@ -177,8 +176,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Dropping the future closes the endpoint.
     ///
     /// # Errors
-    /// [`OpenError`], with the event that reports a failure. The endpoint is closed, and its
-    /// completion queue returns posted buffers.
+    /// See [`connect`](Self::connect).
     #[doc(alias = "fi_accept")]
     pub fn accept<B: Buffer>(
         &self,
@@ -224,8 +222,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// future leaves the group.
     ///
     /// # Errors
-    /// [`OpenError`], with the event that reports a failure. The endpoint is closed, and its
-    /// completion queue returns posted buffers.
+    /// See [`connect`](Self::connect).
     #[doc(alias = "fi_join")]
     pub fn join<B: Buffer>(
         &self,
@@ -278,7 +275,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 }
 
-/// Applies `f` to the event of a place, if it has one.
 fn look<'m, T: Connected>(place: &Place<'m, T>, f: impl FnOnce(&mut Kept<'m, T>) -> bool) -> bool {
     let mut kept = place.take();
     let result = kept.as_mut().is_some_and(f);
@@ -389,8 +385,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
     }
 }
 
-/// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Dropping it loses
-/// no event.
+/// Future of [`EqDriver::next_event`]. Dropping it loses no event.
 ///
 /// ```
 /// use loom_core::{CqError, EqEvent, MsgEndpoint, driver::EqDriver, transport::Connected};
@@ -433,7 +428,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
             Some((object, _)) => kept.about == Some(object),
             None => !inner.is_awaited(kept),
         };
-        // Checks twice, because beginning to wait runs user code that may deliver the event.
+        // Beginning to wait runs user code that may deliver the event.
         for waits in [false, true] {
             if let Some(event) = inner.take(is_meant) {
                 waiter.leave();

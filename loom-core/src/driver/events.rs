@@ -40,7 +40,7 @@ impl<T: Transport, B: Buffer, V> Future for Next<'_, T, B, V> {
         let list = (this.list)(&this.driver);
         // SAFETY: a field of the pinned future, never moved out of it.
         let waiter = unsafe { this.map_unchecked(|next| &next.waiter) };
-        // Checks twice, because beginning to wait runs user code that may deliver an item.
+        // Beginning to wait runs user code that may deliver an item.
         for waits in [false, true] {
             if let Some(taken) = (this.take)(&this.driver) {
                 waiter.leave();
@@ -67,8 +67,7 @@ impl<T: Transport, B: Buffer, V> Drop for Next<'_, T, B, V> {
     }
 }
 
-/// Waits for an event other than a completed operation: [`CqDriver::next_event`]. Dropping it loses
-/// no event.
+/// Future of [`CqDriver::next_event`]. Dropping it loses no event.
 ///
 /// ```
 /// use core::task::{Context, Waker};
@@ -90,8 +89,7 @@ impl<T: Transport, B: Buffer, V> Drop for Next<'_, T, B, V> {
 /// ```
 pub type NextEvent<'m, T, B> = Next<'m, T, B, Completion<'m, B>>;
 
-/// Waits for an operation after its future was dropped: [`CqDriver::next_unclaimed`]. Dropping it
-/// loses no completion.
+/// Future of [`CqDriver::next_unclaimed`]. Dropping it loses no completion.
 ///
 /// ```
 /// use loom_core::{CqDriver, Errno, Source, Unclaimed};
@@ -151,7 +149,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider queue failed.
+    /// [`CqError::Queue`].
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
     pub fn next_event(&self) -> NextEvent<'m, T, B> {
         self.next(|driver| &driver.body.events, Self::take_event)
@@ -178,7 +176,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider queue failed.
+    /// [`CqError::Queue`].
     pub fn next_unclaimed(&self) -> NextUnclaimed<'m, T, B> {
         self.next(|driver| &driver.body.claimants, Self::take_unclaimed)
     }

@@ -27,7 +27,7 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
     }
 }
 
-/// Waits for an operation with a buffer: [`CqDriver::finish`]. Dropping it gives the operation up
+/// Future of [`CqDriver::finish`]. Dropping it gives the operation up
 /// ([`Unclaimed`](super::Unclaimed)).
 ///
 /// ```
@@ -106,8 +106,8 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
     }
 }
 
-/// Waits for an operation on a value: [`CqDriver::finish_value`]. If it is dropped, the operation
-/// continues, and its result is dropped.
+/// Future of [`CqDriver::finish_value`]. If it is dropped, the operation continues, and its result
+/// is dropped.
 ///
 /// ```
 /// use loom_core::{Access, Caps, Mr, atomic::FetchOp};
@@ -143,8 +143,8 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
     }
 }
 
-/// Waits for the answer to a peek: [`CqDriver::finish_peek`]. If it is dropped, the answer becomes
-/// an [event](CqDriver::next_event), because it may have claimed a message.
+/// Future of [`CqDriver::finish_peek`]. If it is dropped, the answer becomes an
+/// [event](CqDriver::next_event), because it may have claimed a message.
 ///
 /// ```
 /// use loom_core::{Cq, Source, Tag, TagMatch};
@@ -193,10 +193,9 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// The future cannot wait. The operation still exists, and can be waited for again:
     /// - [`CqError::UnknownKey`] if the completion was already taken, or the operation has no
     ///   buffer
-    /// - [`CqError::Awaited`] if another future waits for it
-    /// - [`CqError::PeerEvents`] if the maximum number of peer events is kept: take them with
-    ///   [`next_event`](Self::next_event)
-    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Awaited`]
+    /// - [`CqError::PeerEvents`]
+    /// - [`CqError::Queue`]
     #[doc(alias = "fi_cq_read")]
     #[inline(always)]
     pub fn finish(&self, key: OpKey) -> Finish<'m, T, B> {
@@ -207,7 +206,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`Endpoint::fetch_value`].
     ///
     /// # Errors
-    /// Those of [`finish`](Self::finish).
+    /// See [`finish`](Self::finish).
     #[inline(always)]
     pub fn finish_value(&self, key: OpKey) -> FinishValue<'m, T, B> {
         FinishValue(self.wait(key))

@@ -1,8 +1,8 @@
 //! Futures over a fabric, and the drivers that wake them.
 //!
 //! A [`CqDriver`] polls a completion queue and wakes the futures of its operations. The executor
-//! calls [`Drive::turn`] between rounds of its tasks. The package `loom-fabric-async` has an
-//! executor for `no_std`, and runs drivers under tokio.
+//! calls [`Drive::turn`] between rounds of its tasks. `loom-fabric-async` has an executor, and runs
+//! drivers under tokio.
 //!
 //! ```
 //! use core::{pin::pin, task::{Context, Waker}};
@@ -59,9 +59,8 @@
 //! driver and its futures stay on the thread of their queue.
 //!
 //! # Sleeping
-//! An idle executor may sleep if the queues were opened with descriptors ([`Sleepable`]). After
-//! direct posts, for example with [`Endpoint::inject`](crate::Endpoint::inject), call
-//! [`Cq::progress`](crate::Cq::progress).
+//! An idle executor may sleep on descriptors ([`Sleepable`]). After direct posts, for example with
+//! [`Endpoint::inject`](crate::Endpoint::inject), call [`Cq::progress`](crate::Cq::progress).
 
 mod arrivals;
 mod counter;

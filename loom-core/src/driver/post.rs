@@ -73,8 +73,7 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
     }
 }
 
-/// Posts an operation with a buffer once it is accepted: [`CqDriver::post`]. Dropping it before
-/// drops the buffer.
+/// Future of [`CqDriver::post`]. Dropping it before the post drops the buffer.
 ///
 /// ```
 /// use core::{pin::pin, task::{Context, Waker}};
@@ -141,7 +140,7 @@ where
     }
 }
 
-/// Posts an operation without a buffer once it is accepted: [`CqDriver::retry`].
+/// Future of [`CqDriver::retry`].
 ///
 /// ```
 /// use core::{pin::pin, task::{Context, Poll, Waker}};
@@ -239,8 +238,7 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {
     }
 }
 
-/// Posts an operation with a buffer once it is accepted, and waits for its completion:
-/// [`CqDriver::run`].
+/// Future of [`CqDriver::run`].
 ///
 /// Dropping it before the post drops the buffer. After that, the operation is given up
 /// ([`Unclaimed`](super::Unclaimed)).
@@ -370,7 +368,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// Those of [`post`](Self::post).
+    /// See [`post`](Self::post).
     #[inline(always)]
     pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
     where

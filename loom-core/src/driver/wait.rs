@@ -95,7 +95,7 @@ impl Wait {
                 _ => {}
             }
         }
-        // Checks twice, because registering runs user code that may complete the operation.
+        // Registering runs user code that may complete the operation.
         for is_registered in [false, true] {
             let draining = match look(inner, key) {
                 Look::Over(value) => {

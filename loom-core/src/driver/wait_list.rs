@@ -43,7 +43,6 @@ pub(crate) struct Waiter {
     notified: Cell<bool>,
     /// Awaited condition: a threshold, the address of an object, or another number.
     goal: Cell<u64>,
-    /// Value of the list's `batches` when the wait began.
     batches_at_start: Cell<u64>,
     _pinned: PhantomPinned,
 }

@@ -317,7 +317,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
 }
 
 /// # Safety
-/// The contract of callers. The group of this address is joined, and open.
+/// Contract of callers. The group of this address is joined, and open.
 unsafe fn submit(
     raw: Raw<sys::fid_ep>,
     call: &CollectiveCall,

@@ -84,7 +84,7 @@ pub(crate) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<()
 }
 
 /// # Safety
-/// The contract of callers. The endpoint is not used again, whatever this returns.
+/// Contract of callers. The endpoint is not used again, whatever this returns.
 unsafe fn close_and_free<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
     // SAFETY: the endpoint is closed once (H1, H3).
     unsafe { close(passive.fid.fid()) }?;

@@ -70,7 +70,7 @@ impl<L> Groups<L> {
     }
 
     /// # Safety
-    /// The contract of callers: the endpoint of these groups is open.
+    /// Contract of callers: the endpoint of these groups is open.
     unsafe fn leave(&self, group: Raw<sys::fid>) -> Result<(), Errno> {
         let mut groups = self.0.borrow_mut();
         let place = groups.iter().position(|(other, _)| other.fid() == group).ok_or(Errno::EINVAL)?;
@@ -131,7 +131,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
 }
 
 // SAFETY: open groups are in their endpoint's list, and `endpoint_close` closes them first. Only
-// providers errno to keep the promises join (`quirks::multicasts`): `udp` reads a group's address
+// providers known to keep the promises join (`quirks::multicasts`): `udp` reads a group's address
 // only in the send call, and its events carry the context.
 unsafe impl<L: Level> Multicast for Ofi<L> {
     type Group = Group<L>;

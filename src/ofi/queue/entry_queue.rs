@@ -92,7 +92,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// `ENOSYS` if the wait object is not available, or the provider's.
     ///
     /// # Safety
-    /// The contract of callers: the domain is open.
+    /// Contract of callers: the domain is open.
     #[doc(alias = "fi_cq_open")]
     pub unsafe fn open(domain: &Domain<L>, depth: usize, wait: WaitObj) -> Result<Self, Errno> {
         // SAFETY: the caller keeps the domain open.
@@ -120,7 +120,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// queue.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_read")]
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
@@ -136,7 +136,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Those of [`read`](Self::read).
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_readfrom")]
     pub unsafe fn read_from(&self, entries: &mut [E], sources: &mut [FabricAddr]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
@@ -154,7 +154,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Those of [`read`](Self::read), and `ENOSYS` without a wait object.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_sread")]
     pub unsafe fn sread(&self, entries: &mut [E], milliseconds: c_int) -> Result<usize, Errno> {
         let raw = self.queue.raw();
@@ -179,7 +179,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Those of [`sread`](Self::sread).
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_sreadfrom")]
     pub unsafe fn sread_from(
         &self,
@@ -210,7 +210,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// An error of the queue.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_readerr")]
     pub unsafe fn read_error(&self) -> Result<Option<CqErrEntry>, Errno> {
         /// With room for a newer library's fields.
@@ -230,7 +230,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Writes the provider's text for its own error number, and returns its length in bytes.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_cq_strerror")]
     pub unsafe fn error_text(&self, prov_errno: i32, out: &mut [u8]) -> usize {
         // SAFETY: the queue is open (H1), and the data is null.
@@ -245,7 +245,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// `ENOSYS` without a wait object, or the provider's.
     ///
     /// # Safety
-    /// The contract of callers, except for the thread.
+    /// Contract of callers, except for the thread.
     #[doc(alias = "fi_cq_signal")]
     pub unsafe fn signal(&self) -> Result<(), Errno> {
         let raw = self.queue.raw();
@@ -263,7 +263,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// `ENOSYS` without one.
     ///
     /// # Safety
-    /// The contract of callers. The queue was opened with [`WaitObj::FD`].
+    /// Contract of callers. The queue was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
         // SAFETY: the caller guarantees an open queue with a file descriptor.
@@ -294,7 +294,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers: its endpoints are closed.
+    /// Contract of callers: its endpoints are closed.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
         // SAFETY: the caller guarantees that the queue is open, and its endpoints are closed.

@@ -447,7 +447,7 @@ pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u
 }
 
 /// # Safety
-/// The contract of callers. `data` is null, or the data of an error with this number.
+/// Contract of callers. `data` is null, or the data of an error with this number.
 pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, data: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };

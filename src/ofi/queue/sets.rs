@@ -79,7 +79,7 @@ impl<L: Level> PollSet<L> {
     /// `ENOSYS` if the provider has no sets, or the provider's.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_poll_open")]
     pub unsafe fn open(domain: &Domain<L>) -> Result<Self, Errno> {
         let raw_domain = domain.raw();
@@ -97,7 +97,7 @@ impl<L: Level> PollSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers. The member belongs to the set's domain, and is not in the set.
+    /// Contract of callers. The member belongs to the set's domain, and is not in the set.
     #[doc(alias = "fi_poll_add")]
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
@@ -114,7 +114,7 @@ impl<L: Level> PollSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers. The member is in the set.
+    /// Contract of callers. The member is in the set.
     #[doc(alias = "fi_poll_del")]
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
@@ -130,7 +130,7 @@ impl<L: Level> PollSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_poll")]
     pub unsafe fn poll(&self, ready: &mut [Option<Fid>]) -> Result<usize, Errno> {
         const MOST: usize = 32;
@@ -158,7 +158,7 @@ impl<L: Level> PollSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers. The set is empty.
+    /// Contract of callers. The set is empty.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
         // SAFETY: the caller guarantees that the set is open, empty, and closed once.
@@ -194,7 +194,7 @@ impl<L: Level> WaitSet<L> {
     /// the provider's.
     ///
     /// # Safety
-    /// The contract of callers: the domain is open.
+    /// Contract of callers: the domain is open.
     #[doc(alias = "fi_wait_open")]
     pub unsafe fn open(domain: &Domain<L>, wait: WaitObj) -> Result<Self, Errno> {
         let fabric = domain.fabric();
@@ -215,7 +215,7 @@ impl<L: Level> WaitSet<L> {
     /// Those of [`EntryCq::open`].
     ///
     /// # Safety
-    /// The contract of callers: the domain is open.
+    /// Contract of callers: the domain is open.
     #[doc(alias = "fi_cq_open")]
     #[doc(alias = "FI_WAIT_SET")]
     pub unsafe fn open_queue<E: QueueEntry>(&self, domain: &Domain<L>, depth: usize) -> Result<EntryCq<E, L>, Errno> {
@@ -232,7 +232,7 @@ impl<L: Level> WaitSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     #[doc(alias = "fi_wait")]
     pub unsafe fn wait(&self, milliseconds: c_int) -> Result<bool, Errno> {
         let raw = self.0.raw();
@@ -253,7 +253,7 @@ impl<L: Level> WaitSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers. The set was opened with [`WaitObj::FD`].
+    /// Contract of callers. The set was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
         // SAFETY: the caller guarantees an open set with a file descriptor.
@@ -279,7 +279,7 @@ impl<L: Level> WaitSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers: its queues are closed.
+    /// Contract of callers: its queues are closed.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
         // SAFETY: the caller guarantees that the set is open, and its queues are closed.

@@ -88,7 +88,7 @@ impl Removal {
 /// Reserves the first index of a new vector for late messages.
 ///
 /// # Safety
-/// The contract of callers.
+/// Contract of callers.
 pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     let Some(reserved) = av.removal().reserved else { return Ok(()) };
     // SAFETY: the vector is open (H1).
@@ -99,7 +99,7 @@ pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
 /// After the call, the peer's late messages do not report a later peer.
 ///
 /// # Safety
-/// The contract of callers. No other thread changes the vector.
+/// Contract of callers. No other thread changes the vector.
 pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let reserved = av.removal().reserved.map(EndpointAddr::from);
     // SAFETY: the vector is open and has the address (H1, O1).
@@ -124,7 +124,7 @@ pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno
 }
 
 /// # Safety
-/// The contract of callers.
+/// Contract of callers.
 pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAddr, Errno> {
     let raw = av.raw();
     let insert = entry!(raw, ops => insert)?;
@@ -137,7 +137,7 @@ pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAdd
 }
 
 /// # Safety
-/// The contract of callers. The vector has the address.
+/// Contract of callers. The vector has the address.
 unsafe fn remove_one<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let raw = av.raw();
     let remove = entry!(raw, ops => remove)?;
@@ -148,7 +148,7 @@ unsafe fn remove_one<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
 }
 
 /// # Safety
-/// The contract of callers. The vector has the address.
+/// Contract of callers. The vector has the address.
 pub(crate) unsafe fn lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.raw();
     let lookup = entry!(raw, ops => lookup)?;

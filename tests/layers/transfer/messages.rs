@@ -16,6 +16,7 @@ pub(super) fn talking() -> EngineAttr {
 }
 
 /// Longer messages both ways within a process crash `shm` of libfabric 2.5.
+#[cfg(feature = "libfabric")]
 fn talking_over(provider: &str) -> EngineAttr {
     let (message, fragments) = if provider == "shm" { (192, 32) } else { (1024, 4) };
     EngineAttr { message, fragments, messages: 64, ..talking() }

@@ -33,8 +33,8 @@ pub const BUDGET: usize = 64;
 /// - `Pin<Box<dyn Future<Output = ()>>>`, with a global allocator
 ///
 /// # Rounds
-/// A round polls each woken task once, in order of the wake-ups, then takes a [turn](Drive::turn).
-/// Rounds follow each other without sleep.
+/// A round polls each woken task once, in order, then takes a [turn](Drive::turn). Rounds follow
+/// without sleep.
 ///
 /// # Wakers
 /// A wake-up takes constant time, without lock or allocation, on any thread. Wakers may be kept
@@ -144,7 +144,7 @@ impl<F> LocalExecutor<F> {
     /// Opens an executor for `tasks` tasks, in memory of `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`] beyond an address space.
+    /// [`OpenError::OutOfMemory`], and [`OpenError::Size`].
     pub fn new_in<A: Allocator + Send + 'static>(tasks: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET) })
     }
@@ -161,7 +161,7 @@ impl<F> LocalExecutor<F> {
     /// Layout of an executor's block.
     ///
     /// # Errors
-    /// [`OpenError::Size`] beyond an address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>(tasks: usize) -> Result<Layout, OpenError> {
         Table::<F>::layout::<A>(tasks)
     }

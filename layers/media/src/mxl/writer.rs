@@ -120,7 +120,12 @@ impl FlowWriter {
             return Err(MxlError::TooLate);
         }
         let first = head.saturating_add(1).max(index.saturating_add(1).saturating_sub(slots.into()));
-        (first..index).for_each(|skipped| self.files.store_header(skipped, skipped, 0, true));
+        for skipped in first..index {
+            // A peer may have written a later grain there.
+            if self.files.load_header(skipped).is_none_or(|header| header.index <= skipped) {
+                self.files.store_header(skipped, skipped, 0, true);
+            }
+        }
         self.files.store_header(index, index, valid, is_invalid);
         self.files.data.store(HEAD, index);
         self.files.data.store(LAST_WRITE, now());

@@ -36,8 +36,7 @@ use crate::transfers::{Stage, TransferSlot, Transfers};
 
 /// Engine for transfers between registered memory and memory of peers, over 1 to 16 rails.
 ///
-/// Call [`submit`](Self::submit), then [`poll`](Self::poll) until it returns the outcome. Operations
-/// of a transfer are spread over the rails in turn, and a rail without room is passed over.
+/// Operations of a transfer are spread over the rails in turn, except rails without room.
 ///
 /// # Control messages
 /// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is inserted
@@ -143,9 +142,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// nanoseconds of any clock, for [deadlines](crate::Request::deadline).
     ///
     /// # Errors
-    /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in
-    /// flight fail, because these may not complete. The rail is not used any more, and others are.
-    /// If it is that of the control messages, all peers with these fail.
+    /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in flight fail,
+    /// because these may not complete. The rail is no longer used, and others are. If it is that of the control
+    /// messages, all peers with these fail.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
         self.now = now;
         self.poll_rails()?;

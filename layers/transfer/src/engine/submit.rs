@@ -109,7 +109,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// then, also when it is submitted again from its [`Outcome`](crate::Outcome).
     ///
     /// # Errors
-    /// Those of [`submit`](Self::submit).
+    /// See [`submit`](Self::submit).
     #[expect(clippy::result_large_err, reason = "the request is returned, which cannot be boxed without an allocator")]
     pub fn prepare(&self, mut request: Request<P>) -> Result<Request<P>, Rejected<Request<P>, Error>> {
         match self.check(&request) {

@@ -49,16 +49,30 @@ fn ring(layout: &FlowLayout) -> Vec<u8> {
     vec![0; layout.bytes() as usize]
 }
 
+fn target_in(domain: &FabricDomain<'static, T>, slots: u32) -> Target {
+    Target::open(domain, ring(&grains(slots)), grains(slots), ATTR).unwrap()
+}
+
 fn target(slots: u32) -> Target {
-    Target::open(&fabric(), ring(&grains(slots)), grains(slots), ATTR).unwrap()
+    target_in(&fabric(), slots)
+}
+
+fn initiator_in(domain: &FabricDomain<'static, T>, slots: u32, attr: FabricsAttr) -> Initiator {
+    Initiator::open(domain, ring(&grains(slots)), grains(slots), 0, attr).unwrap()
 }
 
 fn initiator(slots: u32, attr: FabricsAttr) -> Initiator {
-    Initiator::open(&fabric(), ring(&grains(slots)), grains(slots), 0, attr).unwrap()
+    initiator_in(&fabric(), slots, attr)
 }
 
 fn byte(index: u64, at: usize) -> u8 {
     (index as usize * 59 + at % 253) as u8
+}
+
+fn header_in_each_slot(header: &GrainHeader) -> Vec<u8> {
+    let mut bytes = ring(&grains(5));
+    bytes.chunks_exact_mut(GRAIN.len() as usize).for_each(|slot| slot[..28].copy_from_slice(&header.to_bytes()));
+    bytes
 }
 
 /// Writes header and planes as MXL's writers do.
@@ -141,7 +155,12 @@ fn grains_arrive_whole_in_slices_and_as_headers_in_rings_of_other_lengths() {
         let sent = match index % 5 {
             3 => world.initiator.send_invalid(index),
             1 => {
-                [0..4, 4..5, 5..17].into_iter().map(|slices| world.initiator.send_grain(index, slices)).last().unwrap()
+                for (slices, valid) in [(0..4, 4), (4..5, 5)] {
+                    assert_eq!(world.initiator.send_grain(index, slices).unwrap().failed, 0);
+                    let slices = FabricsEvent::Slices { index, valid };
+                    world.until(&mut [&mut target], |world| world.arrived.contains(&slices));
+                }
+                world.initiator.send_grain(index, 5..17)
             }
             _ => world.initiator.send_grain(index, 0..17),
         };
@@ -202,34 +221,87 @@ fn samples_arrive_over_the_ends_of_both_rings() {
     }
 }
 
-/// Faults 5 and 10 of MXL: data of a slow target is lost without an error.
+/// Each grain or sample is reported once, in order: as arrived, or as lapped. Returns the end, and the numbers of both.
+fn reported_once(events: impl IntoIterator<Item = FabricsEvent>, first: u64) -> (u64, u64, u64) {
+    let (mut next, mut arrived, mut lapped) = (first, 0, 0);
+    for event in events {
+        let (from, to) = match event {
+            FabricsEvent::Complete { index } => (index, index + 1),
+            FabricsEvent::Samples { start, count } => (start, start + u64::from(count)),
+            FabricsEvent::Lapped { from, to } => {
+                lapped += to - from;
+                assert_eq!(from, next, "{event:?}");
+                next = to;
+                continue;
+            }
+            FabricsEvent::Attached | FabricsEvent::Slices { .. } => continue,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(from, next, "{event:?}");
+        arrived += to - from;
+        next = to;
+    }
+    (next, arrived, lapped)
+}
+
+/// Faults 5 and 10 of MXL: data of a slow target is lost without an error. `fabrics::arrivals` has tests of memory that
+/// is ahead of the queue.
 #[test]
-fn a_slow_target_reports_lapped_grains_and_no_incomplete_one() {
-    let attr = FabricsAttr { transfers: 32, ..ATTR };
-    let (mut target, mut world) = (target(3), World::new(initiator(40, attr)));
-    world.connect(&mut target);
-    let mut index = 0;
-    for burst in [1, 3, 4, 11, 30, 2] {
-        for _ in 0..burst {
-            world.write(&mut [], index, false);
-            let _ = world.initiator.send_grain(index, 0..17).unwrap();
-            index += 1;
-        }
-        let mut reported = 0;
-        while reported < index {
-            world.turn(&mut [&mut target]);
-            for event in world.arrived.drain(..) {
-                match event {
-                    FabricsEvent::Complete { index } => {
-                        verify(&target, index);
-                        reported = index + 1;
-                    }
-                    FabricsEvent::Lapped { .. } | FabricsEvent::Attached => {}
-                    other => panic!("{other:?}"),
+fn a_slow_target_reports_each_grain_once_as_complete_or_lapped() {
+    for ends in [&[17][..], &[4, 9, 17]] {
+        let (mut target, mut world) = (target(3), World::new(initiator(40, FabricsAttr { transfers: 32, ..ATTR })));
+        world.connect(&mut target);
+        world.arrived.clear();
+        let mut index = 0;
+        for burst in [1, 3, 4, 11, 30, 2, 1] {
+            for _ in 0..burst {
+                world.write(&mut [], index, false);
+                for (start, end) in [0].iter().chain(ends).zip(ends) {
+                    let _ = world.initiator.send_grain(index, *start..*end).unwrap();
+                }
+                index += 1;
+            }
+            let newest = FabricsEvent::Complete { index: index - 1 };
+            while world.arrived.last() != Some(&newest) {
+                world.turn(&mut [&mut target]);
+                if let Some(FabricsEvent::Complete { index }) = world.arrived.last() {
+                    verify(&target, *index);
                 }
             }
         }
+        let (next, arrived, lapped) = reported_once(world.arrived, 0);
+        assert_eq!((next, arrived + lapped), (index, index));
     }
+}
+
+#[test]
+fn a_slow_target_reports_samples_once_as_arrived_or_lapped() {
+    let layout = SampleLayout { word: 4, channels: 2, period: 100, len: 100 };
+    let attr = FabricsAttr { batch: 20, transfers: 32, ..ATTR };
+    let flow = FlowLayout::Samples(layout);
+    let mut target = Target::open(&fabric(), ring(&flow), flow, attr).unwrap();
+    let mut world = World::new(Initiator::open(&fabric(), ring(&flow), flow, 0, attr).unwrap());
+    world.connect(&mut target);
+    let mut start = 0;
+    for burst in [1, 5, 6, 23, 2] {
+        for _ in 0..burst {
+            world.initiator.samples(start, 20).unwrap().copy_from(1, start, &[start as u8; 80]).unwrap();
+            let _ = world.initiator.send_samples(start, 20).unwrap();
+            start += 20;
+        }
+        let newest = FabricsEvent::Samples { start: start - 20, count: 20 };
+        while world.arrived.last() != Some(&newest) {
+            let before = world.arrived.len();
+            world.turn(&mut [&mut target]);
+            if let Some(FabricsEvent::Samples { start, .. }) = world.arrived.get(before) {
+                let mut bytes = [0; 80];
+                target.samples().unwrap().copy_to(1, *start, &mut bytes).unwrap();
+                assert_eq!(bytes, [*start as u8; 80]);
+            }
+        }
+    }
+    let (next, arrived, lapped) = reported_once(world.arrived, 0);
+    assert_eq!((next, arrived + lapped), (start, start));
 }
 
 /// Fault 13: a target that has gone is removed without a report. Fault 7: it listens at another port afterwards.
@@ -243,23 +315,40 @@ fn an_initiator_connects_again_to_a_target_at_the_same_address() {
     let mut world = World::new(initiator(5, ATTR));
     let mut first = open();
     let key = world.connect(&mut first);
-    drop(first);
     let failed = |world: &World<_>| {
         world
             .ended
             .iter()
             .any(|event| matches!(event, InitiatorEvent::Target { target, result: Err(_) } if *target == key))
     };
-    world.until::<Vec<u8>>(&mut [], failed);
+    first.disconnect();
+    world.until(&mut [&mut first], failed);
     world.write(&mut [], 0, false);
     let fanout = world.initiator.send_grain(0, 0..17).unwrap();
     assert_eq!((fanout.submitted, fanout.failed + fanout.connecting), (0, 1));
+    world.until(&mut [&mut first], |world| world.initiator.status(key) == Some(TargetStatus::Ready));
+    for index in 1..8 {
+        world.write(&mut [&mut first], index, false);
+        let _ = world.initiator.send_grain(index, 0..17).unwrap();
+        world.until(&mut [&mut first], |world| world.count(FabricsEvent::Complete { index }) == 1);
+        verify(&first, index);
+    }
     // Untested providers keep listeners open.
     if !info(None).raw().is_tested() {
         return;
     }
+    // Another target has other keys.
+    drop(first);
+    world.ended.clear();
+    world.until::<Vec<u8>>(&mut [], failed);
     let mut second = open();
     world.until(&mut [&mut second], |world| world.initiator.status(key) == Some(TargetStatus::Ready));
+    world.ended.clear();
+    world.write(&mut [&mut second], 8, false);
+    let _ = world.initiator.send_grain(8, 0..17).unwrap();
+    let is_refused = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Ended { result: Err(_), .. });
+    world.until(&mut [&mut second], |world| world.ended.iter().any(is_refused));
+    assert_eq!(world.count(FabricsEvent::Complete { index: 8 }), 0);
 }
 
 /// Fault 8: the listener is closed while a connection is open.
@@ -279,8 +368,37 @@ fn a_second_initiator_is_rejected_until_the_first_one_leaves() {
     first.initiator.remove_target(key).unwrap();
     first.until(&mut [&mut target], |world| world.ended.contains(&InitiatorEvent::Removed { target: key }));
     second.until(&mut [&mut target], |world| world.initiator.status(other) == Some(TargetStatus::Ready));
+    second.write(&mut [&mut target], 0, false);
+    let _ = second.initiator.send_grain(0, 0..17).unwrap();
+    second.until(&mut [&mut target], |world| world.count(FabricsEvent::Rejected { data: 17 << 16 }) == 1);
+    second.write(&mut [&mut target], 1, false);
+    let _ = second.initiator.send_grain(1, 0..17).unwrap();
+    second.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 1 }) == 1);
     let attached = second.arrived.iter().chain(&first.arrived).filter(|event| **event == FabricsEvent::Attached);
     assert_eq!(attached.count(), 2);
+}
+
+/// Faults 10 and 11: slices that were not sent on a connection are not valid.
+#[test]
+fn slices_of_a_grain_whose_beginning_another_connection_had_are_not_sent() {
+    let (mut target, mut world) = (target(3), World::new(initiator(5, ATTR)));
+    world.connect(&mut target);
+    world.write(&mut [], 3, false);
+    let _ = world.initiator.send_grain(3, 0..4).unwrap();
+    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Slices { index: 3, valid: 4 }) == 1);
+    target.disconnect();
+    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Attached) == 2);
+    world.until(&mut [&mut target], |world| {
+        world.ended.iter().filter(|event| matches!(event, InitiatorEvent::Target { result: Ok(()), .. })).count() == 2
+    });
+    assert!(world.initiator.send_grain(3, 5..17).is_err(), "a gap");
+    let _ = world.initiator.send_grain(3, 4..17).unwrap();
+    world.write(&mut [], 4, false);
+    let _ = world.initiator.send_grain(4, 0..17).unwrap();
+    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 4 }) == 1);
+    assert_eq!(world.count(FabricsEvent::Complete { index: 3 }), 0);
+    let is_passed = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Passed { from: 3, to: 4, .. });
+    assert!(world.ended.iter().any(is_passed), "{:?}", world.ended);
 }
 
 /// Fault 9: completions in front of a shutdown are lost. Fault 14: a removed target loses writes in flight.
@@ -305,7 +423,18 @@ fn grains_sent_before_a_disconnection_are_reported_before_it() {
 /// Faults 6 and 11: bad immediate data ends the target, and slices without a header have the index of another grain.
 #[test]
 fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
+    for from_files in [false, true] {
+        immediate_data_is_rejected(from_files);
+    }
+}
+
+/// Slots of a flow's files have headers from the beginning, with index 0.
+fn immediate_data_is_rejected(from_files: bool) {
     let mut target = target(5);
+    if from_files {
+        let header = GrainHeader { index: 0, is_invalid: false, grain_size: 6528, total: 17, valid: 0 };
+        target = Target::open(&fabric(), header_in_each_slot(&header), grains(5), ATTR).unwrap();
+    }
     let domain = fabric();
     let (cq, eq) =
         (Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
@@ -336,6 +465,14 @@ fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
         (0, 0, vec![1; 8], 0xffff_ffff),
         (0, 0, vec![1; 8], 5),
         (2, 8192, vec![1; 256], 2 | 9 << 16),
+        (0, 8192, vec![1; 256], 17 << 16),
+        // An index of no grain.
+        (
+            0,
+            0,
+            GrainHeader { index: u64::MAX, is_invalid: false, grain_size: 0, total: 17, valid: 17 }.to_bytes().to_vec(),
+            17 << 16,
+        ),
         // The header of another slot.
         (3, 0, header.clone(), 3 | 17 << 16),
         (2, 0, header, 2 | 18 << 16),
@@ -363,6 +500,29 @@ fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
         cq.progress().unwrap();
     }
     assert_eq!(events, [FabricsEvent::Complete { index: 2 }]);
+}
+
+/// Fault 3: failed writes are counted for ever.
+#[test]
+fn a_wrong_key_ends_transfers_with_an_error() {
+    let (mut wrong, mut right) = (target(5), target(5));
+    let mut world = World::new(initiator(5, FabricsAttr { retry: 0, ..ATTR }));
+    let mut info = wrong.info().unwrap();
+    info.regions.iter_mut().for_each(|region| region.rkey ^= 0x5555);
+    let failing = world.initiator.add_target(info).unwrap();
+    world.until(&mut [&mut wrong], |world| world.initiator.status(failing) == Some(TargetStatus::Ready));
+    world.connect(&mut right);
+    for index in 0..20 {
+        world.write(&mut [&mut wrong, &mut right], index, false);
+        let _ = world.initiator.send_grain(index, 0..17).unwrap();
+    }
+    let failed = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Ended { target, result: Err(_), .. } if *target == failing);
+    world.until(&mut [&mut wrong, &mut right], |world| {
+        let is_complete = world.arrived.contains(&FabricsEvent::Complete { index: 19 });
+        is_complete && world.initiator.in_progress() == 0 && world.ended.iter().any(failed)
+    });
+    assert!(matches!(world.initiator.status(failing), Some(TargetStatus::Failed(_))));
+    verify(&right, 19);
 }
 
 /// Forwards one connection, until it stalls. Returns the port.

@@ -1,9 +1,11 @@
 //! Formats and flows of MXL.
 
+#[cfg(feature = "libfabric")]
 mod connections;
 mod fabric;
 mod files;
 mod formats;
+#[cfg(feature = "libfabric")]
 mod peers_in_c;
 mod readers;
 

@@ -1,5 +1,5 @@
 /* A peer of MXL's fabrics over tcp, by libfabric alone: five slots of 17 slices of 256 bytes, or two channels of
- * 4-byte samples. Verifies each byte that it receives.
+ * 4-byte samples. Verifies the fields of headers, and each byte behind them.
  *
  *   peer target video|audio COUNT      prints its info as JSON, then a line for each grain or block
  *   peer initiator video|audio COUNT   reads the info of a target from its standard input

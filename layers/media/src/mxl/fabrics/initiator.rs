@@ -3,6 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
 
@@ -16,10 +17,11 @@ use loom_core::{
     MsgEndpoint,
 };
 
+use super::super::files::{Files, HEAD};
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
 use super::posting::{Posting, block_len};
-use super::{FabricsAttr, Part, Source, number_of, register};
+use super::{FabricsAttr, Part, Source, register};
 use crate::backlog::{self, Backlog};
 use crate::flow::Samples;
 use crate::layout::FlowLayout;
@@ -46,8 +48,8 @@ pub(super) struct Link<'m, T: Connected, M: Buffer + Send> {
     pub(super) posting: Option<Posting>,
     /// Entry of the next block of samples.
     pub(super) entry: u64,
-    /// Transfers that have not been reported as ended.
-    pub(super) active: usize,
+    /// Grain of the last slices on this connection, and their end.
+    pub(super) position: Option<(u64, u16)>,
 }
 
 /// Transfer to a target.
@@ -62,17 +64,14 @@ pub(super) struct Sending {
 
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll). A target that fails is connected again
-/// ([`FabricsAttr::retry`]). Parts of a grain in several writes require that the info grants
-/// [`MsgOrder::RMA_WAW`], as that of `tcp` does.
-///
-/// MXL has no credit: a slow target loses grains or samples.
+/// Makes progress in [`poll`](Self::poll). A target that fails is connected again ([`FabricsAttr::retry`]). Parts of a grain require that the info grants [`MsgOrder::RMA_WAW`], as that of
+/// `tcp` does.
 ///
 /// ```
 /// use core::time::Duration;
 /// use loom_core::{Domain, transport::Connected};
 /// use loom_media::InitiatorEvent;
-/// use loom_media::mxl::{FabricsAttr, FabricsInitiator, FlowReader, TargetInfo};
+/// use loom_media::mxl::{FabricsAttr, FabricsInitiator, FlowReader, MxlError, TargetInfo};
 ///
 /// /// Sends each grain of 1080 lines that a writer of this host commits.
 /// fn send<T: Connected + 'static>(
@@ -85,10 +84,14 @@ pub(super) struct Sending {
 ///         if let Some(InitiatorEvent::Target { result, .. }) = initiator.poll(0)? {
 ///             result?;
 ///         }
-///         if flow.read_grain(next, 1080, &mut [], Duration::from_millis(1)).is_ok() {
-///             let _ = initiator.send_grain(next, 0..1080)?;
-///             next += 1;
+///         match flow.read_grain(next, 1080, &mut [], Duration::from_millis(1)) {
+///             Ok(header) if header.is_invalid => _ = initiator.send_invalid(next)?,
+///             Ok(_) => _ = initiator.send_grain(next, 0..1080)?,
+///             Err(MxlError::TooEarly) => continue,
+///             Err(MxlError::TooLate) => next = flow.head() - 1,
+///             Err(error) => return Err(error.into()),
 ///         }
+///         next += 1;
 ///     }
 /// }
 /// ```
@@ -107,6 +110,8 @@ pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
     pub(super) layout: FlowLayout,
     pub(super) attr: FabricsAttr,
     pub(super) piece: u64,
+    /// Flow in shared memory, whose writer does not wait.
+    pub(super) source: Option<Arc<Files>>,
     pub(super) is_ordered: bool,
     pub(super) next: u64,
     pub(super) next_slice: u16,
@@ -131,7 +136,8 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
         let piece = attributes.endpoint.max_msg_size as u64;
         let is_ordered = granted.intersects(MsgOrder::WAW | MsgOrder::RMA_WAW)
             && attributes.endpoint.max_order_waw_size as u64 >= piece.min(layout.bytes());
-        let sendings = usize::from(attr.targets) * usize::from(attr.transfers);
+        // As many may wait for their reports.
+        let sendings = 2 * usize::from(attr.targets) * usize::from(attr.transfers);
         let (blocks, scratch, longest) = match layout {
             FlowLayout::Grains(layout, _) => (None, 0, layout.len()),
             FlowLayout::Samples(samples) => {
@@ -158,6 +164,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
             layout,
             attr,
             piece,
+            source: None,
             is_ordered,
             next: first,
             next_slice: 0,
@@ -166,12 +173,15 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
 }
 
 impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
-    /// [`open`](Self::open) with the ring of a flow in shared memory, which is read.
+    /// [`open`](Self::open) with the ring of a flow in shared memory, which is read. Grains and samples that its
+    /// writer overwrites are passed over, or end with an error.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowReader, first: u64, attr: FabricsAttr) -> Result<Self, Error> {
-        Self::open(domain, Ring(flow.files.clone()), flow.layout(), first, attr)
+        let source = Some(flow.files.clone());
+        let initiator = Self::open(domain, Ring(flow.files.clone()), flow.layout(), first, attr)?;
+        Ok(FabricsInitiator { source, ..initiator })
     }
 }
 
@@ -194,7 +204,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             return Err(Error::Invalid("the target has another provider than the domain"));
         }
         let format = AddressFormat::from_raw(info.address_format);
-        if number_of(format) != number_of(self.domain.info().attributes().addr_format) {
+        if format != self.domain.info().attributes().addr_format {
             return Err(Error::Invalid("the target has another address format than the domain"));
         }
         let address = EndpointAddr::new(format, &info.fabric_address)?;
@@ -214,12 +224,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             backlog: Backlog::default(),
             posting: None,
             entry: 0,
-            active: 0,
+            position: None,
         });
         Ok(*key)
     }
 
-    /// Removes a target once its transfers in flight have ended. [`InitiatorEvent::Removed`] follows.
+    /// Removes a target once its transfers in flight have ended ([`lap`](Self::lap) ends those of one that
+    /// hangs). [`InitiatorEvent::Removed`] follows.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
@@ -269,7 +280,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     }
 
     fn is_in_place(&self, sending: &Sending, end: u64) -> bool {
-        self.blocks.is_none() && sending.start.saturating_add(self.layout.ring()) < end
+        sending.start.saturating_add(self.layout.ring()) < end
     }
 
     fn free(&mut self, end: u64) -> bool {
@@ -280,7 +291,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         !self.sendings.iter().flatten().any(|sending| !sending.has_ended() && self.is_in_place(sending, end))
     }
 
-    /// Disconnects targets whose transfers keep grains below `end` from their slots, and connects them again
+    /// Disconnects targets whose transfers keep grains below `end` from their slots, or have samples that the ring
+    /// no longer has, and connects them again
     /// later. For flows in real time, in which a target that hangs must not delay others. Over a provider whose
     /// version is not tested, operations keep their slots until they complete.
     ///
@@ -301,9 +313,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// none of them, for the header alone. Indices do not decrease.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that were sent,
-    /// or that the layout does not have, no slices behind the first one, or several planes of a provider without
-    /// order.
+    /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that the layout
+    /// does not have or that do not follow the last ones, or parts of a grain over a provider without order.
     #[doc(alias = "mxlFabricsInitiatorTransferGrain")]
     pub fn send_grain(&mut self, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(index, slices, false)
@@ -325,13 +336,14 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         if index < self.next || index == u64::MAX {
             return Err(GONE);
         }
-        if index == self.next && start < self.next_slice {
-            return Err(Error::Invalid("these slices have been sent"));
+        let next_slice = if index == self.next { self.next_slice } else { 0 };
+        if !invalid && start != next_slice {
+            return Err(Error::Invalid("the slices do not follow the last ones of the grain"));
         }
-        let is_whole = start == 0 && end == layout.slices;
-        if start != end && !is_whole && layout.planes() > 1 && !self.is_ordered {
+        if start != end && end - start < layout.slices && !self.is_ordered {
             return Err(NO_ORDER);
         }
+        self.free(index + 1);
         (self.next, self.next_slice) = (index, end);
         if invalid || end == layout.slices {
             (self.next, self.next_slice) = (index + 1, 0);
@@ -349,6 +361,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         let end = start.checked_add(count.into());
         let end = end.filter(|_| count > 0 && count <= layout.len && start >= self.next);
         self.next = end.ok_or(GONE)?;
+        self.free(self.next);
         self.send(backlog::Part::Samples { start, count })
     }
 
@@ -363,11 +376,12 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
                 TargetStatus::Ready => {
                     link.backlog.push(part);
                     self.post(index);
-                    let is_deferred = |link: &Link<'m, T, M>| link.posting.is_some() || link.backlog.first().is_some();
-                    let link = self.links.get(index).and_then(|(_, link)| link.as_ref());
-                    let deferred = link.is_some_and(is_deferred);
-                    fanout.deferred += usize::from(deferred);
-                    fanout.submitted += usize::from(!deferred);
+                    let Some((_, Some(link))) = self.links.get(index) else { continue };
+                    match link.status {
+                        TargetStatus::Failed(_) => fanout.failed += 1,
+                        _ if link.posting.is_some() || link.backlog.first().is_some() => fanout.deferred += 1,
+                        _ => fanout.submitted += 1,
+                    }
                 }
             }
         }
@@ -380,7 +394,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.sendings.iter().flatten().filter(|sending| !sending.has_ended()).count()
     }
 
-    /// Connects targets, posts writes, and returns the next event. `now` is the time in nanoseconds of any clock.
+    /// Connects targets, posts writes, and returns the next event: call it until it returns `None`. `now` is the
+    /// time in nanoseconds of any clock.
     ///
     /// # Errors
     /// Those of [`Cq::poll`] and [`Eq::poll`].
@@ -407,6 +422,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
                         Ok(endpoint) => {
                             (link.state, link.status, link.report) =
                                 (State::Connected(endpoint), TargetStatus::Ready, Some(Ok(())));
+                            link.position = None;
                         }
                         Err(endpoint) => link.state = State::Connecting(endpoint),
                     }
@@ -454,6 +470,10 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             };
             let Some(Some(sending)) = self.sendings.get_mut(sending) else { continue };
             sending.in_flight -= 1;
+            let is_overwritten = |files: &Arc<Files>| sending.start < files.oldest(files.data.load(HEAD));
+            if self.blocks.is_none() && self.source.as_ref().is_some_and(is_overwritten) {
+                sending.result = sending.result.and(Err(OVERWRITTEN));
+            }
             if let Err(error) = result {
                 sending.result = sending.result.and(Err(error.into()));
                 let (target, error) = (sending.target, sending.result.err().unwrap_or(error.into()));
@@ -463,6 +483,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     }
 
     fn connect(&mut self, index: usize, now: u64) {
+        let is_quiet = self.is_quiet(index);
         let FabricsInitiator { links, cq, eq, domain, attr, .. } = self;
         let Some((_, Some(link))) = links.get_mut(index) else { return };
         let (State::Idle, false) = (&link.state, link.leaves) else { return };
@@ -471,7 +492,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             link.retry_at = now.saturating_add(attr.retry);
         }
         let is_due = link.status == TargetStatus::Connecting || attr.retry > 0 && now >= link.retry_at;
-        if !is_due || link.active > 0 {
+        if !is_due || !is_quiet {
             return;
         }
         let opened = cq.msg_endpoint(Binding::to(eq), domain.info()).map_err(Error::from);
@@ -482,17 +503,22 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         }
     }
 
+    /// Returns `true` if all transfers to the target have been reported as ended.
+    fn is_quiet(&self, index: usize) -> bool {
+        !self.sendings.iter().flatten().any(|sending| sending.target == index)
+    }
+
     fn report(&mut self) -> Option<InitiatorEvent> {
         let FabricsInitiator { links, sendings, .. } = self;
         for slot in sendings.iter_mut() {
             let Some(Sending { target, start, result, .. }) = slot.filter(Sending::has_ended) else { continue };
             *slot = None;
-            if let Some((target, Some(link))) = links.get_mut(target) {
-                link.active -= 1;
+            if let Some((target, Some(_))) = links.get(target) {
                 return Some(InitiatorEvent::Ended { target: *target, start, result });
             }
         }
-        links.iter_mut().find_map(|(key, slot)| {
+        let is_busy = |index: usize| sendings.iter().flatten().any(|sending| sending.target == index);
+        (0..).zip(links.iter_mut()).find_map(|(index, (key, slot))| {
             let (target, link) = (*key, slot.as_mut()?);
             if let Some((from, to)) = link.backlog.take_passed() {
                 return Some(InitiatorEvent::Passed { target, from, to });
@@ -500,7 +526,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             if let Some(result) = link.report.take() {
                 return Some(InitiatorEvent::Target { target, result });
             }
-            if !link.leaves || link.active > 0 {
+            if !link.leaves || is_busy(index) || link.posting.is_some() {
                 return None;
             }
             (*slot, *key) = (None, target.next());
@@ -510,11 +536,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
 }
 
 impl Sending {
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.is_posted && self.in_flight == 0
     }
 }
 
+const OVERWRITTEN: Error =
+    Error::Invalid("the writer of the flow has overwritten the grain: the target may have a later one");
 const NO_GRAINS: Error = Error::Invalid("the flow has samples");
 pub(super) const NO_SAMPLES: Error = Error::Invalid("the flow has grains");
 const GONE: Error = Error::Invalid("the flow has gone beyond these, or its ring is shorter");

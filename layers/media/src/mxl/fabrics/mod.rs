@@ -7,16 +7,20 @@
 
 #![allow(unsafe_code, reason = "lends parts of registered memory")]
 
+mod arrivals;
 mod initiator;
 mod posting;
 mod target;
 
+use core::hash::{BuildHasher, Hasher};
 use core::ptr::NonNull;
+use std::hash::RandomState;
 use std::rc::Rc;
 use std::vec::Vec;
 
 use loom_core::buffer::Lent;
-use loom_core::vocabulary::{AddressFormat, EndpointType};
+use loom_core::mr::MrAttr;
+use loom_core::vocabulary::{EndpointType, MemoryKey, MrMode};
 use loom_core::{Access, Buffer, Domain, Error, Mr, SourceBuffer, Transport};
 
 pub use self::initiator::FabricsInitiator;
@@ -62,23 +66,37 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     }
     let fits = match layout {
         FlowLayout::Grains(layout, slots) => layout.header == HEADER_LEN && *slots <= FlowDefinition::MAX_SLOTS,
-        FlowLayout::Samples(layout) => (1..=layout.len).contains(&attr.batch),
+        FlowLayout::Samples(layout) => (1..=layout.len / 2).contains(&attr.batch),
     };
+    if attr.targets == 0 || attr.transfers == 0 || attr.depth == 0 {
+        return Err(Error::Invalid("`FabricsAttr` has no targets, transfers or depth"));
+    }
     if !layout.is_valid() || !fits {
         return Err(Error::Invalid(
             "a flow of MXL has slices with a header of 8,192 bytes, or samples for `FabricsAttr::batch`",
         ));
     }
-    let region = Mr::open(domain, memory, access)?;
+    let is_remote = access.contains(Access::REMOTE_WRITE);
+    let attr = if is_remote { with_random_key(domain, access) } else { MrAttr::new(access) };
+    let region = Mr::open(domain, memory, attr)?;
     if (region.window().len() as u64) < layout.bytes() {
         return Err(Error::Invalid("the memory is shorter than the ring of the flow"));
     }
     Ok(region)
 }
 
-/// Number of an address format in [`TargetInfo`](super::TargetInfo).
-fn number_of(format: AddressFormat) -> u32 {
-    format.as_raw()
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// A key that infos of former targets do not have, if the program chooses keys.
+fn with_random_key<'b, 'm: 'b, T: Transport>(domain: &Domain<'m, T>, access: Access) -> MrAttr<'b, 'm, T> {
+    let attributes = domain.info().attributes().domain;
+    let bits = 8 * u32::try_from(attributes.mr_key_size.min(8)).unwrap_or(8);
+    if attributes.mr_mode.contains(MrMode::PROV_KEY) || bits == 0 {
+        return MrAttr::new(access);
+    }
+    MrAttr::new(access).key(MemoryKey(random() >> (64 - bits)))
 }
 
 /// Source of a write. Keeps its region open.

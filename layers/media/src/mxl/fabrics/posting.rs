@@ -6,6 +6,7 @@ use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Access, Buffer, CompletionLevel, Error, RemoteRegion, SendOptions, ThePeer};
 use loom_transfer::Plan;
 
+use super::super::files::HEAD;
 use super::super::{BounceBuffer, Immediate, Region};
 use super::Part;
 use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending, State};
@@ -57,7 +58,18 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         if link.posting.is_some() {
             return Ok(true);
         }
-        let Some(part) = link.backlog.first().filter(|_| link.active < self.attr.transfers.into()) else {
+        if let Some(files) = &self.source {
+            link.backlog.pass_below(files.oldest(files.data.load(HEAD)));
+        }
+        // Slices without the header of their grain, which was not sent on this connection.
+        while let Some(backlog::Part::Slices { index, start, .. }) = link.backlog.first()
+            && start > 0
+            && link.position != Some((index, start))
+        {
+            link.backlog.pass();
+        }
+        let in_flight = self.sendings.iter().flatten().filter(|of| of.target == index && !of.has_ended()).count();
+        let Some(part) = link.backlog.first().filter(|_| in_flight < self.attr.transfers.into()) else {
             return Ok(false);
         };
         let Some(number) = self.sendings.iter().position(Option::is_none) else { return Ok(false) };
@@ -93,7 +105,9 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         };
         let Some((_, Some(link))) = self.links.get_mut(index) else { return Ok(false) };
         link.backlog.remove(part);
-        link.active += 1;
+        if let backlog::Part::Slices { index, end, .. } = part {
+            link.position = Some((index, end));
+        }
         link.posting =
             Some(Posting { sending: number, span: Span { sending: 0, blocks }, remote, data, block: 0, at: 0 });
         let sending = Sending { target: index, start: part.range().0, in_flight: 0, is_posted: false, result: Ok(()) };

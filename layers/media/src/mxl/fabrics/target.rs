@@ -1,12 +1,12 @@
 //! [`FabricsTarget`].
 
 use core::fmt;
-use core::hash::{BuildHasher, Hasher};
-use std::hash::RandomState;
+use core::sync::atomic::{Ordering, fence};
 use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
+use heapless::Deque;
 use loom_core::endpoint::{Binding, Connecting};
 use loom_core::eq::{ConnectionRequest, PassiveEndpoint};
 use loom_core::error::OpenError;
@@ -18,7 +18,8 @@ use loom_core::{Access, Buffer, Completion, Cq, CqAttr, Domain, Eq, EqAttr, EqEv
 use super::super::memory::Ring;
 use super::super::wire::take;
 use super::super::{BounceBuffer, FlowWriter, GrainHeader, Immediate, Region, TargetInfo};
-use super::{FabricsAttr, number_of, register};
+use super::arrivals::{Arrivals, Mark};
+use super::{FabricsAttr, random, register, with_random_key};
 use crate::flow::{Grain, Samples};
 use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 
@@ -83,29 +84,28 @@ struct Slot {
     index: Option<u64>,
     valid: u16,
     is_invalid: bool,
+    /// Header of before the connection. Slices without a header of their own have it.
+    stale: Option<GrainHeader>,
 }
 
-/// Arrival of a transfer in a slot or entry.
-struct Arrival {
-    /// Slot or entry.
-    place: usize,
-    /// Valid slices.
-    end: u16,
-    /// Index of the grain, or first sample.
-    start: u64,
-    count: u32,
-    is_invalid: bool,
+/// Header of a slot or an entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Header {
+    Grain(GrainHeader),
+    /// First sample, and number of samples.
+    Samples(u64, u32),
 }
+
+/// Maximum number of rejected writes that wait for their reports.
+const REJECTED: usize = 16;
 
 /// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator), one at a time.
 ///
-/// Listens all the time at one address. Another initiator is rejected while one is connected.
+/// Listens all the time at one address. Another initiator is rejected while one is connected. Indices of grains,
+/// and numbers of samples, increase on a connection.
 ///
 /// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and requests
-/// it again: [`grain`](Self::grain) returns `None` if it was overwritten. The first grain after a gap as long as
-/// the ring is reported complete once it is the newest one known.
-///
-/// Belongs to one thread, and makes progress in [`poll`](Self::poll).
+/// it again: [`grain`](Self::grain) returns `None` if it was overwritten.
 ///
 /// ```
 /// use loom_core::{Domain, transport::Connected};
@@ -119,9 +119,13 @@ struct Arrival {
 ///     publish(target.info()?.to_string());
 ///     loop {
 ///         match target.poll()? {
-///             Some(FabricsEvent::Slices { index, valid }) => flow.commit_grain(index, valid, false)?,
-///             Some(FabricsEvent::Complete { index }) => flow.commit_grain(index, 1080, false)?,
-///             Some(FabricsEvent::Samples { start, count }) => flow.commit_samples(start, count)?,
+///             // A later grain in the slot keeps its header.
+///             Some(FabricsEvent::Complete { index }) if target.grain(index).is_some() => {
+///                 flow.commit_grain(index, 1080, false)?;
+///             }
+///             Some(FabricsEvent::Invalid { index }) if target.grain(index).is_some() => {
+///                 flow.commit_grain(index, 0, true)?;
+///             }
 ///             Some(FabricsEvent::Detached { error }) => return Ok(error.map_or(Ok(()), Err)?),
 ///             _ => {}
 ///         }
@@ -147,8 +151,8 @@ pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
     slots: Vec<Slot>,
     /// The grains or samples below have been reported.
     next: Option<u64>,
-    /// Immediate data that was read ahead.
-    ahead: Option<u64>,
+    arrivals: Arrivals<Header>,
+    rejected: Deque<u64, REJECTED>,
     /// Follows a report of lapped grains or samples.
     report: Option<FabricsEvent>,
 }
@@ -164,6 +168,9 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             FlowLayout::Grains(_, slots) => (Access::REMOTE_WRITE, slots as usize),
             FlowLayout::Samples(_) => (Access::READ, 0),
         };
+        if slots == 1 {
+            return Err(Error::Invalid("the ring of a target has two slots or more"));
+        }
         let memory = register(domain, memory, &layout, access, &attr)?;
         let bounce = match layout {
             FlowLayout::Grains(..) => None,
@@ -171,13 +178,14 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
                 let bounce = BounceBuffer::of(&samples, attr.batch);
                 let len = bounce.entry_count.checked_mul(bounce.entry_size).and_then(|len| usize::try_from(len).ok());
                 let entries = vec![0; len.ok_or(OpenError::Size)?];
-                Some((bounce, Mr::open(domain, entries, Access::REMOTE_WRITE)?))
+                Some((bounce, Mr::open(domain, entries, with_random_key(domain, Access::REMOTE_WRITE))?))
             }
         };
         let eq = Eq::open(domain, EqAttr::default())?;
         let cq = Cq::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(attr.depth) })?;
         let listener = eq.listen(domain.info())?;
-        Ok(FabricsTarget {
+        let places = bounce.as_ref().map_or(slots, |(bounce, _)| usize::try_from(bounce.entry_count).unwrap_or(0));
+        let mut target = FabricsTarget {
             connection: None,
             accepting: None,
             listener,
@@ -188,22 +196,30 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             layout,
             attr,
             provider: domain.info().provider().into(),
-            id: RandomState::new().build_hasher().finish(),
+            id: random(),
             ending: None,
             slots: vec![Slot::default(); slots],
             next: None,
-            ahead: None,
+            arrivals: Arrivals::new(places),
+            rejected: Deque::new(),
             report: None,
-        })
+        };
+        target.begin();
+        Ok(target)
     }
 }
 
 impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
-    /// [`open`](Self::open) with the ring of a flow in shared memory. The program commits after each event.
+    /// [`open`](Self::open) with the ring of a flow in shared memory, and its batch. The program commits after each
+    /// event.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
-    pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowWriter, attr: FabricsAttr) -> Result<Self, Error> {
+    pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowWriter, mut attr: FabricsAttr) -> Result<Self, Error> {
+        // MXL's initiators send batches of the flow.
+        if let FlowLayout::Samples(layout) = flow.layout() {
+            attr.batch = flow.files.batches.1.min(layout.len / 2);
+        }
         Self::open(domain, Ring(flow.files.clone()), flow.layout(), attr)
     }
 }
@@ -227,7 +243,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         };
         let region = |at: u64| Region { addr: remote.base.0.wrapping_add(at * stride), len, rkey: remote.key.0 };
         Ok(TargetInfo {
-            address_format: number_of(address.format()),
+            address_format: address.format().as_raw(),
             fabric_address: address.bytes().into(),
             id: self.id,
             provider: self.provider.clone(),
@@ -239,6 +255,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     /// Grain that has arrived in part or whole. `None` once a later grain is in its slot.
     #[must_use]
     pub fn grain(&self, index: u64) -> Option<Grain<'_>> {
+        // After copies of the program.
+        fence(Ordering::Acquire);
         let FlowLayout::Grains(layout, slots) = self.layout else { return None };
         let place = usize::try_from(index.checked_rem(slots.into())?).ok()?;
         let slot = self.slots.get(place).filter(|slot| slot.index == Some(index))?;
@@ -261,17 +279,22 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     #[doc(alias = "mxlFabricsTargetReadGrainNonBlocking")]
     #[doc(alias = "mxlFabricsTargetReadSamplesNonBlocking")]
     pub fn poll(&mut self) -> Result<Option<FabricsEvent>, Error> {
-        if let Some(event) = self.report.take() {
-            return Ok(Some(event));
-        }
         loop {
-            while let Some(data) = self.next_data()? {
-                if let Some(event) = self.arrived(data)? {
+            let rejected = |data| FabricsEvent::Rejected { data };
+            if let Some(event) = self.report.take().or_else(|| self.rejected.pop_front().map(rejected)) {
+                return Ok(Some(event));
+            }
+            if let Some((mark, header)) = self.arrivals.next() {
+                if let Some(event) = self.arrived(mark, header) {
                     return Ok(Some(event));
                 }
+                continue;
+            }
+            if self.gather()? {
+                continue;
             }
             // All that had arrived before has been reported.
-            if let Some(error) = self.ending.take() {
+            if let Some(error) = self.ending.take_if(|_| self.arrivals.is_empty()) {
                 self.connection = None;
                 return Ok(Some(FabricsEvent::Detached { error }));
             }
@@ -280,6 +303,64 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 return Ok(Some(event));
             }
         }
+    }
+
+    /// Disconnects an initiator whose host may have gone. [`FabricsEvent::Detached`] follows.
+    pub fn disconnect(&mut self) {
+        if self.connection.is_some() {
+            self.ending.get_or_insert(None);
+        }
+    }
+
+    /// Takes all immediate data, and matches it with headers. Returns `true` if an event may follow.
+    fn gather(&mut self) -> Result<bool, Error> {
+        self.drain()?;
+        if !self.rejected.is_empty() {
+            return Ok(true);
+        }
+        if self.arrivals.is_empty() {
+            return Ok(false);
+        }
+        let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(0));
+        arrivals.read(|mark| self.header(mark));
+        self.arrivals = arrivals;
+        // The headers are read before the queue.
+        fence(Ordering::Acquire);
+        self.drain()?;
+        self.arrivals.accept();
+        Ok(true)
+    }
+
+    /// Takes the immediate data of the queue.
+    fn drain(&mut self) -> Result<(), Error> {
+        while !self.rejected.is_full() {
+            match self.cq.poll()? {
+                Some(Completion::Remote(event)) => {
+                    let Some(data) = event.data() else { continue };
+                    match self.mark(data.0) {
+                        Some(mark) => self.arrivals.note(mark),
+                        // It has room.
+                        None => _ = self.rejected.push_back(data.0),
+                    }
+                }
+                // Failures of a connection that ends.
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection begins: what the slots have is not its own.
+    fn begin(&mut self) {
+        let FlowLayout::Grains(layout, _) = self.layout else { return self.next = None };
+        for place in 0..self.slots.len() {
+            let stale = self.slot(&layout, place).ok().and_then(header);
+            if let Some(slot) = self.slots.get_mut(place) {
+                *slot = Slot { stale, ..Slot::default() };
+            }
+        }
+        self.next = None;
     }
 
     fn connecting(&mut self, event: EqEvent<'m, T>) -> Option<FabricsEvent> {
@@ -300,6 +381,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
             EqEvent::Connected(event) => match self.accepting.take()?.established(&event) {
                 Ok(connection) => {
                     self.connection = Some(connection);
+                    self.begin();
                     Some(FabricsEvent::Attached)
                 }
                 Err(accepting) => {
@@ -339,24 +421,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         None
     }
 
-    fn next_data(&mut self) -> Result<Option<u64>, Error> {
-        if let Some(data) = self.ahead.take() {
-            return Ok(Some(data));
-        }
-        loop {
-            match self.cq.poll()? {
-                Some(Completion::Remote(event)) => {
-                    if let Some(data) = event.data() {
-                        return Ok(Some(data.0));
-                    }
-                }
-                // Failures of a connection that ends.
-                Some(_) => {}
-                None => return Ok(None),
-            }
-        }
-    }
-
     fn slot(&self, layout: &GrainLayout, place: usize) -> Result<Window<'_>, RangeError> {
         let to_usize = |value| usize::try_from(value).map_err(|_| RangeError::OutOfWindow);
         self.memory.window().slice(to_usize(place as u64 * layout.stride())?, to_usize(layout.len())?)
@@ -368,92 +432,88 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         Some((entries.window().slice(at, len).ok()?, bounce))
     }
 
-    /// Validates immediate data, and its header as it is now.
+    /// Slot or entry of immediate data.
     #[expect(clippy::cast_possible_truncation, reason = "MXL's immediate data has 32 bits")]
-    fn arrival(&self, data: u64) -> Option<Arrival> {
+    fn mark(&self, data: u64) -> Option<Mark> {
         let bits = data as u32;
         match self.layout {
             FlowLayout::Grains(layout, slots) => {
                 let Immediate { slot, end } = Immediate::from_bits(bits);
-                let place = usize::from(slot);
                 let is_known = u32::from(slot) < slots && end <= layout.slices;
-                let header = header(self.slot(&layout, place).ok().filter(|_| is_known)?)?;
-                let is_of = header.index % u64::from(slots) == u64::from(slot);
-                let is_invalid = header.is_invalid && end == 0;
-                is_of.then_some(Arrival { place, end, start: header.index, count: 1, is_invalid })
+                is_known.then_some(Mark { place: slot.into(), end })
+            }
+            FlowLayout::Samples(_) => self.entry(bits.into()).map(|_| Mark { place: bits as usize, end: 0 }),
+        }
+    }
+
+    /// Header of a slot or an entry as it is now, and its index or first sample.
+    fn header(&self, mark: &Mark) -> Option<(u64, Header)> {
+        match self.layout {
+            FlowLayout::Grains(layout, slots) => {
+                let header = header(self.slot(&layout, mark.place).ok()?)?;
+                let is_of = header.index % u64::from(slots) == mark.place as u64 && header.index < u64::MAX;
+                is_of.then_some((header.index, Header::Grain(header)))
             }
             FlowLayout::Samples(_) => {
-                let (entry, bounce) = self.entry(bits.into())?;
-                let (head, count) = entry_header(entry)?;
+                let (head, count) = entry_header(self.entry(mark.place as u64)?.0)?;
                 let count = u32::try_from(count).ok().filter(|count| (1..=self.attr.batch).contains(count))?;
-                debug_assert!(bounce.entry_size > BounceBuffer::HEADER_LEN);
                 let start = head.checked_sub(count.into())?;
-                Some(Arrival { place: bits as usize, end: 0, start, count, is_invalid: false })
+                Some((start, Header::Samples(start, count)))
             }
         }
     }
 
-    fn arrived(&mut self, data: u64) -> Result<Option<FabricsEvent>, Error> {
-        let rejected = Some(FabricsEvent::Rejected { data });
-        let Some(arrival) = self.arrival(data) else { return Ok(rejected) };
-        let start = arrival.start;
-        let before = self.slots.get(arrival.place).copied().unwrap_or_default();
-        let is_known = before.index == Some(start);
-        // The immediate data may belong to an earlier round of the ring, and the header to a write in progress.
-        // Then other transfers with earlier headers follow.
-        let ring = if matches!(self.layout, FlowLayout::Grains(..)) { self.layout.ring() } else { 1 };
-        if !is_known && self.next.is_none_or(|next| start >= next.saturating_add(ring)) {
-            self.ahead = self.next_data()?;
-            let is_later = |ahead| self.arrival(ahead).is_some_and(|ahead| ahead.start > start);
-            if self.ahead.is_some_and(|ahead| !is_later(ahead)) {
-                return Ok(None);
+    fn arrived(&mut self, mark: Mark, header: Option<Header>) -> Option<FabricsEvent> {
+        let bits = mark.place as u64 | u64::from(mark.end) << 16;
+        let rejected = Some(FabricsEvent::Rejected { data: bits });
+        match (header, self.layout) {
+            (Some(Header::Samples(start, count)), FlowLayout::Samples(layout)) => {
+                let is_whole = self.unpack(&layout, mark.place, start, count);
+                let event = FabricsEvent::Samples { start, count };
+                is_whole.then(|| self.pass(start, start + u64::from(count), event))
             }
-        }
-        let event = match self.layout {
-            FlowLayout::Samples(layout) => {
-                if !self.unpack(&layout, &arrival) {
-                    return Ok(None);
+            (Some(Header::Grain(header)), FlowLayout::Grains(layout, _)) => {
+                let slot = self.slots.get_mut(mark.place)?;
+                let (index, before) = (header.index, *slot);
+                let is_known = before.index == Some(index);
+                // The slices of another grain, of which the header has not been sent.
+                let is_complete = is_known && (before.valid == layout.slices || before.is_invalid);
+                if is_complete || !is_known && before.stale == Some(header) {
+                    return rejected;
                 }
-                self.pass(
-                    start,
-                    start + u64::from(arrival.count),
-                    FabricsEvent::Samples { start, count: arrival.count },
-                )
-            }
-            FlowLayout::Grains(layout, _) => {
-                let Some(slot) = self.slots.get_mut(arrival.place) else { return Ok(rejected) };
-                if is_known && (before.valid == layout.slices || before.is_invalid) {
-                    // The slices of another grain, of which the header has not been sent.
-                    return Ok(rejected);
-                }
-                let valid = if is_known { before.valid.max(arrival.end) } else { arrival.end };
-                *slot = Slot { index: Some(start), valid, is_invalid: arrival.is_invalid };
-                let end = if arrival.is_invalid || valid == layout.slices { start + 1 } else { start };
+                let is_invalid = header.is_invalid && (mark.end == 0 || mark.end == layout.slices);
+                let valid = if is_known { before.valid.max(mark.end) } else { mark.end };
+                *slot = Slot { index: Some(index), valid, is_invalid, stale: None };
+                let end = if is_invalid || valid == layout.slices { index + 1 } else { index };
                 let event = match valid {
-                    _ if arrival.is_invalid => FabricsEvent::Invalid { index: start },
-                    valid if valid == layout.slices => FabricsEvent::Complete { index: start },
-                    valid if is_known && valid == before.valid => return Ok(None),
-                    valid => FabricsEvent::Slices { index: start, valid },
+                    _ if is_invalid => FabricsEvent::Invalid { index },
+                    valid if valid == layout.slices => FabricsEvent::Complete { index },
+                    valid if is_known && valid == before.valid => return None,
+                    valid => FabricsEvent::Slices { index, valid },
                 };
-                self.pass(start, end, event)
+                Some(self.pass(index, end, event))
             }
-        };
-        Ok(Some(event))
+            _ => rejected,
+        }
     }
 
     /// Goes on to `end`, and returns the event, after that of a gap.
     fn pass(&mut self, start: u64, end: u64, event: FabricsEvent) -> FabricsEvent {
-        let next = self.next.replace(end).filter(|next| *next < start);
-        let Some(from) = next else { return event };
+        let next = self.next.replace(self.next.map_or(end, |next| next.max(end)));
+        let Some(from) = next.filter(|next| *next < start) else { return event };
         self.report = Some(event);
         FabricsEvent::Lapped { from, to: start }
     }
 
     /// Copies samples from their entry into the ring. Returns `false` if the entry was overwritten meanwhile.
-    fn unpack(&self, layout: &SampleLayout, arrival: &Arrival) -> bool {
-        let Some((entry, _)) = self.entry(arrival.place as u64) else { return false };
+    fn unpack(&self, layout: &SampleLayout, place: usize, start: u64, count: u32) -> bool {
+        let Some((entry, _)) = self.entry(place as u64) else { return false };
+        let is_current = || entry_header(entry) == Some((start + u64::from(count), count.into()));
+        if !is_current() {
+            return false;
+        }
         let samples = Samples { window: self.memory.window(), layout: *layout };
-        let (word, count) = (usize::from(layout.word), arrival.count as usize);
+        let (word, count) = (usize::from(layout.word), count as usize);
         let mut part = [0; 4096];
         let step = (part.len() / word).max(1);
         for channel in 0..layout.channels {
@@ -463,13 +523,14 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 let at = BounceBuffer::HEADER_LEN + ((usize::from(channel) * count + first) * word) as u64;
                 let copied = usize::try_from(at).map_err(|_| RangeError::OutOfWindow);
                 let copied = copied.and_then(|at| entry.copy_to(at, part));
-                if copied.and_then(|()| samples.copy_from(channel, arrival.start + first as u64, part)).is_err() {
+                if copied.and_then(|()| samples.copy_from(channel, start + first as u64, part)).is_err() {
                     return false;
                 }
             }
         }
-        // The header is written first.
-        entry_header(entry) == Some((arrival.start + u64::from(arrival.count), arrival.count.into()))
+        // The header is written first: after the copy, it is still that of the samples.
+        fence(Ordering::Acquire);
+        is_current()
     }
 }
 
