@@ -35,7 +35,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
 }
 
 step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one of them every third day
-    has_its_turn 2 of 3 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
+    has_its_turn 0 of 3 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
     libfabric
     local folder said versions
     versions=("" "$(newer_libfabric)")
