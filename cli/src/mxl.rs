@@ -265,7 +265,7 @@ impl Send {
                         }
                         Err(MxlError::TooLate) => {
                             let oldest = flow.head();
-                            figures.lost += oldest - next;
+                            figures.lost += oldest.saturating_sub(next);
                             (next, slice) = (oldest, 0);
                             continue;
                         }
@@ -278,7 +278,7 @@ impl Send {
                     let head = flow.head();
                     let start = next.max(head.saturating_sub(u64::from(layout.len / 2)));
                     figures.lost += start - next;
-                    let Some(count) = u32::try_from(head - start).ok().filter(|count| *count > 0) else {
+                    let Some(count) = u32::try_from(head.saturating_sub(start)).ok().filter(|count| *count > 0) else {
                         if flow.is_stale() {
                             break;
                         }

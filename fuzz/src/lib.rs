@@ -35,6 +35,7 @@ mod media;
 #[path = "../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod mr_cache;
+mod mxl_formats;
 mod notifications;
 mod op_table;
 mod registered;
@@ -71,6 +72,7 @@ pub use exchange::exchange;
 pub use futures_world::play as futures;
 pub use media::media;
 pub use mr_cache::mr_cache;
+pub use mxl_formats::mxl_formats;
 pub use notifications::notifications;
 pub use op_table::op_table;
 pub use registered::registered;
@@ -92,7 +94,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 20] = [
+pub const TARGETS: [(&str, Body); 21] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -104,6 +106,7 @@ pub const TARGETS: [(&str, Body); 20] = [
     ("futures", futures),
     ("media", media),
     ("mr_cache", mr_cache),
+    ("mxl_formats", mxl_formats),
     ("notifications", notifications),
     ("op_table", op_table),
     ("pool", pool),
