@@ -64,7 +64,8 @@ struct Receive {
     common: Common,
 }
 
-/// Sends a flow of a domain, from its newest grain or sample on, as its writer commits. Ends when the flow is deleted.
+/// Sends a flow of a domain as its writer commits, from the newest grain or sample on once a target is reached. Ends when the
+/// flow is deleted.
 #[derive(Debug, Args)]
 struct Send {
     /// Identifier of the flow
@@ -170,7 +171,7 @@ impl Receive {
                 // A later grain in the slot keeps its header.
                 Some(event) if overwritten(&target, event) => figures.lost += 1,
                 Some(event) => figures.commit(&mut flow, event)?,
-                None => thread::yield_now(),
+                None => thread::sleep(IDLE),
             }
         }
         figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
@@ -178,12 +179,10 @@ impl Receive {
 }
 
 fn overwritten(target: &FabricsTarget<'static, Ofi<Local>, Ring>, event: FabricsEvent) -> bool {
-    let (FabricsEvent::Slices { index, .. } | FabricsEvent::Complete { index } | FabricsEvent::Invalid { index }) =
-        event
-    else {
-        return false;
-    };
-    target.grain(index).is_none()
+    match event {
+        FabricsEvent::Complete { index } | FabricsEvent::Invalid { index } => target.grain(index).is_none(),
+        _ => false,
+    }
 }
 
 impl Figures {
@@ -191,18 +190,9 @@ impl Figures {
         let slices = if let FlowLayout::Grains(layout, _) = flow.layout() { layout.slices } else { 0 };
         let committed = match event {
             FabricsEvent::Slices { index, valid } => flow.commit_grain(index, valid, false),
-            FabricsEvent::Complete { index } => {
-                self.complete += 1;
-                flow.commit_grain(index, slices, false)
-            }
-            FabricsEvent::Invalid { index } => {
-                self.invalid += 1;
-                flow.commit_grain(index, 0, true)
-            }
-            FabricsEvent::Samples { start, count } => {
-                self.complete += u64::from(count);
-                flow.commit_samples(start, count)
-            }
+            FabricsEvent::Complete { index } => flow.commit_grain(index, slices, false),
+            FabricsEvent::Invalid { index } => flow.commit_grain(index, 0, true),
+            FabricsEvent::Samples { start, count } => flow.commit_samples(start, count),
             FabricsEvent::Lapped { from, to } => {
                 self.lost += to - from;
                 Ok(())
@@ -212,11 +202,29 @@ impl Figures {
             FabricsEvent::Unconnected { error } => return Ok(writeln!(io::stderr(), "not connected: {error}")?),
             FabricsEvent::Detached { .. } => Ok(()),
         };
-        match committed {
+        match (committed, event) {
+            (Ok(()), FabricsEvent::Complete { .. }) => self.complete += 1,
+            (Ok(()), FabricsEvent::Invalid { .. }) => self.invalid += 1,
+            (Ok(()), FabricsEvent::Samples { count, .. }) => self.complete += u64::from(count),
             // Earlier numbers of another initiator.
-            Err(MxlError::TooLate) => Ok(()),
-            committed => committed.map_err(Failure::when("committing")),
+            (Ok(()) | Err(MxlError::TooLate), _) => {}
+            (Err(error), _) => return Err(Failure::doing("committing", error)),
         }
+        Ok(())
+    }
+
+    fn note(&mut self, event: InitiatorEvent) -> Result<bool, Failure> {
+        match event {
+            InitiatorEvent::Target { result: Ok(()), .. } => writeln!(io::stderr(), "connected")?,
+            InitiatorEvent::Target { result: Err(error), .. } => writeln!(io::stderr(), "{error}")?,
+            InitiatorEvent::Ended { result: Err(error), .. } => {
+                self.lost += 1;
+                writeln!(io::stderr(), "not sent: {error}")?;
+            }
+            InitiatorEvent::Passed { from, to, .. } => self.lost += to - from,
+            _ => {}
+        }
+        Ok(matches!(event, InitiatorEvent::Target { result: Ok(()), .. }))
     }
 }
 
@@ -235,20 +243,26 @@ impl Send {
             initiator.add_target(info).map_err(Failure::when("adding a target"))?;
         }
         let (mut figures, begin, until) = (Figures::default(), Instant::now(), self.common.until());
-        let (mut next, mut slice) = (first, 0);
         let is_over = || interrupted.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+        let mut is_ready = false;
+        while !is_ready && !is_over() {
+            match poll(&mut initiator, begin)? {
+                Some(event) => is_ready = figures.note(event)?,
+                None => thread::sleep(IDLE),
+            }
+        }
+        if !is_ready && !interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::Unavailable("no target was reached".into()));
+        }
+        let (mut next, mut slice) = (flow.head(), 0);
         while !is_over() {
-            let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            match initiator.poll(now).map_err(Failure::when("sending"))? {
-                Some(InitiatorEvent::Target { result: Ok(()), .. }) => writeln!(io::stderr(), "connected")?,
-                Some(InitiatorEvent::Target { result: Err(error), .. }) => writeln!(io::stderr(), "{error}")?,
-                Some(InitiatorEvent::Ended { result: Err(error), .. }) => writeln!(io::stderr(), "not sent: {error}")?,
-                Some(InitiatorEvent::Passed { from, to, .. }) => figures.lost += to - from,
-                Some(_) => continue,
-                None => {}
+            if let Some(event) = poll(&mut initiator, begin)? {
+                figures.note(event)?;
+                continue;
             }
             let sent = match flow.layout() {
-                FlowLayout::Grains(layout, _) => {
+                FlowLayout::Grains(layout, slots) => {
+                    let head = flow.head();
                     match flow.read_grain(next, slice + 1, &mut [], Duration::from_millis(1)) {
                         Ok(header) if header.is_invalid => {
                             figures.invalid += 1;
@@ -263,13 +277,17 @@ impl Send {
                             }
                             initiator.send_grain(header.index, slices)
                         }
-                        Err(MxlError::TooLate) => {
-                            let oldest = flow.head();
-                            figures.lost += oldest.saturating_sub(next);
-                            (next, slice) = (oldest, 0);
+                        Err(MxlError::TooLate | MxlError::TooEarly) => {
+                            // The writer had gone on before.
+                            if head > next {
+                                let oldest = flow.head().saturating_sub(u64::from(slots).saturating_sub(2));
+                                let oldest = oldest.max(next + 1);
+                                figures.lost += oldest - next;
+                                (next, slice) = (oldest, 0);
+                            }
+                            thread::sleep(IDLE);
                             continue;
                         }
-                        Err(MxlError::TooEarly) => continue,
                         Err(MxlError::Stale) => break,
                         Err(error) => return Err(Failure::doing("reading the flow", error)),
                     }
@@ -282,7 +300,7 @@ impl Send {
                         if flow.is_stale() {
                             break;
                         }
-                        thread::yield_now();
+                        thread::sleep(IDLE);
                         continue;
                     };
                     figures.complete += u64::from(count);
@@ -292,23 +310,25 @@ impl Send {
             };
             let _ = sent.map_err(Failure::when("sending"))?;
         }
-        self.drain(&mut initiator, begin)?;
-        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
-    }
-
-    fn drain(
-        &self,
-        initiator: &mut FabricsInitiator<'static, Ofi<Local>, Ring>,
-        begin: Instant,
-    ) -> Result<(), Failure> {
         let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
-            let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let event = initiator.poll(now).map_err(Failure::when("sending"))?;
-            if event.is_none() && initiator.in_progress() == 0 {
-                break;
+            match poll(&mut initiator, begin)? {
+                Some(event) => _ = figures.note(event)?,
+                None if initiator.in_progress() == 0 => break,
+                None => thread::sleep(IDLE),
             }
         }
-        Ok(())
+        figures.print(unit(&flow.layout()), interrupted.load(Ordering::Relaxed))
     }
+}
+
+/// Pause of a loop without events.
+const IDLE: Duration = Duration::from_micros(100);
+
+fn poll(
+    initiator: &mut FabricsInitiator<'static, Ofi<Local>, Ring>,
+    begin: Instant,
+) -> Result<Option<InitiatorEvent>, Failure> {
+    let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    initiator.poll(now).map_err(Failure::when("sending"))
 }

@@ -78,7 +78,7 @@ impl<'m, T: Transport> Counter<'m, T> {
     /// Opens a counter at zero, in memory from `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     /// - [`OpenError::Errno`] if the provider refuses: it lacks counters, or the wait object
     #[doc(alias = "fi_cntr_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
@@ -107,7 +107,7 @@ impl<'m, T: Transport> Counter<'m, T> {
     /// Layout of the block that a counter takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the block exceeds the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<CounterInner<T>, A>()?.layout())
     }

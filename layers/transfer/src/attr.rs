@@ -31,8 +31,8 @@ pub struct EngineAttr {
     pub batch: usize,
     /// Length in bytes of the buffers for [control messages](crate::Engine#control-messages), the
     /// same at all peers. 0 for an engine without them. Each holds 40 bytes less of a notification.
-    /// Engines of one process over `shm` of libfabric 2.5 require 192 or less: longer messages both
-    /// ways crash it.
+    /// At most 192 for engines of one process over `shm` of libfabric 2.5, which longer messages
+    /// both ways crash.
     pub message: usize,
     /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all peers.
     /// Released ones return to the peer together, once half of them are in use.

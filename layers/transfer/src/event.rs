@@ -34,9 +34,8 @@ pub enum Ending {
 pub struct Outcome<P> {
     /// Name of the transfer.
     pub key: TransferKey,
-    /// Request, with its plan. It can be submitted again, and is validated without a walk over its
-    /// blocks ([`Engine::prepare`](crate::Engine::prepare)). After an end other than [`Ending::Done`],
-    /// the peer may have counted some writes: use another value of [data](crate::Request::data).
+    /// Request, with its plan, [prepared](crate::Engine::prepare) to be submitted again. After an end other than
+    /// [`Ending::Done`], the peer may have counted some writes: use another value of [data](crate::Request::data).
     pub request: Request<P>,
     /// Reason of the end.
     pub ending: Ending,

@@ -6,7 +6,7 @@
 //! one [`Outcome`].
 //!
 //! The receiver counts the writes of a transfer by their immediate data ([`Engine::wait`]), in any
-//! order, and computes their number from the plan.
+//! order.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;

@@ -98,7 +98,7 @@ impl CqAttr {
     ///
     /// # Errors
     /// [`OpenError::OutOfRange`] if the depth is zero or a number is too large, and
-    /// [`OpenError::Size`] if the block exceeds the address space.
+    /// [`OpenError::Size`].
     pub fn layout<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.parts::<T, B, A>()?.plan.layout())
     }

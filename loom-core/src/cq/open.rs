@@ -67,7 +67,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::domain::scope).
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     /// - [`OpenError::OutOfRange`] if the depth is zero, or a number is too large
     /// - [`OpenError::Size`] if the sizes do not fit into memory
     /// - [`OpenError::Errno`] if the provider refuses

@@ -48,7 +48,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Queue`]
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_read")]
     // Inlined, with only the fast path: a success of an operation, or a peer's write. It saves a third of

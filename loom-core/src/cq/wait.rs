@@ -36,7 +36,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::UnknownKey`] if the completion was already taken
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::PiecesOut`] for a completed multi-receive with pieces out
-    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Queue`]
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_sread")]
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
@@ -114,7 +114,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// - [`CqError::CountedFailure`] if a counted operation fails meanwhile
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Queue`]
     #[doc(alias = "fi_cntr_wait")]
     pub fn wait_counter(
         &self,
@@ -235,7 +235,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Queue`]
     pub fn progress(&self) -> Result<bool, CqError> {
         let busy = self.body.progress();
         self.ops().wants_driver();

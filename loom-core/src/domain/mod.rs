@@ -128,7 +128,7 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// - [`OpenError::Mode`], [`OpenError::MrMode`], [`OpenError::OpFlags`] if the info requires
     ///   unsupported modes or default flags
     /// - [`OpenError::Threading`] if the provider does not serialise access as `T` promises
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or the info cannot be copied
+    /// - [`OpenError::OutOfMemory`], or the info cannot be copied
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn open_in<A: Allocator + Send + 'static>(info: &Info<T>, alloc: A) -> Result<Self, OpenError> {
         Self::open_for(info, alloc, None)
@@ -209,7 +209,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the block exceeds the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<DomainInner<T>, A>()?.layout())
     }

@@ -61,7 +61,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// Opens the driver of a counter, with memory from `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::OutOfMemory`] if the allocator has no room.
+    /// [`OpenError::OutOfMemory`].
     pub fn open_in<A: Allocator + Send + 'm>(counter: &Counter<'m, T>, alloc: A) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterDriverInner<'m, T>, A>()?, alloc)?;
         let last = Cell::new(None);

@@ -162,7 +162,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// Layout of a scalable endpoint's one block from an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] beyond the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<ScalableInner<T>, A>()?.layout())
     }

@@ -142,7 +142,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Layout of an event queue's one block from an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] beyond the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<EqInner<T>, A>()?.layout())
     }

@@ -128,7 +128,7 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// owns the memory.
     ///
     /// # Errors
-    /// [`OpenError::Size`] beyond the address space.
+    /// [`OpenError::Size`].
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<Region<T, M>, A>()?.layout())
     }

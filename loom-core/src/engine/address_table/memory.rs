@@ -190,7 +190,7 @@ impl<A: Allocator> AddressTableMemory<A> {
     ///
     /// # Errors
     /// - [`OpenError::Size`], see [`AddressTableAttr::layout`]
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn new_in(attr: AddressTableAttr, alloc: A) -> Result<Self, OpenError> {
         let plan = attr.plan()?;
         Ok(AddressTableMemory { block: Block::new(plan.layout, alloc)?, plan })

@@ -68,7 +68,7 @@ impl<A: Allocator> AddressSet<A> {
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn new_in(places: usize, count: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,

@@ -248,7 +248,7 @@ impl<A: Allocator> TagMatcher<A> {
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
         let plan = attr.plan()?;
         let block = Block::new(plan.layout, alloc)?;

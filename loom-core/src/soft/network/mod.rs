@@ -493,7 +493,7 @@ impl<'n> Network<'n> {
     /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be)
     ///   or too large
     /// - [`OpenError::Size`] if the block exceeds an address space
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfMemory`]
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
 

@@ -57,10 +57,11 @@ impl<H: Copy> Arrivals<H> {
         self.headers.extend(self.marks.iter().map(header));
     }
 
-    /// Matches the marks that were read with their headers. Later ones were noted meanwhile, and stay.
-    pub(super) fn accept(&mut self) {
+    /// Matches the marks that were read with their headers. Later ones were noted meanwhile, and stay: all of the
+    /// queue, or only some.
+    pub(super) fn accept(&mut self, all: bool) {
         let later = self.marks.len() - self.headers.len();
-        let mut bound = if later + 1 < self.places { u64::MAX } else { 0 };
+        let mut bound = if all && later + 1 < self.places { u64::MAX } else { 0 };
         self.matches.clear();
         for (mark, header) in self.marks.drain(..self.headers.len()).zip(self.headers.drain(..)).rev() {
             match header {
@@ -99,7 +100,7 @@ mod tests {
         for index in last + 1..=last + later {
             arrivals.note(Mark { place: place(index), end: 17 });
         }
-        arrivals.accept();
+        arrivals.accept(true);
         assert_eq!(arrivals.is_empty(), later == 0);
         core::iter::from_fn(|| arrivals.next()).filter_map(|(_, header)| header).collect()
     }
@@ -129,7 +130,7 @@ mod tests {
         let mut arrivals = Arrivals::<()>::new(2);
         arrivals.note(Mark { place: 1, end: 4 });
         arrivals.read(|_| None);
-        arrivals.accept();
+        arrivals.accept(true);
         assert_eq!(arrivals.next(), Some((Mark { place: 1, end: 4 }, None)));
     }
 }

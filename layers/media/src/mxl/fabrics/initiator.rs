@@ -375,11 +375,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
                 TargetStatus::Failed(_) => fanout.failed += 1,
                 TargetStatus::Ready => {
                     link.backlog.push(part);
-                    self.post(index);
+                    let has_posted = self.post(index);
                     let Some((_, Some(link))) = self.links.get(index) else { continue };
                     match link.status {
                         TargetStatus::Failed(_) => fanout.failed += 1,
-                        _ if link.posting.is_some() || link.backlog.first().is_some() => fanout.deferred += 1,
+                        _ if !has_posted || link.posting.is_some() || link.backlog.first().is_some() => {
+                            fanout.deferred += 1;
+                        }
                         _ => fanout.submitted += 1,
                     }
                 }

@@ -39,7 +39,7 @@ pub struct FabricsAttr {
     /// Depth of the completion queue: writes of an initiator that are in flight, or writes with immediate data
     /// between two polls of a target. At least the transfers of one ring.
     pub depth: usize,
-    /// Maximum number of samples of a block: 10 ms at MXL's targets.
+    /// Maximum number of samples of a block, up to a third of the ring: 10 ms at MXL's targets.
     pub batch: u32,
     /// Time in nanoseconds after which an initiator connects to a failed target again. 0 for a target that
     /// fails for good.
@@ -66,7 +66,7 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     }
     let fits = match layout {
         FlowLayout::Grains(layout, slots) => layout.header == HEADER_LEN && *slots <= FlowDefinition::MAX_SLOTS,
-        FlowLayout::Samples(layout) => (1..=layout.len / 2).contains(&attr.batch),
+        FlowLayout::Samples(layout) => (1..=layout.len / 3).contains(&attr.batch),
     };
     if attr.targets == 0 || attr.transfers == 0 || attr.depth == 0 {
         return Err(Error::Invalid("`FabricsAttr` has no targets, transfers or depth"));

@@ -32,21 +32,24 @@ pub(super) const fn block_len(layout: &SampleLayout, count: u32) -> u64 {
 }
 
 impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
-    /// Posts writes to a target until its transfers, or the room of the provider, are used up.
-    pub(super) fn post(&mut self, index: usize) {
+    /// Posts writes to a target until its transfers, or the room of the provider, are used up. Returns `true` if it
+    /// has posted some.
+    pub(super) fn post(&mut self, index: usize) -> bool {
+        let mut has_posted = false;
         let failed = loop {
             let posting = match self.posting(index) {
                 Ok(true) => self.post_next(index),
-                Ok(false) => return,
+                Ok(false) => return has_posted,
                 Err(error) => break error,
             };
             match posting {
-                Ok(()) => {}
-                Err(Error::Post(error)) if error.is_transient() => return,
+                Ok(()) => has_posted = true,
+                Err(Error::Post(error)) if error.is_transient() => return has_posted,
                 Err(error) => break error,
             }
         };
         self.fail(index, failed, None);
+        has_posted
     }
 
     /// Begins the next transfer of the backlog. Returns `false` if the target has none, or too many.

@@ -84,20 +84,24 @@ struct Slot {
     index: Option<u64>,
     valid: u16,
     is_invalid: bool,
-    /// Header of before the connection. Slices without a header of their own have it.
-    stale: Option<GrainHeader>,
 }
+
+/// The slot has the header of before the connection: slices without a header of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stale;
 
 /// Header of a slot or an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Header {
-    Grain(GrainHeader),
+    Grain(GrainHeader, Option<Stale>),
     /// First sample, and number of samples.
     Samples(u64, u32),
 }
 
 /// Maximum number of rejected writes that wait for their reports.
 const REJECTED: usize = 16;
+/// Offset in the padding of a header. Each connection begins with another value there.
+const PADDING: usize = 8184;
 
 /// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator), one at a time.
 ///
@@ -105,7 +109,8 @@ const REJECTED: usize = 16;
 /// and numbers of samples, increase on a connection.
 ///
 /// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and requests
-/// it again: [`grain`](Self::grain) returns `None` if it was overwritten.
+/// it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator skips as many indices as the
+/// ring has, and this side is late, the header of its next grain may be taken for an earlier one.
 ///
 /// ```
 /// use loom_core::{Domain, transport::Connected};
@@ -153,6 +158,8 @@ pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
     next: Option<u64>,
     arrivals: Arrivals<Header>,
     rejected: Deque<u64, REJECTED>,
+    /// Value of the padding.
+    epoch: u64,
     /// Follows a report of lapped grains or samples.
     report: Option<FabricsEvent>,
 }
@@ -168,8 +175,8 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             FlowLayout::Grains(_, slots) => (Access::REMOTE_WRITE, slots as usize),
             FlowLayout::Samples(_) => (Access::READ, 0),
         };
-        if slots == 1 {
-            return Err(Error::Invalid("the ring of a target has two slots or more"));
+        if (1..3).contains(&slots) {
+            return Err(Error::Invalid("the ring of a target has three slots or more"));
         }
         let memory = register(domain, memory, &layout, access, &attr)?;
         let bounce = match layout {
@@ -185,7 +192,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
         let cq = Cq::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(attr.depth) })?;
         let listener = eq.listen(domain.info())?;
         let places = bounce.as_ref().map_or(slots, |(bounce, _)| usize::try_from(bounce.entry_count).unwrap_or(0));
-        let mut target = FabricsTarget {
+        Ok(FabricsTarget {
             connection: None,
             accepting: None,
             listener,
@@ -202,10 +209,9 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             next: None,
             arrivals: Arrivals::new(places),
             rejected: Deque::new(),
+            epoch: 0,
             report: None,
-        };
-        target.begin();
-        Ok(target)
+        })
     }
 }
 
@@ -218,7 +224,7 @@ impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
     pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowWriter, mut attr: FabricsAttr) -> Result<Self, Error> {
         // MXL's initiators send batches of the flow.
         if let FlowLayout::Samples(layout) = flow.layout() {
-            attr.batch = flow.files.batches.1.min(layout.len / 2);
+            attr.batch = flow.files.batches.1.min(layout.len / 3);
         }
         Self::open(domain, Ring(flow.files.clone()), flow.layout(), attr)
     }
@@ -290,7 +296,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 }
                 continue;
             }
-            if self.gather()? {
+            let is_open = self.connection.is_some() || self.ending.is_some();
+            if is_open && self.gather()? {
                 continue;
             }
             // All that had arrived before has been reported.
@@ -307,7 +314,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
 
     /// Disconnects an initiator whose host may have gone. [`FabricsEvent::Detached`] follows.
     pub fn disconnect(&mut self) {
-        if self.connection.is_some() {
+        if self.connection.take().is_some() {
             self.ending.get_or_insert(None);
         }
     }
@@ -326,14 +333,17 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         self.arrivals = arrivals;
         // The headers are read before the queue.
         fence(Ordering::Acquire);
-        self.drain()?;
-        self.arrivals.accept();
+        let is_quiet = self.drain()?;
+        self.arrivals.accept(is_quiet);
         Ok(true)
     }
 
-    /// Takes the immediate data of the queue.
-    fn drain(&mut self) -> Result<(), Error> {
-        while !self.rejected.is_full() {
+    /// Takes immediate data of the queue, and returns `true` if it is empty.
+    fn drain(&mut self) -> Result<bool, Error> {
+        for _ in 0..self.attr.depth {
+            if self.rejected.is_full() {
+                return Ok(false);
+            }
             match self.cq.poll()? {
                 Some(Completion::Remote(event)) => {
                     let Some(data) = event.data() else { continue };
@@ -345,22 +355,22 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 }
                 // Failures of a connection that ends.
                 Some(_) => {}
-                None => break,
+                None => return Ok(true),
             }
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// A connection begins: what the slots have is not its own.
+    /// Before a connection: its grains have headers of their own.
     fn begin(&mut self) {
-        let FlowLayout::Grains(layout, _) = self.layout else { return self.next = None };
+        (self.next, self.epoch) = (None, random());
+        self.slots.fill(Slot::default());
+        let FlowLayout::Grains(layout, _) = self.layout else { return };
         for place in 0..self.slots.len() {
-            let stale = self.slot(&layout, place).ok().and_then(header);
-            if let Some(slot) = self.slots.get_mut(place) {
-                *slot = Slot { stale, ..Slot::default() };
-            }
+            let slot = self.slot(&layout, place);
+            // It has a header.
+            let _ = slot.and_then(|slot| slot.copy_from(PADDING, &self.epoch.to_ne_bytes()));
         }
-        self.next = None;
     }
 
     fn connecting(&mut self, event: EqEvent<'m, T>) -> Option<FabricsEvent> {
@@ -381,7 +391,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
             EqEvent::Connected(event) => match self.accepting.take()?.established(&event) {
                 Ok(connection) => {
                     self.connection = Some(connection);
-                    self.begin();
                     Some(FabricsEvent::Attached)
                 }
                 Err(accepting) => {
@@ -398,9 +407,10 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         }
     }
 
-    fn accept(&self, request: ConnectionRequest<'m, T>) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+    fn accept(&mut self, request: ConnectionRequest<'m, T>) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
         let writes = u16::try_from(self.attr.depth).unwrap_or(u16::MAX);
         let endpoint = request.endpoint(&self.cq, Binding::to(&self.eq).remote_writes(writes))?;
+        self.begin();
         Ok(endpoint.accept(&[]).map_err(|rejected| rejected.error)?)
     }
 
@@ -450,9 +460,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     fn header(&self, mark: &Mark) -> Option<(u64, Header)> {
         match self.layout {
             FlowLayout::Grains(layout, slots) => {
-                let header = header(self.slot(&layout, mark.place).ok()?)?;
+                let slot = self.slot(&layout, mark.place).ok()?;
+                let mut epoch = [0; 8];
+                slot.copy_to(PADDING, &mut epoch).ok()?;
+                let header = header(slot)?;
+                let stale = (u64::from_ne_bytes(epoch) == self.epoch).then_some(Stale);
                 let is_of = header.index % u64::from(slots) == mark.place as u64 && header.index < u64::MAX;
-                is_of.then_some((header.index, Header::Grain(header)))
+                is_of.then_some((header.index, Header::Grain(header, stale)))
             }
             FlowLayout::Samples(_) => {
                 let (head, count) = entry_header(self.entry(mark.place as u64)?.0)?;
@@ -466,24 +480,32 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     fn arrived(&mut self, mark: Mark, header: Option<Header>) -> Option<FabricsEvent> {
         let bits = mark.place as u64 | u64::from(mark.end) << 16;
         let rejected = Some(FabricsEvent::Rejected { data: bits });
+        let is_late = |number| self.next.is_some_and(|next| number < next);
         match (header, self.layout) {
+            (Some(Header::Samples(start, _) | Header::Grain(GrainHeader { index: start, .. }, _)), _)
+                if is_late(start) =>
+            {
+                rejected
+            }
             (Some(Header::Samples(start, count)), FlowLayout::Samples(layout)) => {
                 let is_whole = self.unpack(&layout, mark.place, start, count);
                 let event = FabricsEvent::Samples { start, count };
                 is_whole.then(|| self.pass(start, start + u64::from(count), event))
             }
-            (Some(Header::Grain(header)), FlowLayout::Grains(layout, _)) => {
+            (Some(Header::Grain(header, stale)), FlowLayout::Grains(layout, _)) => {
                 let slot = self.slots.get_mut(mark.place)?;
                 let (index, before) = (header.index, *slot);
                 let is_known = before.index == Some(index);
                 // The slices of another grain, of which the header has not been sent.
                 let is_complete = is_known && (before.valid == layout.slices || before.is_invalid);
-                if is_complete || !is_known && before.stale == Some(header) {
+                if is_complete || !is_known && stale.is_some() {
                     return rejected;
                 }
-                let is_invalid = header.is_invalid && (mark.end == 0 || mark.end == layout.slices);
+                // A header alone follows slices if the grain is invalid. The program may have written its own since.
+                let is_marked = header.is_invalid && (mark.end == 0 || mark.end == layout.slices);
+                let is_invalid = is_marked || is_known && mark.end == 0 && before.valid > 0;
                 let valid = if is_known { before.valid.max(mark.end) } else { mark.end };
-                *slot = Slot { index: Some(index), valid, is_invalid, stale: None };
+                *slot = Slot { index: Some(index), valid, is_invalid };
                 let end = if is_invalid || valid == layout.slices { index + 1 } else { index };
                 let event = match valid {
                     _ if is_invalid => FabricsEvent::Invalid { index },
