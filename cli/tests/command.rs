@@ -536,7 +536,7 @@ fn raw_frames_from_a_file_arrive_at_a_listening_process() {
     assert!(said(1, &wrong).1.contains("not frames of 55296"));
 }
 
-/// Two domains of MXL, whose flow one command sends and another one receives.
+/// One command sends a flow of a domain, and another one receives it into a second domain.
 #[test]
 fn a_flow_of_mxl_goes_from_one_domain_to_another() {
     const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";

@@ -132,7 +132,7 @@ where
         Ok(Initiator { engine, flows, targets, sendings, known, token, attr, now: None })
     }
 
-    /// Registers memory as the ring of a flow, whose first grain or sample has the number `first`.
+    /// Registers memory as the ring of a flow. `first` is the number of its first grain or sample.
     /// Allocates.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A> {
-    /// Removes a flow, whose memory is dropped.
+    /// Removes a flow, and drops its memory.
     ///
     /// # Errors
     /// [`PostError::Again`] while the flow has targets, or operations in flight.

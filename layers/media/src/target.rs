@@ -170,7 +170,7 @@ where
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
-    /// Removes a flow, whose memory is dropped.
+    /// Removes a flow, and drops its memory.
     ///
     /// # Errors
     /// [`PostError::Again`] while an initiator is attached, which is requested to end: call it again after

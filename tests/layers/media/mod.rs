@@ -5,18 +5,18 @@
 //! | fault | tests |
 //! |---|---|
 //! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_whose_writes_overtake_each_other_are_whole_when_they_are_reported` |
-//! | 2 a refused part, 3 failed writes | `grains::each_grain_is_complete_or_lapped_when_operations_fail`, `m::a_wrong_key_ends_transfers_with_an_error`, `m::a_target_that_hangs_delays_no_other` |
+//! | 2 a refused part, 3 failed writes | `grains::each_grain_is_complete_or_lapped_when_operations_fail`, `m::ends::a_wrong_key_ends_transfers_with_an_error`, `m::ends::a_target_that_hangs_delays_no_other` |
 //! | 4 one receive for immediate data | `soft::modes::writes` of the core |
 //! | 5 lapped without a report | `targets::a_stalled_target_keeps_its_grains_and_delays_no_other`, `m::a_slow_target_reports_each_grain_once_as_complete_or_lapped`, `fabrics::arrivals` of the package |
 //! | 6 bad immediate data, 11 no header | `m::immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on` |
-//! | 7 another port, 13 no report of an end | `m::an_initiator_connects_again_to_a_target_at_the_same_address` |
-//! | 8 the listener is closed | `m::a_second_initiator_is_rejected_until_the_first_one_leaves` |
-//! | 9 lost in front of a shutdown, 14 lost by a removal | `m::grains_sent_before_a_disconnection_are_reported_before_it`, `targets::a_target_that_is_removed_under_load_ends_all_its_transfers` |
+//! | 7 another port, 13 no report of an end | `m::ends::an_initiator_connects_again_to_a_target_at_the_same_address` |
+//! | 8 the listener is closed | `m::ends::a_second_initiator_is_rejected_until_the_first_one_leaves` |
+//! | 9 lost in front of a shutdown, 14 lost by a removal | `m::ends::grains_sent_before_a_disconnection_are_reported_before_it`, `targets::a_target_that_is_removed_under_load_ends_all_its_transfers` |
 //! | 10 fewer valid slices | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other` |
 //! | 12 a write of no bytes | `peers_in_c::a_target_in_c_receives_grains_slices_and_headers`: a header is one write |
 //! | 15, 16, 18 memory of errors, states and closing | no such states in safe Rust. AddressSanitizer and valgrind over these tests |
 //! | 17 no node | `Hints::at` takes it |
-//! | 19 `max_msg_size` | `transfer::moving`, and the pieces of a `Posting` |
+//! | 19 `max_msg_size` | `transfer::moving`. Those of MXL's mode have no test: `tcp` has no maximum |
 //! | 20 infos of another kind | `mxl::formats::wrong_infos_are_refused_by_their_key`, `m::targets_of_other_flows_providers_and_addresses_are_refused` |
 //! | 21 headers of samples are reused | `samples_arrive_over_the_ends_of_both_rings`: each transfer has a block |
 //! | 22, 26 one completion for each call, blocking progress | `poll` takes all, and does not block |

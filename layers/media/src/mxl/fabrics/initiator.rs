@@ -64,8 +64,8 @@ pub(super) struct Sending {
 
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// Makes progress in [`poll`](Self::poll). A target that fails is connected again ([`FabricsAttr::retry`]). Parts of a grain require that the info grants [`MsgOrder::RMA_WAW`], as that of
-/// `tcp` does.
+/// Makes progress in [`poll`](Self::poll). A target that fails is connected again ([`FabricsAttr::retry`]). Parts of
+/// a grain require that the info grants [`MsgOrder::RMA_WAW`], as that of `tcp` does.
 ///
 /// ```
 /// use core::time::Duration;
@@ -101,16 +101,15 @@ pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
     pub(super) sendings: Vec<Option<Sending>>,
     pub(super) cq: Cq<'m, T, Part<'m, T, M>>,
     pub(super) eq: Eq<'m, T>,
-    pub(super) ring: Source<'m, T, M>,
+    /// Memory of writes: the ring of grains, or a block of samples for each transfer.
+    pub(super) from: Source<'m, T, M>,
     pub(super) memory: Rc<Mr<'m, T, M>>,
-    /// Blocks of samples, one for each transfer.
-    pub(super) blocks: Option<Rc<Mr<'m, T, Vec<u8>>>>,
     pub(super) scratch: Vec<u8>,
     pub(super) domain: Domain<'m, T>,
     pub(super) layout: FlowLayout,
     pub(super) attr: FabricsAttr,
     pub(super) piece: u64,
-    /// Flow in shared memory, whose writer does not wait.
+    /// Flow in shared memory. Its writer does not wait.
     pub(super) source: Option<Arc<Files>>,
     pub(super) is_ordered: bool,
     pub(super) next: u64,
@@ -118,7 +117,7 @@ pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
 }
 
 impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
-    /// Registers memory as the ring of a flow, of which `first` is the first grain or sample to send.
+    /// Registers memory as the ring of a flow. `first` is the first grain or sample to send.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a domain without connections, a layout without header, short memory, or grains that
@@ -144,7 +143,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
                 let block = block_len(&samples, attr.batch);
                 let len = usize::try_from(block).ok().and_then(|block| block.checked_mul(sendings));
                 let blocks = Mr::open(domain, vec![0; len.ok_or(OpenError::Size)?], Access::WRITE)?;
-                (Some(Rc::new(blocks)), usize::from(samples.word) * attr.batch as usize, block)
+                (Some(blocks), usize::from(samples.word) * attr.batch as usize, block)
             }
         };
         if longest > piece && !is_ordered {
@@ -156,9 +155,8 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
             sendings: vec![None; sendings],
             cq,
             eq: Eq::open(domain, EqAttr::default())?,
-            ring: blocks.clone().map_or(Source::Ring(memory.clone()), Source::Blocks),
+            from: blocks.map_or(Source::Ring(memory.clone()), |blocks| Source::Blocks(Rc::new(blocks))),
             memory,
-            blocks,
             scratch: vec![0; scratch],
             domain: domain.clone(),
             layout,
@@ -292,9 +290,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     }
 
     /// Disconnects targets whose transfers keep grains below `end` from their slots, or have samples that the ring
-    /// no longer has, and connects them again
-    /// later. For flows in real time, in which a target that hangs must not delay others. Over a provider whose
-    /// version is not tested, operations keep their slots until they complete.
+    /// no longer has, and connects them again later. For flows in real time, in which a target that hangs must not
+    /// delay others. Over untested versions of providers, operations keep their slots until they complete.
     ///
     /// # Errors
     /// Those of [`Cq::poll`].
@@ -446,7 +443,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         }
     }
 
-    /// Closes the connection, whose operations in flight complete with an error.
+    /// Closes the connection. Operations in flight complete with an error.
     pub(super) fn fail(&mut self, index: usize, error: Error, now: Option<u64>) {
         let Some((_, Some(link))) = self.links.get_mut(index) else { return };
         link.state = State::Idle;
@@ -473,7 +470,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             let Some(Some(sending)) = self.sendings.get_mut(sending) else { continue };
             sending.in_flight -= 1;
             let is_overwritten = |files: &Arc<Files>| sending.start < files.oldest(files.data.load(HEAD));
-            if self.blocks.is_none() && self.source.as_ref().is_some_and(is_overwritten) {
+            if matches!(self.from, Source::Ring(_)) && self.source.as_ref().is_some_and(is_overwritten) {
                 sending.result = sending.result.and(Err(OVERWRITTEN));
             }
             if let Err(error) = result {

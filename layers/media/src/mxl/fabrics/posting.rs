@@ -8,8 +8,8 @@ use loom_transfer::Plan;
 
 use super::super::files::HEAD;
 use super::super::{BounceBuffer, Immediate, Region};
-use super::Part;
 use super::initiator::{FabricsInitiator, NO_SAMPLES, Sending, State};
+use super::{Part, Source};
 use crate::backlog;
 use crate::flow::Samples;
 use crate::layout::{FlowLayout, SampleLayout};
@@ -122,7 +122,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
 
     /// Copies samples to the block of a transfer, behind MXL's header.
     fn pack(&mut self, number: usize, layout: &SampleLayout, start: u64, count: u32) -> Result<(), Error> {
-        let Some(blocks) = &self.blocks else { return Err(NO_SAMPLES) };
+        let Source::Blocks(blocks) = &self.from else { return Err(NO_SAMPLES) };
         let samples = Samples { window: self.memory.window(), layout: *layout };
         let to_usize = |value| usize::try_from(value).map_err(|_| OpenError::Size);
         let block = number as u64 * block_len(layout, self.attr.batch);
@@ -139,7 +139,7 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
     }
 
     fn post_next(&mut self, index: usize) -> Result<(), Error> {
-        let FabricsInitiator { links, sendings, ring, attr, piece, .. } = self;
+        let FabricsInitiator { links, sendings, from, attr, piece, .. } = self;
         let Some((_, Some(link))) = links.get_mut(index) else { return Ok(()) };
         let (State::Connected(endpoint), Some(posting)) = (&link.state, &mut link.posting) else { return Ok(()) };
         let Some(Some(sending)) = sendings.get_mut(posting.sending) else { return Ok(()) };
@@ -148,14 +148,14 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
                 let block = posting.span.block(posting.block);
                 (block.local, block.remote, block.len, posting.span.blocks())
             }
-            Blocks::Samples { from, count, .. } => {
-                (posting.sending as u64 * block_len(&from, attr.batch), 0, block_len(&from, count), 1)
+            Blocks::Samples { to, count, .. } => {
+                (posting.sending as u64 * block_len(&to, attr.batch), 0, block_len(&to, count), 1)
             }
         };
         let rest = len - posting.at;
         let now = rest.min(*piece);
         let is_last = now == rest && posting.block + 1 == blocks;
-        let part = Part::new(ring, local + posting.at, now, posting.sending).ok_or(PostError::OutOfBounds)?;
+        let part = Part::new(from, local + posting.at, now, posting.sending).ok_or(PostError::OutOfBounds)?;
         let len = usize::try_from(now).map_err(|_| PostError::OutOfBounds)?;
         let remote = posting.remote.part(offset + posting.at, len).ok_or(PostError::OutOfBounds)?;
         let options = SendOptions {

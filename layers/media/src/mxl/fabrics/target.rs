@@ -86,14 +86,11 @@ struct Slot {
     is_invalid: bool,
 }
 
-/// The slot has the header of before the connection: slices without a header of their own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stale;
-
 /// Header of a slot or an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Header {
-    Grain(GrainHeader, Option<Stale>),
+    /// `is_stale` if the header is older than the connection: its slices had none of their own.
+    Grain { header: GrainHeader, is_stale: bool },
     /// First sample, and number of samples.
     Samples(u64, u32),
 }
@@ -312,7 +309,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         }
     }
 
-    /// Disconnects an initiator whose host may have gone. [`FabricsEvent::Detached`] follows.
+    /// Disconnects the initiator, for example if its host is silent. [`FabricsEvent::Detached`] follows.
     pub fn disconnect(&mut self) {
         if self.connection.take().is_some() {
             self.ending.get_or_insert(None);
@@ -464,9 +461,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 let mut epoch = [0; 8];
                 slot.copy_to(PADDING, &mut epoch).ok()?;
                 let header = header(slot)?;
-                let stale = (u64::from_ne_bytes(epoch) == self.epoch).then_some(Stale);
+                let is_stale = u64::from_ne_bytes(epoch) == self.epoch;
                 let is_of = header.index % u64::from(slots) == mark.place as u64 && header.index < u64::MAX;
-                is_of.then_some((header.index, Header::Grain(header, stale)))
+                is_of.then_some((header.index, Header::Grain { header, is_stale }))
             }
             FlowLayout::Samples(_) => {
                 let (head, count) = entry_header(self.entry(mark.place as u64)?.0)?;
@@ -482,7 +479,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         let rejected = Some(FabricsEvent::Rejected { data: bits });
         let is_late = |number| self.next.is_some_and(|next| number < next);
         match (header, self.layout) {
-            (Some(Header::Samples(start, _) | Header::Grain(GrainHeader { index: start, .. }, _)), _)
+            (Some(Header::Samples(start, _) | Header::Grain { header: GrainHeader { index: start, .. }, .. }), _)
                 if is_late(start) =>
             {
                 rejected
@@ -492,13 +489,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 let event = FabricsEvent::Samples { start, count };
                 is_whole.then(|| self.pass(start, start + u64::from(count), event))
             }
-            (Some(Header::Grain(header, stale)), FlowLayout::Grains(layout, _)) => {
+            (Some(Header::Grain { header, is_stale }), FlowLayout::Grains(layout, _)) => {
                 let slot = self.slots.get_mut(mark.place)?;
                 let (index, before) = (header.index, *slot);
                 let is_known = before.index == Some(index);
-                // The slices of another grain, of which the header has not been sent.
+                // Slices of another grain. Its header has not been sent.
                 let is_complete = is_known && (before.valid == layout.slices || before.is_invalid);
-                if is_complete || !is_known && stale.is_some() {
+                if is_complete || !is_known && is_stale {
                     return rejected;
                 }
                 // A header alone follows slices if the grain is invalid. The program may have written its own since.

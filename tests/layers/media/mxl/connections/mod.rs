@@ -1,10 +1,7 @@
 //! MXL's fabrics over connections: an initiator and targets, over `tcp`.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+mod ends;
+
 use std::time::{Duration, Instant};
 
 use loom_core::exposed::Window;
@@ -49,20 +46,12 @@ fn ring(layout: &FlowLayout) -> Vec<u8> {
     vec![0; layout.bytes() as usize]
 }
 
-fn target_in(domain: &FabricDomain<'static, T>, slots: u32) -> Target {
-    Target::open(domain, ring(&grains(slots)), grains(slots), ATTR).unwrap()
-}
-
 fn target(slots: u32) -> Target {
-    target_in(&fabric(), slots)
-}
-
-fn initiator_in(domain: &FabricDomain<'static, T>, slots: u32, attr: FabricsAttr) -> Initiator {
-    Initiator::open(domain, ring(&grains(slots)), grains(slots), 0, attr).unwrap()
+    Target::open(&fabric(), ring(&grains(slots)), grains(slots), ATTR).unwrap()
 }
 
 fn initiator(slots: u32, attr: FabricsAttr) -> Initiator {
-    initiator_in(&fabric(), slots, attr)
+    Initiator::open(&fabric(), ring(&grains(slots)), grains(slots), 0, attr).unwrap()
 }
 
 fn byte(index: u64, at: usize) -> u8 {
@@ -304,122 +293,6 @@ fn a_slow_target_reports_samples_once_as_arrived_or_lapped() {
     assert_eq!((next, arrived + lapped), (start, start));
 }
 
-/// Fault 13: a target that has gone is removed without a report. Fault 7: it listens at another port afterwards.
-#[test]
-fn an_initiator_connects_again_to_a_target_at_the_same_address() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let open = || {
-        let domain = FabricDomain::open(&info(Some(&port))).unwrap();
-        Target::open(&domain, ring(&grains(3)), grains(3), ATTR).unwrap()
-    };
-    let mut world = World::new(initiator(5, ATTR));
-    let mut first = open();
-    let key = world.connect(&mut first);
-    let failed = |world: &World<_>| {
-        world
-            .ended
-            .iter()
-            .any(|event| matches!(event, InitiatorEvent::Target { target, result: Err(_) } if *target == key))
-    };
-    first.disconnect();
-    world.until(&mut [&mut first], failed);
-    world.write(&mut [], 0, false);
-    let fanout = world.initiator.send_grain(0, 0..17).unwrap();
-    assert_eq!((fanout.submitted, fanout.failed + fanout.connecting), (0, 1));
-    world.until(&mut [&mut first], |world| world.initiator.status(key) == Some(TargetStatus::Ready));
-    for index in 1..8 {
-        world.write(&mut [&mut first], index, false);
-        let _ = world.initiator.send_grain(index, 0..17).unwrap();
-        world.until(&mut [&mut first], |world| world.count(FabricsEvent::Complete { index }) == 1);
-        verify(&first, index);
-    }
-    // Untested providers keep listeners open.
-    if !info(None).raw().is_tested() {
-        return;
-    }
-    // Another target has other keys.
-    drop(first);
-    world.ended.clear();
-    world.until::<Vec<u8>>(&mut [], failed);
-    let mut second = open();
-    world.until(&mut [&mut second], |world| world.initiator.status(key) == Some(TargetStatus::Ready));
-    world.ended.clear();
-    world.write(&mut [&mut second], 8, false);
-    let _ = world.initiator.send_grain(8, 0..17).unwrap();
-    let is_refused = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Ended { result: Err(_), .. });
-    world.until(&mut [&mut second], |world| world.ended.iter().any(is_refused));
-    assert_eq!(world.count(FabricsEvent::Complete { index: 8 }), 0);
-}
-
-/// Fault 8: the listener is closed while a connection is open.
-#[test]
-fn a_second_initiator_is_rejected_until_the_first_one_leaves() {
-    let mut target = target(3);
-    let [mut first, mut second] = [World::new(initiator(5, ATTR)), World::new(initiator(5, ATTR))];
-    let key = first.connect(&mut target);
-    let other = second.initiator.add_target(target.info().unwrap()).unwrap();
-    let is_rejected = |world: &World<_>| {
-        world.ended.iter().any(|event| matches!(event, InitiatorEvent::Target { result: Err(_), .. }))
-    };
-    second.until(&mut [&mut target], is_rejected);
-    first.write(&mut [], 0, false);
-    let _ = first.initiator.send_grain(0, 0..17).unwrap();
-    first.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 0 }) == 1);
-    first.initiator.remove_target(key).unwrap();
-    first.until(&mut [&mut target], |world| world.ended.contains(&InitiatorEvent::Removed { target: key }));
-    second.until(&mut [&mut target], |world| world.initiator.status(other) == Some(TargetStatus::Ready));
-    second.write(&mut [&mut target], 0, false);
-    let _ = second.initiator.send_grain(0, 0..17).unwrap();
-    second.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 0 }) == 1);
-    second.write(&mut [&mut target], 1, false);
-    let _ = second.initiator.send_grain(1, 0..17).unwrap();
-    second.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 1 }) == 1);
-    let attached = second.arrived.iter().chain(&first.arrived).filter(|event| **event == FabricsEvent::Attached);
-    assert_eq!(attached.count(), 2);
-}
-
-/// Faults 10 and 11: slices that were not sent on a connection are not valid.
-#[test]
-fn slices_of_a_grain_whose_beginning_another_connection_had_are_not_sent() {
-    let (mut target, mut world) = (target(3), World::new(initiator(5, ATTR)));
-    world.connect(&mut target);
-    world.write(&mut [], 3, false);
-    let _ = world.initiator.send_grain(3, 0..4).unwrap();
-    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Slices { index: 3, valid: 4 }) == 1);
-    target.disconnect();
-    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Attached) == 2);
-    world.until(&mut [&mut target], |world| {
-        world.ended.iter().filter(|event| matches!(event, InitiatorEvent::Target { result: Ok(()), .. })).count() == 2
-    });
-    assert!(world.initiator.send_grain(3, 5..17).is_err(), "a gap");
-    let _ = world.initiator.send_grain(3, 4..17).unwrap();
-    world.write(&mut [], 4, false);
-    let _ = world.initiator.send_grain(4, 0..17).unwrap();
-    world.until(&mut [&mut target], |world| world.count(FabricsEvent::Complete { index: 4 }) == 1);
-    assert_eq!(world.count(FabricsEvent::Complete { index: 3 }), 0);
-    let is_passed = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Passed { from: 3, to: 4, .. });
-    assert!(world.ended.iter().any(is_passed), "{:?}", world.ended);
-}
-
-/// Fault 9: completions in front of a shutdown are lost. Fault 14: a removed target loses writes in flight.
-#[test]
-fn grains_sent_before_a_disconnection_are_reported_before_it() {
-    let (mut target, mut world) = (target(5), World::new(initiator(5, ATTR)));
-    let key = world.connect(&mut target);
-    for index in 0..4 {
-        world.write(&mut [], index, false);
-        assert_eq!(world.initiator.send_grain(index, 0..17).unwrap().submitted, 1);
-    }
-    world.initiator.remove_target(key).unwrap();
-    world.until(&mut [&mut target], |world| world.arrived.contains(&FabricsEvent::Detached { error: None }));
-    let complete = (0..4).map(|index| FabricsEvent::Complete { index });
-    let wanted: Vec<_> =
-        [FabricsEvent::Attached].into_iter().chain(complete).chain([FabricsEvent::Detached { error: None }]).collect();
-    assert_eq!(world.arrived, wanted);
-    let ended = world.ended.iter().filter(|event| matches!(event, InitiatorEvent::Ended { result: Ok(()), .. }));
-    assert_eq!(ended.count(), 4);
-}
-
 /// Faults 6 and 11: bad immediate data ends the target, and slices without a header have the index of another grain.
 #[test]
 fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
@@ -498,91 +371,6 @@ fn immediate_data_is_rejected(from_files: bool) {
         cq.progress().unwrap();
     }
     assert_eq!(events, [FabricsEvent::Complete { index: 2 }]);
-}
-
-/// Fault 3: failed writes are counted for ever.
-#[test]
-fn a_wrong_key_ends_transfers_with_an_error() {
-    let (mut wrong, mut right) = (target(5), target(5));
-    let mut world = World::new(initiator(5, FabricsAttr { retry: 0, ..ATTR }));
-    let mut info = wrong.info().unwrap();
-    info.regions.iter_mut().for_each(|region| region.rkey ^= 0x5555);
-    let failing = world.initiator.add_target(info).unwrap();
-    world.until(&mut [&mut wrong], |world| world.initiator.status(failing) == Some(TargetStatus::Ready));
-    world.connect(&mut right);
-    for index in 0..20 {
-        world.write(&mut [&mut wrong, &mut right], index, false);
-        let _ = world.initiator.send_grain(index, 0..17).unwrap();
-    }
-    let failed = |event: &InitiatorEvent| matches!(event, InitiatorEvent::Ended { target, result: Err(_), .. } if *target == failing);
-    world.until(&mut [&mut wrong, &mut right], |world| {
-        let is_complete = world.arrived.contains(&FabricsEvent::Complete { index: 19 });
-        is_complete && world.initiator.in_progress() == 0 && world.ended.iter().any(failed)
-    });
-    assert!(matches!(world.initiator.status(failing), Some(TargetStatus::Failed(_))));
-    verify(&right, 19);
-}
-
-/// Forwards one connection, until it stalls. Returns the port.
-fn stalling_proxy(to: u16, stalls: &Arc<AtomicBool>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (port, stalls) = (listener.local_addr().unwrap().port(), stalls.clone());
-    thread::spawn(move || {
-        let (initiator, target) = (listener.accept().unwrap().0, TcpStream::connect(("127.0.0.1", to)).unwrap());
-        let copy = |mut from: TcpStream, mut to: TcpStream, stalls: Arc<AtomicBool>| {
-            from.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-            let (mut bytes, end) = ([0; 4096], Instant::now() + LIMIT);
-            while Instant::now() < end {
-                match from.read(&mut bytes) {
-                    Ok(0) => break,
-                    // Nothing arrives any more, and the connection stays open.
-                    Ok(_) if stalls.load(Ordering::Relaxed) => {}
-                    Ok(len) => to.write_all(&bytes[..len]).unwrap(),
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-                    Err(_) => break,
-                }
-            }
-        };
-        let (back, stalls_back) = (target.try_clone().unwrap(), stalls.clone());
-        let forth = initiator.try_clone().unwrap();
-        thread::spawn(move || copy(back, initiator, stalls_back));
-        copy(forth, target, stalls);
-    });
-    port
-}
-
-#[test]
-fn a_target_that_hangs_delays_no_other() {
-    let (mut hangs, mut runs) = (target(3), target(3));
-    let mut world = World::new(initiator(3, FabricsAttr { retry: 0, ..ATTR }));
-    let stalls = Arc::new(AtomicBool::new(false));
-    let mut hidden = hangs.info().unwrap();
-    let port = u16::from_be_bytes([hidden.fabric_address[2], hidden.fabric_address[3]]);
-    hidden.fabric_address[2..4].copy_from_slice(&stalling_proxy(port, &stalls).to_be_bytes());
-    let hanging = world.initiator.add_target(hidden).unwrap();
-    world.until(&mut [&mut hangs], |world| world.initiator.status(hanging) == Some(TargetStatus::Ready));
-    let running = world.connect(&mut runs);
-    stalls.store(true, Ordering::Relaxed);
-    for index in 0..50 {
-        let is_late = |world: &World<_>| world.initiator.in_progress() == 3;
-        if index == 3 {
-            world.until(&mut [&mut runs], is_late);
-            assert!(world.initiator.grain(index).unwrap().is_none(), "the hanging target keeps the slot");
-            world.initiator.lap(index + 1).unwrap();
-            assert!(matches!(world.initiator.status(hanging), Some(TargetStatus::Failed(_))));
-            // Untested providers may use closed endpoints: their operations keep the slots.
-            if !info(None).raw().is_tested() {
-                return;
-            }
-        }
-        world.write(&mut [&mut runs], index, false);
-        let _ = world.initiator.send_grain(index, 0..17).unwrap();
-        world.until(&mut [&mut runs], |world| world.count(FabricsEvent::Complete { index }) == 1);
-        verify(&runs, index);
-    }
-    let failed = |event: &&InitiatorEvent| matches!(event, InitiatorEvent::Ended { target, result: Err(_), .. } if *target == hanging);
-    world.until(&mut [&mut runs], |world| world.ended.iter().filter(failed).count() == 3);
-    assert_eq!(world.initiator.status(running), Some(TargetStatus::Ready));
 }
 
 #[test]
