@@ -19,8 +19,8 @@ use lexopt::{Arg, Parser, ValueExt};
 use loom_alloc::registered::{Lease, Slab, SlabAttr};
 use loom_alloc::{Account, Arena, Ledger, Locked};
 use loom_fabric::{
-    Av, AvAttr, Caps, Cq, CqAttr, Domain, Error, Hints, Info, Network, NetworkAttr, OpenError, Soft, Source, Tag,
-    Transport, scope,
+    Av, AvAttr, Caps, Cq, CqAttr, Domain, Error, Hints, Info, Network, NetworkAttr, OpenError, Source, Tag, Transport,
+    scope,
 };
 
 use common::{Failure, Program};
@@ -50,8 +50,8 @@ const SLAB_NAME: &str = "registered slab";
 const QUEUE_NAME: &str = "queue and endpoints";
 
 /// Objects in opening order, except the address vector: its size depends on the domain.
-fn parts<T: Transport>() -> Result<Vec<Part>, OpenError> {
-    let domain = vec![Domain::<T>::layout::<Alloc<'_, '_>>()?];
+fn parts<T: Transport>(info: &Info<T>) -> Result<Vec<Part>, OpenError> {
+    let domain = vec![Domain::layout::<Alloc<'_, '_>>(info)?];
     let slab = vec![SLAB.memory()?, SLAB.table()?];
     let queue = vec![QUEUE.layout::<T, Lease<'_>, Alloc<'_, '_>>()?];
     Ok(vec![(DOMAIN_NAME, domain), (SLAB_NAME, slab), (QUEUE_NAME, queue)])
@@ -94,7 +94,9 @@ fn run(mut arguments: Parser) -> Result<String, Failure> {
     let hints = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::local(&provider) };
     let mut text = if provider == "soft" {
         let network = (NETWORK_NAME, vec![NETWORK.layout::<Alloc<'_, '_>>()?]);
-        check(&arena, &[vec![network], parts::<Soft<'_>>()?].concat())?;
+        // The layout of a domain depends on its info.
+        let small = Network::new(NetworkAttr { endpoints: 1, tx_depth: 1, rx_depth: 1, ..NetworkAttr::DEFAULT })?;
+        check(&arena, &[vec![network], parts(&small.info())?].concat())?;
         let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
         deployment.open(&network.query(&hints)?)?
     } else {
@@ -123,7 +125,7 @@ impl Deployment<'_, '_> {
     /// Opens all objects, moves data, and lists the accounts.
     fn open<T: Transport>(self, info: &Info<T>) -> Result<String, Failure> {
         let Deployment { arena, ledger } = self;
-        let mut parts = parts::<T>()?;
+        let mut parts = parts(info)?;
         check(arena, &parts)?;
         // The block is borrowed, so its objects are opened in a scope.
         scope(|s| {

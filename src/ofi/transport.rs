@@ -107,7 +107,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
     }
 
     #[inline]
-    unsafe fn domain_open(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
+    unsafe fn domain_open(fabric: &Fabric<L>, info: &RawInfo, _: NonNull<u8>) -> Result<Domain<L>, Errno> {
         // SAFETY: the fabric is open, and the info belongs to it (H1, H4).
         unsafe { control::domain_open(fabric, info) }
     }

@@ -23,6 +23,8 @@ mod multicast;
 mod process_death;
 #[cfg(feature = "libfabric")]
 mod scalable;
+#[cfg(feature = "libfabric")]
+mod tcp_with_libfabric;
 mod transports;
 
 use libtest_mimic::{Arguments, Trial};
@@ -63,6 +65,7 @@ fn main() {
         forked_children::trials(),
         async_over_providers::trials(),
         async_descriptors::trials(),
+        tcp_with_libfabric::trials(),
     ];
     report::conclude(&arguments, &version.to_string(), sections, others.into_iter().flatten().collect());
 }

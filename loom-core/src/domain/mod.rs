@@ -157,12 +157,15 @@ impl<'m, T: Transport> Domain<'m, T> {
 
         DomainInner::check(info)?;
         let info = info.try_clone()?;
-        let block = Unfilled::new(Plan::of::<DomainInner<T>, A>()?, alloc)?;
+        let (plan, memory) = DomainInner::plan::<A>(&info)?;
+        let block = Unfilled::new(plan, alloc)?;
+        // SAFETY: `memory` is an offset of the plan.
+        let memory = unsafe { block.at(memory) };
         // SAFETY: loom built `info` from the transport's data.
         let fabric = unsafe { T::fabric_open(info.raw()) }?;
         // SAFETY: the fabric is open (H1), belongs to this info (H4), and stays open until the
-        // domain is closed (H2: `end`).
-        let raw = match unsafe { T::domain_open(&fabric, info.raw()) } {
+        // domain is closed (H2: `end`). The block has the memory, and is freed afterwards (M1).
+        let raw = match unsafe { T::domain_open(&fabric, info.raw(), memory) } {
             Ok(raw) => raw,
             Err(errno) => {
                 // SAFETY: the fabric was opened above and has no open children (H2), and a failed
@@ -191,7 +194,7 @@ impl<'m, T: Transport> Domain<'m, T> {
         Domain { body: self.body.clone(), scope: Some(scope), lives: PhantomData }
     }
 
-    /// Layout of the block that a domain takes from an `A`.
+    /// Layout of the block that a domain of an info takes from an `A`.
     ///
     /// ```
     /// use loom_core::{AvAttr, CqAttr, Domain, allocator_api2::alloc::Global, soft::Soft};
@@ -199,7 +202,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// # fixture::domain!(network, domain);
     /// // An arena for a domain, a vector of 16 peers and a queue needs at least this.
     /// let blocks = [
-    ///     Domain::<Soft<'_>>::layout::<Global>()?,
+    ///     Domain::layout::<Global>(&network.info())?,
     ///     AvAttr::new(16).layout::<_, Global>(&domain)?,
     ///     CqAttr::new(64).layout::<Soft<'_>, &[u8], Global>()?,
     /// ];
@@ -210,8 +213,8 @@ impl<'m, T: Transport> Domain<'m, T> {
     ///
     /// # Errors
     /// [`OpenError::Size`].
-    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
-        Ok(Plan::of::<DomainInner<T>, A>()?.layout())
+    pub fn layout<A: Allocator>(info: &Info<T>) -> Result<Layout, OpenError> {
+        Ok(DomainInner::plan::<A>(info)?.0.layout())
     }
 
     /// Returns the info that the domain was opened with.
@@ -228,6 +231,13 @@ impl<'m, T: Transport> Domain<'m, T> {
 }
 
 impl<T: Transport> DomainInner<T> {
+    /// Layout of a domain, and the offset of the transport's memory.
+    fn plan<A: Allocator>(info: &Info<T>) -> Result<(Plan, usize), OpenError> {
+        let mut plan = Plan::of::<Self, A>()?;
+        let memory = plan.add(T::domain_layout(info.raw())?)?;
+        Ok((plan, memory))
+    }
+
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
         let requested = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);

@@ -30,11 +30,13 @@ use crate::vocabulary::RangeError;
 
 pub use self::element::ExposedElement;
 
+/// Copies bytes from or to exposed memory. Transports call this.
+///
 /// # Safety
 /// `src` is valid for reads and `dst` for writes, of `len` bytes each. Either or both are exposed
 /// memory. If they overlap, which requires both to be exposed, the bytes of `dst` are a mixture.
 #[inline(always)]
-pub(crate) unsafe fn copy_exposed(src: *const u8, dst: *mut u8, len: usize) {
+pub unsafe fn copy_exposed(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
     // SAFETY: the caller guarantees both ranges for `len` bytes.
     unsafe {

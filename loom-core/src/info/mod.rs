@@ -1,6 +1,7 @@
 //! [`Info`], a transport's offer, and [`Hints`], requirements of a query.
 
 mod hints;
+mod satisfies;
 
 use core::fmt;
 
@@ -58,6 +59,16 @@ impl<T: Transport> Info<T> {
     pub fn from_raw(raw: T::Info) -> Self {
         let attributes = with_arrays_of_the_call(T::attributes(&raw));
         Info { raw, attributes }
+    }
+
+    /// Checks that the info grants the demands of hints, and has no demand that names an address or
+    /// a key. Transports that answer queries call this.
+    ///
+    /// # Errors
+    /// [`OpenError::NotGranted`] with the missing capabilities, or [`OpenError::NotOffered`] with
+    /// another field of the hints.
+    pub fn satisfies(&self, hints: &Hints<'_>) -> Result<(), OpenError> {
+        satisfies::satisfies(self, hints)
     }
 
     /// The transport's own description.

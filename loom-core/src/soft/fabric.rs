@@ -2,13 +2,14 @@
 
 #![allow(unsafe_code, reason = "implements unsafe traits")]
 
+use core::ptr::NonNull;
+
 use super::faults::required_modes::RequiredModes;
 use super::faults::strict::{QUIRKS, Strict};
 use super::faults::{Plan, Rules};
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
 use super::network::attributes::{PROVIDER, attributes};
-use super::query::satisfies;
 use super::shared::address::{parse_address, parse_text, write_address};
 use super::transport::Soft;
 use crate::error::OpenError;
@@ -62,7 +63,7 @@ impl<'n> Network<'n> {
     #[doc(alias = "fi_getinfo")]
     pub fn query(&self, hints: &Hints<'_>) -> Result<Info<Soft<'n>>, OpenError> {
         let info = self.granting(hints, Plan::new(0));
-        satisfies(&info, hints)?;
+        info.satisfies(hints)?;
         Ok(info)
     }
 }
@@ -133,7 +134,7 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         Ok(())
     }
 
-    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info, _: NonNull<u8>) -> Result<Self::Domain, Errno> {
         let net = fabric.net;
         if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL);

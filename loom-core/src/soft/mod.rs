@@ -119,8 +119,6 @@ mod network;
 
 mod handles;
 
-mod query;
-
 mod first_contact;
 
 mod fabric;

@@ -1,5 +1,8 @@
 //! [`Fabrics`].
 
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
 use super::nic::Nic;
 use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 
@@ -186,11 +189,19 @@ pub unsafe trait Fabrics: Sized {
     /// Contract of callers.
     unsafe fn fabric_close(fabric: &Self::Fabric) -> Result<(), Errno>;
 
+    /// Memory that a domain requires from the caller.
+    ///
+    /// # Errors
+    /// `ENOMEM` if its size exceeds an address space.
+    fn domain_layout(_info: &Self::Info) -> Result<Layout, Errno> {
+        Ok(Layout::new::<()>())
+    }
     /// `fi_domain`
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno>;
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info, memory: NonNull<u8>)
+    -> Result<Self::Domain, Errno>;
     /// Returns `true` in the process that opened a domain. In its forked children, the functions of
     /// the domain's objects fail with [`Errno::OTHER_PROCESS`], and the objects are leaked.
     fn is_here(_domain: &Self::Domain) -> bool {

@@ -78,10 +78,12 @@
 //!   of the peer's memory have equal numbers of elements. Each range and part is a multiple of the
 //!   element size.
 //!
-//! Memory of queues and regions:
+//! Memory of domains, queues and regions:
 //!
 //! - **M1.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that
-//!   `cq_layout` returned for the depth, and stays until the last call that names the queue.
+//!   `cq_layout` returned for the depth, and stays until the last call that names the queue. Memory
+//!   given to [`domain_open`](Fabrics::domain_open) has the layout that `domain_layout` returned
+//!   for the info, and stays until the last call that names the domain or one of its objects.
 //! - **M2.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use keeps its
 //!   pages until the last operation posted with the region's descriptor has completed.
 //! - **M3.** Memory registered with access for peers stays until `mr_close` returned `Ok` and,
@@ -150,7 +152,7 @@
 //!   memory is not touched. P6 holds where the [`ProviderQuirks`] grant it, or else if the caller
 //!   ensures it.
 //! - **P7.** The transport keeps no pointer into a caller's storage, except to memory lent with a
-//!   post or given to `cq_open`.
+//!   post or given to `cq_open` or `domain_open`.
 //! - **P8.** No function unwinds.
 //! - **P9.** If [`Fabrics::Domain`] is `Sync`, a queue and the endpoints bound to it may be used
 //!   by one thread after another.

@@ -225,7 +225,7 @@ unsafe impl<'s> Fabrics for Scripted<'s> {
     fn quirks(info: &Self::Info) -> ProviderQuirks {
         info.quirks.get().unwrap_or(ProviderQuirks::GOOD)
     }
-    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info, _: NonNull<u8>) -> Result<Self::Domain, Errno> {
         Ok(info)
     }
     unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno> {

@@ -1,5 +1,6 @@
 //! An endpoint that sends to itself, and what it needs.
 
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use loom_core::info::{Hints, Info};
@@ -66,7 +67,7 @@ impl<'i> Opened<'i> {
         // SAFETY: no demands.
         let fabric = unsafe { T::fabric_open(info.raw()) }.unwrap();
         // SAFETY: the fabric is open.
-        let domain = unsafe { T::domain_open(&fabric, info.raw()) }.unwrap();
+        let domain = unsafe { T::domain_open(&fabric, info.raw(), NonNull::dangling()) }.unwrap();
         // SAFETY: the domain is open.
         let av = unsafe { T::av_open(&domain, 4, 0) }.unwrap();
         Opened { info, fabric, domain, av }

@@ -111,7 +111,7 @@ impl<L: Level> Pair<L> {
         // SAFETY: no demands.
         let fabric = unsafe { Raw::<L>::fabric_open(info.raw()) }.unwrap();
         // SAFETY: the fabric is open.
-        let domain = unsafe { Raw::<L>::domain_open(&fabric, info.raw()) }.unwrap();
+        let domain = unsafe { Raw::<L>::domain_open(&fabric, info.raw(), NonNull::dangling()) }.unwrap();
         // SAFETY: the domain is open.
         let av = unsafe { Raw::<L>::av_open(&domain, 8, 0) }.unwrap();
         let a = Side::open(&domain, info, &av, with_source);

@@ -21,12 +21,14 @@ use loom_core::vocabulary::Caps;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Local, Ofi, Shared};
+use loom_tcp::{Tcp, TcpAttr};
 #[cfg(feature = "libfabric")]
 use support::library_version;
 
+use support::behaviours::cases;
 use support::behaviours::needs::{self, Behaviour};
 #[cfg(feature = "libfabric")]
-use support::behaviours::{cases, threaded_cases};
+use support::behaviours::threaded_cases;
 use support::behaviours::{pair, soft_cases};
 
 /// What the tests look at; a transport that lacks one says so.
@@ -106,6 +108,17 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     }
     let names: Vec<_> = all().into_iter().map(|(name, ..)| name).collect();
     trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
+}
+
+/// Over sockets, in Rust.
+fn tcp_trials(trials: &mut Vec<Trial>) {
+    for behaviour in cases::<Tcp>() {
+        trials.push(Trial::test(format!("{SECTION}::loom-tcp::{}", behaviour.0), move || {
+            let info = loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 64, vectors: 32, ..TcpAttr::DEFAULT })?;
+            needs::run(behaviour, &info);
+            Ok(())
+        }));
+    }
 }
 
 /// A provider, and the kind of its endpoints.
@@ -234,6 +247,7 @@ pub(crate) fn section() -> Section {
     let with_soft = !report::is_untested();
     if with_soft {
         soft_trials(&mut trials);
+        tcp_trials(&mut trials);
     }
     #[cfg(feature = "libfabric")]
     let providers = [if with_soft { vec!["soft", "strict"] } else { vec![] }, libfabric_trials(&mut trials)].concat();

@@ -66,7 +66,7 @@ pub(crate) fn parts<T: Transport + 'static, A: Allocator + Clone + Send + 'stati
     let region = Mr::<T, Zeroed<A>>::layout::<A>().expect("the sizes are small").size();
     let places = av.map_or(0, |av| av.peer_table().places());
     vec![
-        Part::of("domain", Domain::<T>::layout::<A>()),
+        Part::of("domain", Domain::layout::<A>(domain.info())),
         Part::of("counter", Counter::<T>::layout::<A>()),
         Part::of("address vector", vector.layout::<T, A>(domain)),
         Part { name: "address set", bytes: 4 * places + 8 * MEMBERS.min(places), blocks: 2 },

@@ -24,7 +24,7 @@ fn rows<T: Transport + 'static>(info: &Info<T>) -> Vec<(String, &'static str, us
     let queue = size(CqAttr { endpoints: 1, ..CqAttr::new(DEPTH) }.layout::<T, Buf, Global>());
     let vector = size(AvAttr::new(PEERS).layout::<T, Global>(&domain));
     vec![
-        ("domain".into(), "allocator", size(Domain::<T>::layout::<Global>())),
+        ("domain".into(), "allocator", size(Domain::layout::<Global>(info))),
         ("its handle".into(), "by value", size_of::<Domain<'_, T>>()),
         ("address vector of 1,024 peers".into(), "allocator", vector),
         ("its handle".into(), "by value", size_of::<Av<'_, T>>()),

@@ -245,7 +245,7 @@ unsafe impl Fabrics for Watched {
     fn quirks(info: &Self::Info) -> ProviderQuirks {
         ProviderQuirks { mr_close: info.closes_at_any_time, ..ProviderQuirks::GOOD }
     }
-    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info, _: NonNull<u8>) -> Result<Self::Domain, Errno> {
         Ok(info)
     }
     unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno> {

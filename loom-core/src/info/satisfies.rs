@@ -1,8 +1,8 @@
-//! Comparison of hints with the features of a network.
+//! Comparison of hints with an info.
 
-use super::transport::Soft;
+use super::{Hints, Info};
 use crate::error::OpenError;
-use crate::info::{Hints, Info};
+use crate::transport::Transport;
 use crate::vocabulary::{
     AddressFormat, AvType, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
 };
@@ -15,7 +15,7 @@ macro_rules! compared {
         $((concat!($attr, ".", stringify!($size)), $requested.$size <= $granted.$size),)*
     ]};
 }
-pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), OpenError> {
+pub(super) fn satisfies<T: Transport>(info: &Info<T>, hints: &Hints<'_>) -> Result<(), OpenError> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;
     if !missing.is_empty() {
@@ -57,7 +57,7 @@ fn first_unmet(fields: &[(&'static str, bool)]) -> Result<(), OpenError> {
 fn endpoint(granted: &EndpointAttributes, requested: &EndpointAttributes) -> Result<(), OpenError> {
     first_unmet(&[
         ("endpoint_attr.kind", requested.kind == EndpointType::UNSPEC || requested.kind == granted.kind),
-        ("endpoint_attr.protocol", requested.protocol == Protocol::UNSPEC),
+        ("endpoint_attr.protocol", requested.protocol == Protocol::UNSPEC || requested.protocol == granted.protocol),
     ])?;
     first_unmet(&compared! {
         "endpoint_attr", granted, requested,

@@ -1,0 +1,270 @@
+//! Endpoints of `loom-fabric-tcp` with those of libfabric's provider `net` (1.17) or `tcp` (from 1.18 on), in both
+//! directions. Each trial moves data and compares it.
+
+use libtest_mimic::{Failed, Trial};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+use loom_core::{
+    Access, Av, Caps, CompletionLevel, Cq, Domain, Driving, Endpoint, Errno, Hints, ImmediateData, Info, Mr, OpKey,
+    Peer, SendOptions, Source, Tag, TagMatch,
+};
+use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::TcpAttr;
+use support::behaviours::pair::{Bytes, limit, pattern, room};
+use support::library_version;
+
+const SIZES: [usize; 8] = [0, 1, 64, 128, 4_000, 32_768, 100_000, 1 << 20];
+const LONG: usize = 64 << 20;
+
+/// Endpoint with its own domain and queue.
+struct Side<T: Transport + 'static> {
+    domain: Domain<'static, T>,
+    av: Av<'static, T>,
+    cq: Cq<'static, T, Bytes>,
+    endpoint: Endpoint<'static, T, Bytes>,
+}
+
+impl<T: Transport + 'static> Side<T> {
+    fn open(info: &Info<T>) -> Result<Self, Failed> {
+        let domain = Domain::open(info)?;
+        let (av, cq) = (Av::open(&domain, 4)?, Cq::open(&domain, 64)?);
+        let endpoint = cq.endpoint(&av)?;
+        Ok(Side { domain, av, cq, endpoint })
+    }
+
+    /// Index of another side.
+    fn knows<U: Transport>(&self, other: &Side<U>) -> Result<Peer, Failed> {
+        Ok(self.av.insert(&other.endpoint.address()?)?)
+    }
+
+    /// Waits for an operation, with progress on the other side.
+    fn finish<U: Transport>(&self, other: &Side<U>, key: OpKey) -> Result<(Bytes, loom_core::Transfer), Failed> {
+        let drive = || other.cq.progress();
+        let done = self.cq.finish(key, Driving::new(limit(), drive))?;
+        Ok(done.into_result().map_err(|failed| format!("{failed:?}"))?)
+    }
+
+    fn post<U: Transport>(
+        &self,
+        other: &Side<U>,
+        buf: Bytes,
+        post: impl FnMut(Bytes) -> Result<OpKey, loom_core::Rejected<Bytes>>,
+    ) -> Result<OpKey, Failed> {
+        Ok(self.cq.post(buf, Driving::new(limit(), || other.cq.progress()), post)?)
+    }
+}
+
+fn messages<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    for (seed, len) in SIZES.into_iter().chain([LONG]).enumerate() {
+        let received = to.endpoint.recv(Source::Any, room(len))?;
+        let sent = from.post(to, pattern(len, seed), |buf| from.endpoint.send(peer, buf))?;
+        let (buf, transfer) = to.finish(from, received)?;
+        assert!(buf == pattern(len, seed), "{len} bytes");
+        assert_eq!(transfer.len, len);
+        from.finish(to, sent)?;
+        if len == LONG {
+            break;
+        }
+        // Acknowledged, and with immediate data.
+        let options = SendOptions {
+            data: Some(ImmediateData(0x0123_4567_89ab_cdef)),
+            level: Some(CompletionLevel::Delivery),
+            ..SendOptions::default()
+        };
+        let received = to.endpoint.recv(Source::Any, room(len))?;
+        let sent = from.post(to, pattern(len, seed + 100), |buf| from.endpoint.send_with(peer, options, buf))?;
+        from.finish(to, sent)?;
+        let (buf, transfer) = to.finish(from, received)?;
+        assert!(buf == pattern(len, seed + 100), "{len} bytes");
+        assert_eq!(transfer.data, options.data);
+    }
+    Ok(())
+}
+
+fn bursts<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    for burst in 0..50 {
+        let posted: Result<Vec<_>, _> = (0..16).map(|_| to.endpoint.recv(Source::Any, room(200))).collect();
+        let mut sent = Vec::new();
+        for message in 0..16 {
+            let (len, seed) = (message * 11 % 200, burst * 16 + message);
+            match message % 3 {
+                0 => {
+                    let retry = Driving::new(limit(), || to.cq.progress());
+                    let bytes = pattern(len.min(64), seed);
+                    from.cq.retry(retry, || from.endpoint.inject(peer, &bytes))?;
+                }
+                _ => sent.push(from.post(to, pattern(len, seed), |buf| from.endpoint.send(peer, buf))?),
+            }
+        }
+        for (message, received) in posted?.into_iter().enumerate() {
+            let (buf, transfer) = to.finish(from, received)?;
+            let (len, seed) = (message * 11 % 200, burst * 16 + message);
+            let len = if message % 3 == 0 { len.min(64) } else { len };
+            assert!(transfer.len == len && buf[..len] == pattern(len, seed)[..], "message {message} of burst {burst}");
+        }
+        for key in sent {
+            from.finish(to, key)?;
+        }
+    }
+    Ok(())
+}
+
+fn tagged_messages<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    let long = *SIZES.last().expect("sizes");
+    let received = to.endpoint.tagged_recv(Source::Any, Tag(1), room(long))?;
+    let sent = from.post(to, pattern(long, 1), |buf| from.endpoint.tagged_send(peer, Tag(1), buf))?;
+    assert!(to.finish(from, received)?.0 == pattern(long, 1));
+    from.finish(to, sent)?;
+    // Provider `net` keeps unexpected messages of at most 128 bytes.
+    for (seed, len) in SIZES.into_iter().filter(|len| *len <= 128).enumerate() {
+        // The second message is received first, by a masked receive.
+        let sent = [0x700, 0x842].map(|tag| {
+            from.post(to, pattern(len, seed + tag), |buf| from.endpoint.tagged_send(peer, Tag(tag as u64), buf))
+        });
+        let mask = TagMatch { tag: Tag(0x800), ignore: 0xff };
+        let masked = to.post(from, room(len), |buf| to.endpoint.tagged_recv(Source::Any, mask, buf))?;
+        let (buf, transfer) = to.finish(from, masked)?;
+        assert!(buf == pattern(len, seed + 0x842), "{len} bytes");
+        assert_eq!(transfer.tag, Some(Tag(0x842)));
+        let exact = to.post(from, room(len), |buf| to.endpoint.tagged_recv(Source::Any, Tag(0x700), buf))?;
+        let (buf, _) = to.finish(from, exact)?;
+        assert!(buf == pattern(len, seed + 0x700), "{len} bytes");
+        for key in sent {
+            from.finish(to, key?)?;
+        }
+    }
+    Ok(())
+}
+
+fn remote_memory<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    for (seed, len) in SIZES.into_iter().enumerate().filter(|(_, len)| *len > 0) {
+        let memory = Mr::open(&to.domain, room(len + 16), access)?;
+        let remote = memory.remote();
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+        let parts =
+            [remote.part(8, len / 2).expect("within"), remote.part(8 + len as u64 / 2, len - len / 2).expect("within")];
+        let written = from.post(to, pattern(len, seed), |buf| from.endpoint.write_with(peer, &parts, options, buf))?;
+        from.finish(to, written)?;
+        let mut bytes = room(len + 16);
+        memory.window().copy_to(0, &mut bytes)?;
+        assert!(bytes[..8] == room(8)[..] && bytes[8..8 + len] == pattern(len, seed)[..], "{len} bytes");
+        let read = from.post(to, room(len), |buf| from.endpoint.read(peer, &remote, 8, buf))?;
+        let (buf, transfer) = from.finish(to, read)?;
+        assert!(buf == pattern(len, seed), "{len} bytes");
+        assert_eq!(transfer.len, len);
+        // Immediate data announces the bytes.
+        let data = ImmediateData(seed as u64 + 1);
+        let written =
+            from.post(to, pattern(len, seed + 100), |buf| from.endpoint.write_data(peer, &remote, 8, data, buf))?;
+        let mut until = limit();
+        let event = loop {
+            from.cq.progress()?;
+            match to.cq.poll()? {
+                Some(loom_core::Completion::Remote(event)) => break event,
+                Some(other) => return Err(format!("{other:?}").into()),
+                None => assert!(!loom_core::Deadline::passed(&mut until), "the event arrives"),
+            }
+        };
+        assert_eq!(event.data(), Some(data));
+        memory.window().copy_to(0, &mut bytes)?;
+        assert!(bytes[8..8 + len] == pattern(len, seed + 100)[..], "{len} bytes");
+        from.finish(to, written)?;
+    }
+    Ok(())
+}
+
+fn wrong_keys<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    let memory = Mr::open(&to.domain, room(64), Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    let mut forged = memory.remote();
+    forged.key.0 ^= 0x4000_0000;
+    let read = from.post(to, room(8), |buf| from.endpoint.read(peer, &forged, 0, buf))?;
+    let done = from.cq.finish(read, Driving::new(limit(), || to.cq.progress()))?;
+    let (_, result) = done.into_parts();
+    assert!(result.is_err(), "{result:?}");
+    // The next operation opens another connection.
+    let received = to.endpoint.recv(Source::Any, room(8))?;
+    let sent = from.post(to, pattern(8, 1), |buf| from.endpoint.send(peer, buf))?;
+    let (buf, _) = to.finish(from, received)?;
+    assert!(buf == pattern(8, 1));
+    from.finish(to, sent)?;
+    Ok(())
+}
+
+fn truncated<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    let received = to.endpoint.recv(Source::Any, room(10))?;
+    let sent = from.post(to, pattern(5_000, 1), |buf| from.endpoint.send(peer, buf))?;
+    let done = to.cq.finish(received, Driving::new(limit(), || from.cq.progress()))?;
+    let (buf, result) = done.into_parts();
+    assert_eq!(result.map_err(|failed| failed.errno).err(), Some(Errno::ETRUNC));
+    assert!(buf[..] == pattern(5_000, 1)[..10]);
+    let _ = from.cq.finish(sent, Driving::new(limit(), || to.cq.progress()))?;
+    Ok(())
+}
+
+fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<(), Failed> {
+    let (to_b, to_a) = (a.knows(b)?, b.knows(a)?);
+    let received = (a.endpoint.recv(Source::Any, room(100))?, b.endpoint.recv(Source::Any, room(100))?);
+    // Both open a connection before either has polled.
+    let mut sent = (None, None);
+    let mut until = limit();
+    while sent.0.is_none() || sent.1.is_none() {
+        assert!(!loom_core::Deadline::passed(&mut until), "both are posted");
+        if sent.0.is_none() {
+            sent.0 = a.endpoint.send(to_b, pattern(100, 1)).ok();
+        }
+        if sent.1.is_none() {
+            sent.1 = b.endpoint.send(to_a, pattern(100, 2)).ok();
+        }
+        a.cq.progress()?;
+        b.cq.progress()?;
+    }
+    assert!(a.finish(b, received.0)?.0 == pattern(100, 2));
+    assert!(b.finish(a, received.1)?.0 == pattern(100, 1));
+    Ok(())
+}
+
+fn ofi() -> Result<Info<Ofi<Local>>, Failed> {
+    let provider = if library_version().major < 2 { "net" } else { "tcp" };
+    let hints = Hints {
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA,
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+        ..Hints::local(provider)
+    };
+    let missing = || format!("libfabric {} has no {provider}", library_version());
+    Ok(Ofi::<Local>::query(&hints)?.next().ok_or_else(missing)?)
+}
+
+fn tcp() -> Result<Info<loom_tcp::Tcp>, Failed> {
+    Ok(loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT)?)
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    macro_rules! both_ways {
+        ($($case:ident),*) => {
+            [$(
+                Trial::test(concat!("tcp_with_libfabric::", stringify!($case), "_to_libfabric"), || {
+                    let (tcp, ofi) = (Side::open(&tcp()?)?, Side::open(&ofi()?)?);
+                    $case(&tcp, &ofi)
+                }),
+                Trial::test(concat!("tcp_with_libfabric::", stringify!($case), "_from_libfabric"), || {
+                    let (tcp, ofi) = (Side::open(&tcp()?)?, Side::open(&ofi()?)?);
+                    $case(&ofi, &tcp)
+                }),
+            )*]
+        };
+    }
+    both_ways!(messages, bursts, tagged_messages, remote_memory, wrong_keys, truncated, both_at_once).into()
+}

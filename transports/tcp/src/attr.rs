@@ -1,0 +1,87 @@
+//! [`TcpAttr`]: sizes of a domain.
+
+use loom_core::error::OpenError;
+
+/// Sizes of a domain and of its objects. A domain takes all memory from its allocator when it
+/// opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpAttr {
+    /// Maximum number of open endpoints.
+    pub endpoints: u16,
+    /// Maximum number of connections of all endpoints, including those that peers are opening.
+    pub connections: u16,
+    /// Maximum number of open completion queues.
+    pub queues: u16,
+    /// Maximum number of open counters.
+    pub counters: u16,
+    /// Maximum number of open memory regions.
+    pub regions: u16,
+    /// Maximum number of open address vectors.
+    pub vectors: u16,
+    /// Maximum number of addresses in a vector.
+    pub peers: u32,
+    /// Maximum number of sends, reads and writes of an endpoint in flight.
+    pub tx_depth: u32,
+    /// Maximum number of receives posted on an endpoint, with tags and without tags each.
+    pub rx_depth: u32,
+    /// Maximum number of unexpected messages of an endpoint, with tags and without tags each.
+    pub unexpected: u32,
+    /// Memory for the bytes of unexpected messages of all endpoints, in bytes. One connection takes
+    /// at most a quarter. A connection with a message that does not fit is read on when a receive
+    /// accepts the message, or when there is room.
+    pub unexpected_size: u32,
+    /// Receive buffer of a connection in bytes, a multiple of [`MIN_BUFFER`](Self::MIN_BUFFER).
+    pub receive_buffer: u32,
+    /// Time in milliseconds to open a connection, in either direction.
+    pub connect_timeout: u32,
+}
+
+impl TcpAttr {
+    /// Sizes for 8 endpoints and 64 connections: about 4 MiB.
+    pub const DEFAULT: TcpAttr = TcpAttr {
+        endpoints: 8,
+        connections: 64,
+        queues: 16,
+        counters: 32,
+        regions: 256,
+        vectors: 4,
+        peers: 256,
+        tx_depth: 256,
+        rx_depth: 1024,
+        unexpected: 1024,
+        unexpected_size: 1 << 20,
+        receive_buffer: 1 << 15,
+        connect_timeout: 10_000,
+    };
+
+    /// Unit of [`receive_buffer`](Self::receive_buffer) in bytes.
+    pub const MIN_BUFFER: u32 = 4096;
+
+    /// Maximum number of bytes of an injected message or write.
+    pub const INJECT_SIZE: usize = 128;
+
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let in_range = [
+            ("TcpAttr::endpoints", self.endpoints != 0 && self.endpoints != u16::MAX),
+            ("TcpAttr::connections", self.connections != 0 && self.connections != u16::MAX),
+            ("TcpAttr::queues", self.queues != 0),
+            ("TcpAttr::vectors", self.vectors != 0),
+            ("TcpAttr::peers", self.peers != 0),
+            ("TcpAttr::tx_depth", self.tx_depth != 0),
+            ("TcpAttr::rx_depth", self.rx_depth != 0),
+            ("TcpAttr::unexpected", self.unexpected != 0),
+            (
+                "TcpAttr::receive_buffer",
+                self.receive_buffer != 0 && self.receive_buffer.is_multiple_of(Self::MIN_BUFFER),
+            ),
+            ("TcpAttr::connect_timeout", self.connect_timeout != 0),
+        ];
+        in_range.iter().find(|(_, good)| !good).map_or(Ok(()), |(field, _)| Err(OpenError::OutOfRange(field)))
+    }
+}
+
+impl Default for TcpAttr {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,171 @@
+//! [`Connection`].
+
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use heapless::Deque;
+use rustix::fd::OwnedFd;
+
+use super::NIL;
+use super::list::{Linked, List};
+use crate::memory::Spans;
+use crate::wire::{ByteOrder, Frame, MAX_HEADER};
+
+/// Read responses that a connection queues. With more requests, it is not read.
+pub(super) const RESPONSES: usize = 16;
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    /// The kernel is connecting.
+    Connecting,
+    /// Waits for the next tick to connect again.
+    Waiting,
+    /// The request was sent.
+    Requested,
+    /// Accepted by the kernel, and its request is awaited.
+    Accepted,
+    Open,
+}
+
+/// Frame that is being sent.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) item: Item,
+    pub(super) header: [u8; MAX_HEADER],
+    /// Length of the header, and bytes of header and injected bytes that were sent.
+    pub(super) len: usize,
+    pub(super) sent: usize,
+}
+
+/// Origin of a frame.
+#[derive(Debug)]
+pub(super) enum Item {
+    Acknowledgement,
+    Response(Response),
+    /// Index of the operation.
+    Send(u32),
+}
+
+/// Answer to a read request.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) spans: Spans,
+    pub(super) len: u64,
+    pub(super) regions: heapless::Vec<u16, 4>,
+}
+
+/// State of the receive side.
+#[derive(Debug)]
+pub(super) enum Inbound {
+    /// A connect message is awaited.
+    Connect,
+    /// A frame is awaited.
+    Frame,
+    /// The frame has no room yet.
+    Blocked(Frame),
+    /// The payload of a frame.
+    Payload { frame: Frame, to: To, left: u64 },
+}
+
+/// Destination of a payload.
+#[derive(Debug)]
+pub(super) enum To {
+    /// A receive.
+    Receive(super::matching::Receive),
+    /// An unexpected message, by kind and index.
+    Kept(usize, u32),
+    /// Regions.
+    Regions { spans: Spans, regions: heapless::Vec<u16, 4> },
+    /// A read, by index.
+    Read(u32),
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) next: u32,
+    pub(super) state: State,
+    /// Number of connections in this place so far, to recognise late events of the kernel.
+    pub(super) generation: u32,
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) endpoint: u16,
+    /// Index of the peer in the endpoint's vector, or `NIL` if the vector does not have it.
+    pub(super) peer: u32,
+    pub(super) address: SocketAddr,
+    /// Opened by this side.
+    pub(super) initiated: bool,
+    /// Process of the peer.
+    pub(super) pid: u32,
+    /// Ticks left to open the connection.
+    pub(super) ticks: u32,
+    pub(super) order: ByteOrder,
+
+    pub(super) queue: List,
+    /// Operations that await an acknowledgement.
+    pub(super) unacknowledged: List,
+    /// Reads that await their bytes.
+    pub(super) reads: List,
+    pub(super) acknowledgements: u32,
+    pub(super) responses: Deque<Response, RESPONSES>,
+    pub(super) current: Option<Partial>,
+    /// Number of the next frame.
+    pub(super) frame_id: u8,
+    /// The kernel's buffer is full.
+    pub(super) is_full: bool,
+    pub(super) is_dirty: bool,
+    /// Turn of the last system call for a post.
+    pub(super) sent_in: u64,
+    pub(super) next_dirty: u32,
+
+    pub(super) inbound: Inbound,
+    /// Bytes in the receive buffer.
+    pub(super) start: u32,
+    pub(super) end: u32,
+    pub(super) is_paused: bool,
+    /// Bytes of unexpected messages that are kept.
+    pub(super) kept: u64,
+}
+
+impl Connection {
+    pub(super) fn free(next: u32) -> Self {
+        Connection {
+            next,
+            state: State::Free,
+            generation: 0,
+            socket: None,
+            endpoint: 0,
+            peer: NIL,
+            address: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+            initiated: false,
+            pid: 0,
+            ticks: 0,
+            order: ByteOrder::NATIVE,
+            queue: List::new(),
+            unacknowledged: List::new(),
+            reads: List::new(),
+            acknowledgements: 0,
+            responses: Deque::new(),
+            current: None,
+            frame_id: 0,
+            is_full: false,
+            is_dirty: false,
+            sent_in: 0,
+            next_dirty: NIL,
+            inbound: Inbound::Connect,
+            start: 0,
+            end: 0,
+            is_paused: false,
+            kept: 0,
+        }
+    }
+
+    pub(super) fn has_frames(&self) -> bool {
+        self.current.is_some() || self.acknowledgements > 0 || !self.responses.is_empty() || !self.queue.is_empty()
+    }
+}
+
+impl Linked for Connection {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}

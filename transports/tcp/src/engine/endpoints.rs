@@ -1,0 +1,168 @@
+//! Endpoints, and addresses of peers.
+
+use core::net::SocketAddr;
+
+use loom_core::engine::tag_matcher::TagMatcher;
+use loom_core::vocabulary::Errno;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+
+use super::connection::State;
+use super::handshake::Loss;
+use super::list::Free;
+use super::queues::{self, BoundCounters};
+use super::socket::{self, Token, errno};
+use super::{Engine, Full, KINDS, NIL};
+use crate::memory::Block;
+
+/// Objects of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) tx: u16,
+    pub(crate) rx: u16,
+    pub(crate) vector: u16,
+}
+
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(super) listener: Option<OwnedFd>,
+    /// The listener is not watched, because there is no free connection.
+    pub(super) is_deaf: bool,
+    pub(super) name: SocketAddr,
+    pub(super) bound: Bound,
+    pub(super) counters: BoundCounters,
+    pub(super) matchers: [TagMatcher<Block>; KINDS],
+    pub(super) free_sends: Free,
+}
+
+impl Engine {
+    /// Opens an endpoint that listens at an address.
+    pub(crate) fn open_endpoint(
+        &mut self,
+        address: SocketAddr,
+        bound: Bound,
+        counters: impl Iterator<Item = (loom_core::vocabulary::Counted, u16)> + Clone,
+    ) -> Result<u16, Errno> {
+        let free = self.endpoints.iter().position(|endpoint| endpoint.listener.is_none()).ok_or(Full::ENDPOINTS)?;
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
+        let index = free as u16;
+        let (listener, name) = socket::listen(address).map_err(errno)?;
+        epoll::add(&self.epoll, &listener, Token::Listener(index).data(), epoll::EventFlags::IN).map_err(errno)?;
+        let endpoint = &mut self.endpoints[free];
+        endpoint.listener = Some(listener);
+        endpoint.is_deaf = false;
+        endpoint.name = name;
+        endpoint.bound = bound;
+        endpoint.counters = queues::bound(counters);
+        self.routes_of(index).fill(NIL);
+        Ok(index)
+    }
+
+    /// Closes an endpoint. Bytes that the kernel does not take at once are lost, and operations in
+    /// flight report no event.
+    pub(crate) fn close_endpoint(&mut self, endpoint: u16) {
+        for index in 0..self.connections.len() {
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            let index = index as u32;
+            let connection = &self.connections[index as usize];
+            if connection.state != State::Free && connection.endpoint == endpoint {
+                self.flush(index);
+                if let Some(socket) = &self.connections[index as usize].socket {
+                    socket::drain(socket);
+                }
+                self.lose(index, Loss::Closed);
+            }
+        }
+        self.forget_messages(endpoint);
+        let closed = &mut self.endpoints[usize::from(endpoint)];
+        closed.listener = None;
+    }
+
+    /// Address at which an endpoint listens.
+    pub(crate) fn name_of(&self, endpoint: u16) -> SocketAddr {
+        self.endpoints[usize::from(endpoint)].name
+    }
+
+    pub(super) fn routes_of(&mut self, endpoint: u16) -> &mut [u32] {
+        let peers = self.attr.peers as usize;
+        &mut self.routes[usize::from(endpoint) * peers..][..peers]
+    }
+
+    pub(crate) fn open_vector(&mut self) -> Result<u16, Errno> {
+        let free = self.vectors.iter().position(|is_open| !is_open).ok_or(Full::VECTORS)?;
+        self.vectors[free] = true;
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 vectors")]
+        let vector = free as u16;
+        self.peers_of(vector).fill(None);
+        Ok(vector)
+    }
+
+    pub(crate) fn close_vector(&mut self, vector: u16) {
+        self.vectors[usize::from(vector)] = false;
+    }
+
+    fn peers_of(&mut self, vector: u16) -> &mut [Option<SocketAddr>] {
+        let peers = self.attr.peers as usize;
+        &mut self.peers[usize::from(vector) * peers..][..peers]
+    }
+
+    pub(crate) fn peer_address(&mut self, vector: u16, peer: u64) -> Option<SocketAddr> {
+        let peer = usize::try_from(peer).ok()?;
+        self.peers_of(vector).get(peer).copied().flatten()
+    }
+
+    /// Index of an address in a vector.
+    pub(super) fn peer_of(&mut self, vector: u16, address: SocketAddr) -> u32 {
+        let peers = self.peers_of(vector);
+        #[expect(clippy::cast_possible_truncation, reason = "there are fewer than `NIL` peers")]
+        peers.iter().position(|peer| *peer == Some(address)).map_or(NIL, |index| index as u32)
+    }
+
+    /// Inserts an address at the lowest free index. Connections of the peer get it, too.
+    pub(crate) fn insert_peer(&mut self, vector: u16, address: SocketAddr) -> Result<u32, Errno> {
+        if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
+            return Err(Errno::EINVAL);
+        }
+        let free = self.peers_of(vector).iter().position(Option::is_none).ok_or(Errno::ENOSPC)?;
+        self.peers_of(vector)[free] = Some(address);
+        #[expect(clippy::cast_possible_truncation, reason = "there are fewer than `NIL` peers")]
+        let peer = free as u32;
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            let endpoint = connection.endpoint;
+            let is_of_vector = self.endpoints[usize::from(endpoint)].bound.vector == vector;
+            if connection.state == State::Open
+                && connection.address == address
+                && connection.peer == NIL
+                && is_of_vector
+            {
+                connection.peer = peer;
+                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+                let index = index as u32;
+                self.routes_of(endpoint)[free] = index;
+            }
+        }
+        Ok(peer)
+    }
+
+    /// Removes an address. Its connections stay open until their peer closes them, and carry the
+    /// operations in flight.
+    pub(crate) fn remove_peer(&mut self, vector: u16, peer: u64) -> Result<(), Errno> {
+        let index = usize::try_from(peer).map_err(|_| Errno::EINVAL)?;
+        self.peers_of(vector).get_mut(index).and_then(Option::take).ok_or(Errno::EINVAL)?;
+        for endpoint in 0..self.endpoints.len() {
+            if self.endpoints[endpoint].bound.vector == vector {
+                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
+                let endpoint = endpoint as u16;
+                self.routes_of(endpoint)[index] = NIL;
+            }
+        }
+        for connection in self.connections.iter_mut() {
+            let bound = self.endpoints[usize::from(connection.endpoint)].bound;
+            if bound.vector == vector && u64::from(connection.peer) == peer {
+                connection.peer = NIL;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,449 @@
+//! Opening, accepting and losing connections.
+//!
+//! Two endpoints have one connection. If both open one at the same time, the one of the endpoint
+//! with the higher address wins, as libfabric does:
+//!
+//! | connection to the peer | its request |
+//! |---|---|
+//! | none | is accepted |
+//! | being opened, peer's address is lower | is rejected |
+//! | being opened, peer's address is higher | is accepted, and takes over the operations |
+//! | open, by this side to the same process | is rejected |
+//! | open otherwise | is accepted, and replaces it: the peer has lost the old one |
+
+use core::net::{IpAddr, SocketAddr};
+
+use loom_core::transport::Refusal;
+use loom_core::vocabulary::Errno;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::net::{SendFlags, send};
+
+use super::connection::{Connection, Inbound, Item, State, To};
+use super::list::List;
+use super::socket::{self, TICK_MS, Token, errno};
+use super::{Engine, Full, NIL};
+use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
+
+/// Version without rendezvous, which every release understands.
+const VERSION: u8 = 0;
+
+/// Reason for the end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The peer or the network ended it.
+    Ended(Errno),
+    /// The peer did not keep the protocol.
+    Violation(Violation),
+    /// No connection within `TcpAttr::connect_timeout`.
+    Timeout,
+    /// The peer opened another one.
+    Replaced,
+    /// The endpoint was closed.
+    Closed,
+}
+
+impl Loss {
+    fn errno(self) -> Errno {
+        match self {
+            Loss::Ended(errno) => errno,
+            Loss::Violation(_) => Errno::EPROTO,
+            Loss::Timeout => Errno::ETIMEDOUT,
+            Loss::Replaced | Loss::Closed => Errno::ENOTCONN,
+        }
+    }
+
+    /// Number for [`Loss::text`].
+    fn code(self) -> i32 {
+        match self {
+            Loss::Ended(_) => 1,
+            Loss::Violation(violation) => i32::from(violation.code()),
+            Loss::Timeout => 2,
+            Loss::Replaced => 3,
+            Loss::Closed => 4,
+        }
+    }
+
+    /// Text of a number that an event carries.
+    pub(crate) fn text(code: i32) -> &'static str {
+        match code {
+            1 => "the connection has ended",
+            2 => "no connection to the peer within TcpAttr::connect_timeout: check its address and the interface",
+            3 => "the peer has opened another connection",
+            4 => "the endpoint is closed",
+            _ => u8::try_from(code).ok().and_then(Violation::text).unwrap_or("no further information"),
+        }
+    }
+}
+
+/// Bytes of an IP address, then port, as libfabric compares them.
+fn rank(address: SocketAddr) -> ([u8; 16], u16) {
+    let mut bytes = [0; 16];
+    match address.ip() {
+        IpAddr::V4(ip) => bytes[..4].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => bytes = ip.octets(),
+    }
+    (bytes, address.port())
+}
+
+impl Engine {
+    /// Connection of an endpoint to a peer, which is opened if there is none.
+    pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
+        let index = usize::try_from(peer).map_err(|_| Errno::EINVAL)?;
+        let route = *self.routes_of(endpoint).get(index).ok_or(Errno::EINVAL)?;
+        if route != NIL {
+            return Ok(route);
+        }
+        self.open_route(endpoint, index)
+    }
+
+    #[cold]
+    fn open_route(&mut self, endpoint: u16, peer: usize) -> Result<u32, Refusal> {
+        let vector = self.endpoints[usize::from(endpoint)].bound.vector;
+        let address = self.peer_address(vector, peer as u64).ok_or(Errno::EINVAL)?;
+        let connection = self.take_connection(endpoint, address)?;
+        #[expect(clippy::cast_possible_truncation, reason = "there are fewer than `NIL` peers")]
+        let peer = peer as u32;
+        let opened = &mut self.connections[connection as usize];
+        opened.initiated = true;
+        opened.peer = peer;
+        opened.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
+        self.routes_of(endpoint)[peer as usize] = connection;
+        self.began_opening();
+        self.connect(connection);
+        Ok(connection)
+    }
+
+    /// A free connection. If there is none, one to a peer that was removed ends for it.
+    fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
+        if self.free_connections.count() == 0 {
+            let idle = self.connections.iter().position(|connection| {
+                connection.state == State::Open
+                    && connection.peer == NIL
+                    && connection.initiated
+                    && !connection.has_frames()
+                    && connection.unacknowledged.is_empty()
+                    && connection.reads.is_empty()
+                    && matches!(connection.inbound, Inbound::Frame)
+            });
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            self.lose(idle.ok_or(Full::CONNECTIONS)? as u32, Loss::Replaced);
+        }
+        let index = self.free_connections.take(&mut self.connections).ok_or(Full::CONNECTIONS)?;
+        let taken = &mut self.connections[index as usize];
+        let generation = taken.generation.wrapping_add(1) & (u32::MAX >> 1);
+        *taken = Connection { generation, endpoint, address, state: State::Waiting, ..Connection::free(NIL) };
+        Ok(index)
+    }
+
+    fn began_opening(&mut self) {
+        self.opening += 1;
+        if self.opening == 1 {
+            let _ = socket::tick(&self.timer, true);
+        }
+    }
+
+    fn ended_opening(&mut self) {
+        self.opening = self.opening.saturating_sub(1);
+        if self.opening == 0 {
+            let _ = socket::tick(&self.timer, false);
+        }
+    }
+
+    /// Watches the socket of a connection.
+    pub(super) fn watch(&self, index: u32, flags: EventFlags) {
+        let connection = &self.connections[index as usize];
+        let data = Token::Connection { index, generation: connection.generation }.data();
+        let Some(socket) = &connection.socket else { return };
+        if epoll::modify(&self.epoll, socket, data, flags).is_err() {
+            let _ = epoll::add(&self.epoll, socket, data, flags);
+        }
+    }
+
+    fn connect(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let from = self.endpoints[usize::from(connection.endpoint)].name;
+        match socket::connect(from, connection.address, self.attr.connect_timeout) {
+            Ok(socket) => {
+                let connection = &mut self.connections[index as usize];
+                connection.socket = Some(socket);
+                connection.state = State::Connecting;
+                self.watch(index, EventFlags::OUT);
+            }
+            Err(error) => self.lose(index, Loss::Ended(errno(error))),
+        }
+    }
+
+    /// The kernel has connected, or failed to.
+    pub(super) fn connected(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let Some(socket) = &connection.socket else { return };
+        match socket::connected(socket) {
+            Ok(()) => {
+                let port = self.endpoints[usize::from(connection.endpoint)].name.port();
+                let data = RdmData { version: VERSION, features: 0, port, pid: self.pid };
+                if self.send_connect_message(index, ConnectKind::Request, &data.encode()) {
+                    self.connections[index as usize].state = State::Requested;
+                    self.watch(index, EventFlags::IN);
+                }
+            }
+            Err(error) => self.lose(index, Loss::Ended(errno(error))),
+        }
+    }
+
+    /// Sends a message in one piece, which libfabric relies on. Returns `false` if the connection is
+    /// lost.
+    fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
+        let mut bytes = [0; MAX_CONNECT_MESSAGE];
+        let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
+        let Some(socket) = &self.connections[index as usize].socket else { return false };
+        let lost = match send(socket, &bytes[..len], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(sent) if sent == len => return true,
+            Ok(_) => Errno::EIO,
+            Err(error) => errno(error),
+        };
+        self.lose(index, Loss::Ended(lost));
+        false
+    }
+
+    /// Accepts what the kernel has for an endpoint.
+    pub(super) fn accept(&mut self, endpoint: u16) {
+        for _ in 0..16 {
+            let Some(listener) = &self.endpoints[usize::from(endpoint)].listener else { return };
+            if self.free_connections.count() == 0 {
+                let _ = epoll::delete(&self.epoll, listener);
+                self.endpoints[usize::from(endpoint)].is_deaf = true;
+                return;
+            }
+            let Ok(Some((socket, address))) = socket::accept(listener, self.attr.connect_timeout) else { return };
+            let Ok(index) = self.take_connection(endpoint, address) else { return };
+            let connection = &mut self.connections[index as usize];
+            connection.socket = Some(socket);
+            connection.state = State::Accepted;
+            connection.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
+            self.began_opening();
+            self.watch(index, EventFlags::IN);
+        }
+    }
+
+    /// A connect message has arrived.
+    pub(super) fn greeted(
+        &mut self,
+        index: u32,
+        kind: ConnectKind,
+        order: ByteOrder,
+        data: Result<RdmData, Violation>,
+    ) -> Result<(), Violation> {
+        let state = self.connections[index as usize].state;
+        self.connections[index as usize].order = order;
+        match (state, kind) {
+            (State::Requested, ConnectKind::Response) => {
+                self.connections[index as usize].pid = data?.pid;
+                self.opened(index);
+                Ok(())
+            }
+            (State::Requested, ConnectKind::Reject) => {
+                self.rejected(index);
+                Ok(())
+            }
+            (State::Accepted, ConnectKind::Request) => {
+                self.requested(index, data?);
+                Ok(())
+            }
+            (_, ConnectKind::Request) => Err(Violation::ConnectKind(0)),
+            (_, ConnectKind::Response) => Err(Violation::ConnectKind(1)),
+            (_, ConnectKind::Reject) => Err(Violation::ConnectKind(6)),
+        }
+    }
+
+    fn opened(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.state = State::Open;
+        connection.inbound = Inbound::Frame;
+        self.ended_opening();
+        self.mark_dirty(index);
+    }
+
+    /// A peer requests a connection.
+    fn requested(&mut self, index: u32, data: RdmData) {
+        let connection = &mut self.connections[index as usize];
+        connection.address.set_port(data.port);
+        connection.pid = data.pid;
+        let (endpoint, address) = (connection.endpoint, connection.address);
+        let name = self.endpoints[usize::from(endpoint)].name;
+        let other = self.connections.iter().enumerate().position(|(at, other)| {
+            at != index as usize
+                && other.endpoint == endpoint
+                && other.address == address
+                && !matches!(other.state, State::Free | State::Accepted)
+        });
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+        let other = other.map(|other| other as u32).filter(|_| address != name);
+        let mut takes_over = None;
+        if let Some(other) = other {
+            let existing = &self.connections[other as usize];
+            let is_open = existing.state == State::Open;
+            let refuses = match is_open {
+                true => existing.initiated && existing.pid == data.pid,
+                false => rank(address) < rank(name),
+            };
+            if refuses {
+                if self.send_connect_message(index, ConnectKind::Reject, &data.encode()) {
+                    self.lose(index, Loss::Replaced);
+                }
+                return;
+            }
+            if is_open {
+                self.lose(other, Loss::Replaced);
+            } else {
+                let queue = core::mem::replace(&mut self.connections[other as usize].queue, List::new());
+                self.lose(other, Loss::Replaced);
+                takes_over = Some(queue);
+            }
+        }
+        let vector = self.endpoints[usize::from(endpoint)].bound.vector;
+        let peer = self.peer_of(vector, address);
+        let connection = &mut self.connections[index as usize];
+        connection.peer = peer;
+        if let Some(queue) = takes_over {
+            connection.queue = queue;
+        }
+        // A connection to itself has another end, on which it sends.
+        if peer != NIL && self.routes_of(endpoint)[peer as usize] == NIL {
+            self.routes_of(endpoint)[peer as usize] = index;
+        }
+        let data = RdmData { version: VERSION, features: 0, pid: self.pid, ..data };
+        if self.send_connect_message(index, ConnectKind::Response, &data.encode()) {
+            self.opened(index);
+        }
+    }
+
+    /// The peer has rejected the request: it opens a connection, or has one.
+    fn rejected(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let (endpoint, address) = (connection.endpoint, connection.address);
+        let other = self.connections.iter().enumerate().position(|(at, other)| {
+            at != index as usize && other.endpoint == endpoint && other.address == address && other.state == State::Open
+        });
+        let Some(other) = other else {
+            self.retry_later(index);
+            return;
+        };
+        let mut queue = core::mem::replace(&mut self.connections[index as usize].queue, List::new());
+        while let Some(send) = queue.pop(&mut self.sends) {
+            self.connections[other].queue.push(&mut self.sends, send);
+        }
+        let peer = self.connections[index as usize].peer;
+        self.lose(index, Loss::Replaced);
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+        let other = other as u32;
+        if peer != NIL {
+            self.routes_of(endpoint)[peer as usize] = other;
+            self.connections[other as usize].peer = peer;
+        }
+        self.mark_dirty(other);
+    }
+
+    fn retry_later(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.socket = None;
+        connection.generation = connection.generation.wrapping_add(1) & (u32::MAX >> 1);
+        connection.state = State::Waiting;
+        connection.inbound = Inbound::Connect;
+        (connection.start, connection.end) = (0, 0);
+    }
+
+    /// A period of time is over.
+    pub(super) fn tick(&mut self) {
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            if matches!(connection.state, State::Free | State::Open) {
+                continue;
+            }
+            connection.ticks = connection.ticks.saturating_sub(1);
+            let (state, is_over) = (connection.state, connection.ticks == 0);
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            let index = index as u32;
+            if is_over {
+                self.lose(index, Loss::Timeout);
+            } else if state == State::Waiting {
+                self.connect(index);
+            }
+        }
+    }
+
+    /// Ends a connection. Its operations fail; those of a closed endpoint report no event.
+    pub(super) fn lose(&mut self, index: u32, loss: Loss) {
+        let place = &mut self.connections[index as usize];
+        if place.state == State::Free {
+            return;
+        }
+        let generation = place.generation;
+        let lost = core::mem::replace(place, Connection { generation, ..Connection::free(NIL) });
+        let Connection { endpoint, peer, state, socket, inbound, .. } = lost;
+        drop(socket);
+        if state != State::Open {
+            self.ended_opening();
+        }
+        if lost.is_paused {
+            self.paused -= 1;
+        }
+        if lost.is_dirty {
+            self.unmark_dirty(index, lost.next_dirty);
+        }
+        if peer != NIL && self.routes_of(endpoint)[peer as usize] == index {
+            self.routes_of(endpoint)[peer as usize] = NIL;
+        }
+        let (errno, code) = (loss.errno(), loss.code());
+        let quietly = loss == Loss::Closed;
+        let current = lost.current.and_then(|partial| match partial.item {
+            Item::Send(send) => Some(send),
+            _ => None,
+        });
+        let reading = match inbound {
+            Inbound::Payload { to: To::Read(send), .. } => Some(send),
+            Inbound::Payload { to: To::Receive(receive), frame, .. } => {
+                let kind = usize::from(matches!(frame.operation, crate::wire::Operation::Tagged { .. }));
+                if quietly {
+                    let rx = self.endpoints[usize::from(endpoint)].bound.rx;
+                    self.release(rx);
+                } else {
+                    self.fail_receive(endpoint, kind, receive, errno, code);
+                }
+                None
+            }
+            Inbound::Payload { to: To::Kept(kind, kept), .. } => {
+                self.drop_kept(endpoint, kind, kept);
+                None
+            }
+            Inbound::Payload { to: To::Regions { .. }, frame, .. } if frame.operation.data().is_some() => {
+                let rx = self.endpoints[usize::from(endpoint)].bound.rx;
+                self.release(rx);
+                None
+            }
+            _ => None,
+        };
+        let mut lists = [lost.unacknowledged, lost.reads, lost.queue];
+        let mut next = {
+            let mut first = current.into_iter().chain(reading);
+            move |sends: &mut [super::Send]| first.next().or_else(|| lists.iter_mut().find_map(|list| list.pop(sends)))
+        };
+        while let Some(send) = next(&mut self.sends) {
+            self.fail_send(send, errno, code, quietly);
+        }
+        self.free_connections.give_back(&mut self.connections, index);
+        self.hear_again();
+    }
+
+    /// Watches the listeners that were not, as there is a free connection.
+    fn hear_again(&mut self) {
+        for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
+            if endpoint.is_deaf
+                && let Some(listener) = &endpoint.listener
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
+                let data = Token::Listener(index as u16).data();
+                endpoint.is_deaf = epoll::add(&self.epoll, listener, data, EventFlags::IN).is_err();
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Bytes of the socket, and frames in them.
+
+use loom_core::transport::Event;
+use loom_core::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData};
+use rustix::fd::AsFd;
+use rustix::io;
+
+use super::connection::{Inbound, Response, State, To};
+use super::handshake::Loss;
+use super::socket::{self, errno};
+use super::{Engine, NIL};
+use crate::wire::{ConnectMessage, Frame, Operation, RdmData, Violation};
+
+/// System calls for one event of the kernel, so that other connections have their turn.
+const CALLS: usize = 16;
+
+/// Payload that is left from which on it is received directly to its memory.
+const DIRECT: u64 = 1024;
+
+impl Engine {
+    /// Reads a connection until it has no bytes.
+    pub(super) fn read(&mut self, index: u32) {
+        for _ in 0..CALLS {
+            match self.receive(index) {
+                Ok(more) => {
+                    if let Err(violation) = self.parse(index) {
+                        self.lose(index, Loss::Violation(violation));
+                    }
+                    let connection = &self.connections[index as usize];
+                    if !more || connection.socket.is_none() || connection.is_paused {
+                        return;
+                    }
+                }
+                Err(lost) => {
+                    self.lose(index, Loss::Ended(lost));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Receives once. Returns `true` if more bytes may be there.
+    fn receive(&mut self, index: u32) -> Result<bool, Errno> {
+        let size = self.attr.receive_buffer as usize;
+        let Self { connections, buffers, sends, .. } = self;
+        let connection = &mut connections[index as usize];
+        let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
+        let Some(socket) = &connection.socket else { return Ok(false) };
+        if connection.start == connection.end {
+            (connection.start, connection.end) = (0, 0);
+        }
+        if let Inbound::Payload { to, left, .. } = &mut connection.inbound
+            && connection.end == 0
+            && *left >= DIRECT
+        {
+            let spans = match to {
+                To::Receive(receive) => Some(&mut receive.spans),
+                To::Regions { spans, .. } => Some(spans),
+                To::Read(send) => Some(&mut sends[*send as usize].spans),
+                To::Kept(..) => None,
+            };
+            // What does not fit is dropped, by way of the buffer.
+            if let Some(spans) = spans.filter(|spans| spans.left() > 0) {
+                let behind = if spans.left() >= *left { size } else { 0 };
+                let wanted = spans.left().min(*left) + behind as u64;
+                let (direct, behind) = match spans.receive(socket.as_fd(), *left, &mut buffer[..behind]) {
+                    Ok((0, 0)) => return Err(Errno::ENOTCONN),
+                    Ok(received) => received,
+                    Err(io::Errno::AGAIN) => return Ok(false),
+                    Err(io::Errno::INTR) => return Ok(true),
+                    Err(error) => return Err(errno(error)),
+                };
+                *left -= direct;
+                #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+                let end = behind as u32;
+                connection.end = end;
+                return Ok(direct + behind as u64 == wanted);
+            }
+        }
+        let (start, end) = (connection.start as usize, connection.end as usize);
+        if start > 0 && size - end < size / 2 {
+            buffer.copy_within(start..end, 0);
+            (connection.start, connection.end) = (0, connection.end - connection.start);
+        }
+        let room = &mut buffer[connection.end as usize..];
+        let wanted = room.len();
+        match socket::receive(socket, room).map_err(errno)? {
+            None => Ok(false),
+            Some(0) => Err(Errno::ENOTCONN),
+            Some(received) => {
+                #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+                let received_len = received as u32;
+                connection.end += received_len;
+                Ok(received == wanted)
+            }
+        }
+    }
+
+    /// Handles the bytes in the buffer of a connection.
+    pub(super) fn parse(&mut self, index: u32) -> Result<(), Violation> {
+        let size = self.attr.receive_buffer as usize;
+        loop {
+            let Self { connections, buffers, .. } = self;
+            let connection = &mut connections[index as usize];
+            if connection.socket.is_none() {
+                return Ok(());
+            }
+            let (start, end) = (connection.start as usize, connection.end as usize);
+            let bytes = &buffers.as_flattened()[index as usize * size..][start..end];
+            match &mut connection.inbound {
+                Inbound::Connect => {
+                    let Some((message, order, used)) = ConnectMessage::parse(bytes)? else { return Ok(()) };
+                    let (kind, data) = (message.kind, RdmData::parse(message.data));
+                    self.consume(index, used);
+                    self.greeted(index, kind, order, data)?;
+                }
+                Inbound::Frame => {
+                    let Some((frame, used)) = Frame::parse(bytes, connection.order)? else { return Ok(()) };
+                    self.consume(index, used);
+                    self.begin(index, frame)?;
+                }
+                Inbound::Blocked(_) => {
+                    let Inbound::Blocked(frame) = core::mem::replace(&mut connection.inbound, Inbound::Frame) else {
+                        return Ok(());
+                    };
+                    self.begin(index, frame)?;
+                    if matches!(self.connections[index as usize].inbound, Inbound::Blocked(_)) {
+                        return Ok(());
+                    }
+                }
+                Inbound::Payload { left: 0, .. } => self.finish_payload(index)?,
+                Inbound::Payload { .. } if bytes.is_empty() => return Ok(()),
+                Inbound::Payload { .. } => self.deliver(index),
+            }
+            if self.connections[index as usize].is_paused {
+                return Ok(());
+            }
+        }
+    }
+
+    fn consume(&mut self, index: u32, count: usize) {
+        #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+        let count = count as u32;
+        self.connections[index as usize].start += count;
+    }
+
+    /// Moves payload from the buffer to its memory.
+    fn deliver(&mut self, index: u32) {
+        let size = self.attr.receive_buffer as usize;
+        let Self { connections, buffers, sends, kept, pieces, .. } = self;
+        let connection = &mut connections[index as usize];
+        let (start, end) = (connection.start as usize, connection.end as usize);
+        let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return };
+        let count = usize::try_from(*left).map_or(end - start, |left| left.min(end - start));
+        let bytes = &buffers.as_flattened()[index as usize * size + start..][..count];
+        *left -= count as u64;
+        match to {
+            To::Receive(receive) => {
+                receive.spans.fill(bytes);
+            }
+            To::Regions { spans, .. } => {
+                spans.fill(bytes);
+            }
+            To::Read(send) => {
+                sends[*send as usize].spans.fill(bytes);
+            }
+            To::Kept(_, at) => kept[*at as usize].keep(pieces, bytes),
+        }
+        self.consume(index, count);
+    }
+
+    /// Handles the header of a frame. Without room for it, the connection is not read.
+    fn begin(&mut self, index: u32, frame: Frame) -> Result<(), Violation> {
+        let left = frame.payload;
+        let to = match &frame.operation {
+            Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
+            Operation::Write { data, parts } => {
+                let reached = self.reach(parts, Access::REMOTE_WRITE)?;
+                let endpoint = self.connections[index as usize].endpoint;
+                let rx = self.endpoints[usize::from(endpoint)].bound.rx;
+                let has_room = data.is_none() || self.reserve(rx);
+                has_room.then_some(To::Regions { spans: reached.spans, regions: reached.regions })
+            }
+            Operation::Acknowledgement => {
+                let connection = &mut self.connections[index as usize];
+                let send = connection.unacknowledged.pop(&mut self.sends).ok_or(Violation::Unsolicited(0))?;
+                self.finish_send(send);
+                return Ok(());
+            }
+            Operation::ReadRequest { parts } => {
+                let reached = self.reach(parts, Access::REMOTE_READ)?;
+                let (len, regions) = (reached.spans.left(), reached.regions);
+                let response = Response { spans: reached.spans, len, regions };
+                let connection = &mut self.connections[index as usize];
+                if connection.responses.push_back(response).is_ok() {
+                    self.mark_dirty(index);
+                    return Ok(());
+                }
+                None
+            }
+            Operation::ReadResponse => {
+                let connection = &mut self.connections[index as usize];
+                let send = connection.reads.pop(&mut self.sends).ok_or(Violation::Unsolicited(3))?;
+                connection.inbound = Inbound::Payload { frame, to: To::Read(send), left };
+                if self.sends[send as usize].spans.left() != left {
+                    return Err(Violation::PartLengths);
+                }
+                return Ok(());
+            }
+            // Version 1 of the protocol is not offered.
+            Operation::ReadyToSend { .. } => return Err(Violation::Unsolicited(5)),
+            Operation::ClearToSend { .. } => return Err(Violation::Unsolicited(6)),
+            Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(7)),
+        };
+        let connection = &mut self.connections[index as usize];
+        match to {
+            Some(to) => connection.inbound = Inbound::Payload { frame, to, left },
+            None => {
+                connection.inbound = Inbound::Blocked(frame);
+                if !connection.is_paused {
+                    connection.is_paused = true;
+                    self.paused += 1;
+                    self.watch_open(index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All bytes of a frame have arrived.
+    fn finish_payload(&mut self, index: u32) -> Result<(), Violation> {
+        let connection = &mut self.connections[index as usize];
+        let Inbound::Payload { frame, to, .. } = core::mem::replace(&mut connection.inbound, Inbound::Frame) else {
+            return Ok(());
+        };
+        let (endpoint, peer) = (connection.endpoint, connection.peer);
+        if !frame.flags.is_empty() && !matches!(to, To::Read(_)) {
+            connection.acknowledgements += 1;
+        }
+        match to {
+            To::Receive(receive) => {
+                let kind = usize::from(matches!(frame.operation, Operation::Tagged { .. }));
+                self.finish_receive(endpoint, kind, receive, &frame, peer);
+            }
+            To::Kept(_, at) => self.finish_kept(at),
+            To::Read(send) => self.finish_send(send),
+            To::Regions { regions, .. } => {
+                self.count_regions(&regions);
+                self.count(endpoint, CompletionFlags::REMOTE_WRITE, true);
+                if let Some(data) = frame.operation.data() {
+                    let flags = CompletionFlags::RMA | CompletionFlags::REMOTE_WRITE | CompletionFlags::REMOTE_CQ_DATA;
+                    let len = usize::try_from(frame.payload).unwrap_or(usize::MAX);
+                    let mut event = Event::success(0, flags, len);
+                    event.data = ImmediateData(data);
+                    event.source = if peer == NIL { FabricAddr::UNSPEC } else { FabricAddr(peer.into()) };
+                    let rx = self.endpoints[usize::from(endpoint)].bound.rx;
+                    self.report(rx, event);
+                }
+            }
+        }
+        self.mark_dirty(index);
+        Ok(())
+    }
+
+    /// Tries the frames again that had no room.
+    pub(super) fn read_paused(&mut self) {
+        self.try_paused = false;
+        for index in 0..self.connections.len() {
+            let connection = &mut self.connections[index];
+            if !connection.is_paused || connection.state != State::Open {
+                continue;
+            }
+            connection.is_paused = false;
+            self.paused -= 1;
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            let index = index as u32;
+            match self.parse(index) {
+                Ok(()) => {
+                    let connection = &mut self.connections[index as usize];
+                    match connection.inbound {
+                        _ if connection.socket.is_none() => {}
+                        Inbound::Blocked(_) if !connection.is_paused => {
+                            connection.is_paused = true;
+                            self.paused += 1;
+                        }
+                        Inbound::Blocked(_) => {}
+                        _ => self.watch_open(index),
+                    }
+                }
+                Err(violation) => self.lose(index, Loss::Violation(violation)),
+            }
+        }
+    }
+}

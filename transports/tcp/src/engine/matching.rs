@@ -1,0 +1,296 @@
+//! Posted receives, and unexpected messages, whose bytes are kept in pieces of memory.
+
+use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
+use loom_core::transport::{Event, Refusal};
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+use super::connection::{Inbound, To};
+use super::list::{Linked, List};
+use super::{Engine, KINDS, NIL};
+use crate::memory::Spans;
+use crate::wire::{Frame, Operation};
+
+pub(super) const PIECE: usize = 1020;
+
+/// Receive, posted or filled by a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Receive {
+    id: Option<ReceiveId>,
+    pub(super) context: u64,
+    pub(super) spans: Spans,
+    /// Bytes that were lent.
+    pub(super) room: u64,
+}
+
+/// Unexpected message.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    id: Option<MessageId>,
+    frame: Option<Frame>,
+    pieces: List,
+    /// Piece for the next bytes.
+    last: u32,
+    /// Bytes that have arrived.
+    arrived: u64,
+    /// Connection that the rest arrives on, or `NIL`.
+    arrives_on: u32,
+    /// Index of the sender in the vector, or `NIL`.
+    peer: u32,
+}
+
+impl Kept {
+    pub(super) const fn none() -> Self {
+        Kept { id: None, frame: None, pieces: List::new(), last: NIL, arrived: 0, arrives_on: NIL, peer: NIL }
+    }
+}
+
+impl Kept {
+    /// Adds bytes behind those that have arrived.
+    pub(super) fn keep(&mut self, pieces: &mut [Piece], mut bytes: &[u8]) {
+        let mut at = self.last;
+        #[expect(clippy::cast_possible_truncation, reason = "less than a piece")]
+        let mut offset = (self.arrived % PIECE as u64) as usize;
+        self.arrived += bytes.len() as u64;
+        while !bytes.is_empty() && at != NIL {
+            let piece = &mut pieces[at as usize];
+            let len = bytes.len().min(PIECE - offset);
+            piece.bytes[offset..][..len].copy_from_slice(&bytes[..len]);
+            bytes = &bytes[len..];
+            offset = (offset + len) % PIECE;
+            if offset == 0 {
+                at = piece.next;
+            }
+        }
+        self.last = at;
+    }
+}
+
+/// Part of an unexpected message.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    next: u32,
+    bytes: [u8; PIECE],
+}
+
+impl Piece {
+    pub(super) const fn free(next: u32) -> Self {
+        Piece { next, bytes: [0; PIECE] }
+    }
+}
+
+impl Linked for Piece {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}
+
+/// Kind of a message, as an index, and its tag.
+fn kind_of(frame: &Frame) -> Option<(usize, u64)> {
+    match frame.operation {
+        Operation::Message { .. } => Some((0, 0)),
+        Operation::Tagged { tag, .. } => Some((1, tag)),
+        _ => None,
+    }
+}
+
+fn flags_of(kind: usize) -> CompletionFlags {
+    CompletionFlags::RECV | if kind == 0 { CompletionFlags::MSG } else { CompletionFlags::TAGGED }
+}
+
+fn source_of(peer: u32) -> FabricAddr {
+    if peer == NIL { FabricAddr::UNSPEC } else { FabricAddr(peer.into()) }
+}
+
+impl Engine {
+    fn receive_at(&self, endpoint: u16, kind: usize, id: ReceiveId) -> usize {
+        (usize::from(endpoint) * KINDS + kind) * self.attr.rx_depth as usize + id.index()
+    }
+
+    fn kept_at(&self, endpoint: u16, kind: usize, id: MessageId) -> usize {
+        (usize::from(endpoint) * KINDS + kind) * self.attr.unexpected as usize + id.index()
+    }
+
+    /// Posts a receive, or completes it with the oldest unexpected message that it accepts.
+    pub(crate) fn post_receive(
+        &mut self,
+        endpoint: u16,
+        kind: usize,
+        want: Want,
+        spans: Spans,
+        context: u64,
+    ) -> Result<(), Refusal> {
+        let bound = self.endpoints[usize::from(endpoint)].bound;
+        if !self.reserve(bound.rx) {
+            return Err(Refusal::Again);
+        }
+        let receive = Receive { id: None, context, room: spans.left(), spans };
+        let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind];
+        if let Some(message) = matcher.message_for(&want) {
+            matcher.remove_message(message);
+            let at = self.kept_at(endpoint, kind, message);
+            self.hand_over(endpoint, kind, at, receive);
+            return Ok(());
+        }
+        let Some(id) = matcher.post(want) else {
+            self.release(bound.rx);
+            return Err(Refusal::Again);
+        };
+        let at = self.receive_at(endpoint, kind, id);
+        self.receives[at] = Receive { id: Some(id), ..receive };
+        self.try_paused |= self.paused > 0;
+        Ok(())
+    }
+
+    /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
+    /// goes there directly.
+    fn hand_over(&mut self, endpoint: u16, kind: usize, at: usize, mut receive: Receive) {
+        let kept = core::mem::replace(&mut self.kept[at], Kept::none());
+        let Some(frame) = kept.frame else { return };
+        let (mut pieces, mut left) = (kept.pieces, kept.arrived);
+        while let Some(piece) = pieces.pop(&mut self.pieces) {
+            #[expect(clippy::cast_possible_truncation, reason = "at most a piece")]
+            let len = left.min(PIECE as u64) as usize;
+            receive.spans.fill(&self.pieces[piece as usize].bytes[..len]);
+            left -= len as u64;
+            self.free_pieces.give_back(&mut self.pieces, piece);
+        }
+        self.try_paused |= self.paused > 0;
+        if kept.arrives_on == NIL {
+            self.finish_receive(endpoint, kind, receive, &frame, kept.peer);
+            return;
+        }
+        let connection = &mut self.connections[kept.arrives_on as usize];
+        connection.kept = connection.kept.saturating_sub(frame.payload);
+        let left = frame.payload - kept.arrived;
+        connection.inbound = Inbound::Payload { frame, to: To::Receive(receive), left };
+    }
+
+    /// Reports a receive with all bytes of its message.
+    pub(super) fn finish_receive(&mut self, endpoint: u16, kind: usize, receive: Receive, frame: &Frame, peer: u32) {
+        let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, flags_of(kind));
+        let Receive { context, room, .. } = receive;
+        let len = frame.payload.min(room);
+        #[expect(clippy::cast_possible_truncation, reason = "lengths within the lent memory, which fit")]
+        let mut event = Event::success(context, flags, len as usize);
+        if frame.payload > room {
+            event = Event::failure(context, flags, Errno::ETRUNC);
+            event.len = usize::try_from(room).unwrap_or(usize::MAX);
+            event.overflow_or_place = usize::try_from(frame.payload - room).unwrap_or(usize::MAX);
+        }
+        if let Operation::Tagged { tag, .. } = frame.operation {
+            event.tag = Tag(tag);
+        }
+        if let Some(data) = frame.operation.data() {
+            event.flags |= CompletionFlags::REMOTE_CQ_DATA;
+            event.data = ImmediateData(data);
+        }
+        event.source = source_of(peer);
+        self.count(endpoint, flags, !event.is_error());
+        self.report(queue, event);
+    }
+
+    /// Reports a receive without a message.
+    pub(super) fn fail_receive(&mut self, endpoint: u16, kind: usize, receive: Receive, errno: Errno, code: i32) {
+        let queue = self.endpoints[usize::from(endpoint)].bound.rx;
+        let mut event = Event::failure(receive.context, flags_of(kind), errno);
+        event.provider_errno = code;
+        self.count(endpoint, event.flags, false);
+        self.report(queue, event);
+    }
+
+    /// Destination of the payload of a message, or `None` if it has no room yet.
+    pub(super) fn place_message(&mut self, connection: u32, frame: &Frame) -> Option<To> {
+        let (kind, tag) = kind_of(frame)?;
+        let Self { connections, endpoints, .. } = self;
+        let of = &mut connections[connection as usize];
+        let endpoint = of.endpoint;
+        let envelope = Envelope { tag: Tag(tag), source: source_of(of.peer) };
+        let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind];
+        if let Some(id) = matcher.receive_for(&envelope) {
+            matcher.remove_receive(id);
+            let at = self.receive_at(endpoint, kind, id);
+            return Some(To::Receive(core::mem::take(&mut self.receives[at])));
+        }
+        let most = u64::from(self.attr.unexpected_size) / 4;
+        let count = frame.payload.div_ceil(PIECE as u64);
+        if count > u64::from(self.free_pieces.count()) || of.kept + frame.payload > most.max(PIECE as u64) {
+            return None;
+        }
+        let id = matcher.keep(envelope)?;
+        of.kept += frame.payload;
+        let peer = of.peer;
+        let at = self.kept_at(endpoint, kind, id);
+        let mut pieces = List::new();
+        for _ in 0..count {
+            let piece = self.free_pieces.take(&mut self.pieces)?;
+            pieces.push(&mut self.pieces, piece);
+        }
+        let last = pieces.first().unwrap_or(NIL);
+        let kept =
+            Kept { id: Some(id), frame: Some(frame.clone()), pieces, last, arrived: 0, arrives_on: connection, peer };
+        self.kept[at] = kept;
+        #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
+        Some(To::Kept(kind, at as u32))
+    }
+
+    /// All bytes of an unexpected message have arrived.
+    pub(super) fn finish_kept(&mut self, at: u32) {
+        let kept = &mut self.kept[at as usize];
+        let connection = core::mem::replace(&mut kept.arrives_on, NIL);
+        let len = kept.arrived;
+        if connection != NIL {
+            let connection = &mut self.connections[connection as usize];
+            connection.kept = connection.kept.saturating_sub(len);
+        }
+    }
+
+    /// Drops an unexpected message.
+    pub(super) fn drop_kept(&mut self, endpoint: u16, kind: usize, at: u32) {
+        let mut kept = core::mem::replace(&mut self.kept[at as usize], Kept::none());
+        while let Some(piece) = kept.pieces.pop(&mut self.pieces) {
+            self.free_pieces.give_back(&mut self.pieces, piece);
+        }
+        if let Some(id) = kept.id {
+            self.endpoints[usize::from(endpoint)].matchers[kind].remove_message(id);
+        }
+        self.try_paused |= self.paused > 0;
+    }
+
+    /// Cancels a posted receive. Returns `true` if there was one.
+    pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
+        let depth = self.attr.rx_depth as usize;
+        for kind in 0..KINDS {
+            let first = (usize::from(endpoint) * KINDS + kind) * depth;
+            let posted = self.receives[first..first + depth].iter_mut();
+            let mut posted = posted.filter(|receive| receive.id.is_some() && receive.context == context);
+            let Some(receive) = posted.next().map(core::mem::take) else { continue };
+            if let Some(id) = receive.id {
+                self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+            }
+            self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 0);
+            return true;
+        }
+        false
+    }
+
+    /// Forgets the receives and unexpected messages of an endpoint, without events.
+    pub(super) fn forget_messages(&mut self, endpoint: u16) {
+        let (depth, unexpected) = (self.attr.rx_depth as usize, self.attr.unexpected as usize);
+        let rx = self.endpoints[usize::from(endpoint)].bound.rx;
+        for kind in 0..KINDS {
+            let table = usize::from(endpoint) * KINDS + kind;
+            for at in table * depth..(table + 1) * depth {
+                if let Some(id) = core::mem::take(&mut self.receives[at]).id {
+                    self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+                    self.release(rx);
+                }
+            }
+            for at in table * unexpected..(table + 1) * unexpected {
+                if self.kept[at].id.is_some() {
+                    #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
+                    self.drop_kept(endpoint, kind, at as u32);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Engine of a domain: sockets, connections and operations. One thread at a time uses it, by
+//! `&mut`, and it does not call code of the user.
+//!
+//! | file | content |
+//! |---|---|
+//! | `open` | memory and descriptors of an engine |
+//! | `progress` | events of sockets and of the timer |
+//! | `handshake` | opening, accepting and losing connections |
+//! | `outgoing` | operations, and frames to the socket |
+//! | `incoming` | bytes of the socket, and frames in them |
+//! | `matching` | receives and unexpected messages |
+//! | `regions` | memory that peers reach |
+//! | `queues` | events, counters, and descriptors to sleep on |
+//! | `endpoints` | endpoints and addresses of peers |
+
+mod connection;
+mod endpoints;
+mod handshake;
+mod incoming;
+mod list;
+mod matching;
+mod open;
+mod outgoing;
+mod progress;
+mod queues;
+mod regions;
+mod send;
+mod socket;
+
+use loom_core::storage::Array;
+use loom_core::vocabulary::Errno;
+use rustix::fd::OwnedFd;
+
+use self::connection::Connection;
+use self::endpoints::Endpoint;
+use self::list::Free;
+use self::matching::{Kept, Piece, Receive};
+use self::queues::{Counter, Queue};
+use self::regions::Region;
+use self::send::Send;
+use crate::attr::TcpAttr;
+use crate::memory::{Block, Process};
+use crate::wire::MAX_HEADER;
+
+pub(crate) use self::endpoints::Bound;
+pub(crate) use self::handshake::Loss;
+pub(crate) use self::open::layout;
+pub(crate) use self::send::{Post, Verb};
+
+pub(crate) type Table<V> = Array<V, Block>;
+
+/// No index.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// Numbers of tables without a free place, which the kernel does not return for sockets.
+#[derive(Debug)]
+pub(crate) struct Full(());
+
+impl Full {
+    pub(crate) const ENDPOINTS: Errno = Errno::from_raw(87);
+    pub(crate) const VECTORS: Errno = Errno::from_raw(63);
+    pub(crate) const QUEUES: Errno = Errno::from_raw(31);
+    pub(crate) const COUNTERS: Errno = Errno::from_raw(55);
+    pub(crate) const CONNECTIONS: Errno = Errno::from_raw(54);
+
+    /// Attribute to raise.
+    pub(crate) fn attribute(errno: Errno) -> Option<&'static str> {
+        Some(match errno {
+            Self::ENDPOINTS => "TcpAttr::endpoints",
+            Self::VECTORS => "TcpAttr::vectors",
+            Self::QUEUES => "TcpAttr::queues",
+            Self::COUNTERS => "TcpAttr::counters",
+            Self::CONNECTIONS => "TcpAttr::connections",
+            Errno::ENOMR => "TcpAttr::regions",
+            Errno::ENOSPC => "TcpAttr::peers",
+            _ => return None,
+        })
+    }
+}
+
+/// Kinds of receives, in this order: without tags, and with tags.
+pub(crate) const KINDS: usize = 2;
+
+/// Unit of receive buffers.
+type Page = [u8; TcpAttr::MIN_BUFFER as usize];
+
+/// Frames of one system call.
+const BATCH: usize = 32;
+
+/// State of a domain.
+pub(crate) struct Engine {
+    pub(crate) attr: TcpAttr,
+    pub(crate) process: Process,
+    pid: u32,
+    epoll: OwnedFd,
+    /// Ticks while connections are being opened.
+    timer: OwnedFd,
+    /// Number of connections being opened.
+    opening: u32,
+    /// Number of connections that are not read because of a frame without room.
+    paused: u32,
+    /// Room has appeared since the paused connections were tried.
+    try_paused: bool,
+    /// Queue that is being polled.
+    polled: u16,
+    /// Number of the current poll.
+    turn: u64,
+    /// First of the connections with frames to send.
+    dirty: u32,
+    queues: Table<Queue>,
+    counters: Table<Counter>,
+    regions: Table<Option<Region>>,
+    vectors: Table<bool>,
+    /// Addresses by vector.
+    peers: Table<Option<core::net::SocketAddr>>,
+    endpoints: Table<Endpoint>,
+    /// Connection of each endpoint to each peer of its vector, or `NIL`.
+    routes: Table<u32>,
+    connections: Table<Connection>,
+    free_connections: Free,
+    /// Receive buffers of the connections.
+    buffers: Table<Page>,
+    sends: Table<Send>,
+    /// Bytes of injected operations, by send.
+    injected: Table<[u8; TcpAttr::INJECT_SIZE]>,
+    receives: Table<Receive>,
+    kept: Table<Kept>,
+    pieces: Table<Piece>,
+    free_pieces: Free,
+    /// Headers of one system call.
+    headers: Table<[u8; MAX_HEADER]>,
+}
+
+impl core::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Engine").field("attr", &self.attr).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! Memory and descriptors of an engine.
+
+use core::alloc::Layout;
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
+use loom_core::error::OpenError;
+use loom_core::vocabulary::Errno;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::process::getpid;
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+
+use super::connection::Connection;
+use super::endpoints::{Bound, Endpoint};
+use super::list::Free;
+use super::matching::{Kept, PIECE, Piece, Receive};
+use super::progress::NO_QUEUE;
+use super::queues::{Counter, Queue};
+use super::regions::{Region, random};
+use super::send::Send;
+use super::socket::{Token, errno};
+use super::{BATCH, Engine, KINDS, NIL, Page};
+use crate::attr::TcpAttr;
+use crate::memory::{Block, Process};
+use crate::wire::MAX_HEADER;
+
+const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+
+fn matcher(attr: &TcpAttr, seed: u64) -> TagMatcherAttr {
+    TagMatcherAttr { receives: attr.rx_depth, messages: attr.unexpected, seed, ..TagMatcherAttr::DEFAULT }
+}
+
+/// Numbers of elements that an engine has.
+struct Counts {
+    endpoints: usize,
+    connections: usize,
+    regions: usize,
+    peers: usize,
+    routes: usize,
+    sends: usize,
+    receives: usize,
+    kept: usize,
+    pieces: usize,
+    buffers: usize,
+}
+
+impl Counts {
+    fn of(attr: &TcpAttr) -> Self {
+        let (endpoints, connections) = (usize::from(attr.endpoints), usize::from(attr.connections));
+        Counts {
+            endpoints,
+            connections,
+            regions: (usize::from(attr.regions) * 2).next_power_of_two(),
+            peers: usize::from(attr.vectors) * attr.peers as usize,
+            routes: endpoints * attr.peers as usize,
+            sends: endpoints * attr.tx_depth as usize,
+            receives: endpoints * KINDS * attr.rx_depth as usize,
+            kept: endpoints * KINDS * attr.unexpected as usize,
+            pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
+            buffers: connections * (attr.receive_buffer / TcpAttr::MIN_BUFFER) as usize,
+        }
+    }
+}
+
+/// Memory that an engine takes, with the engine in front: in the order in which `open` takes it.
+pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
+    let counts = Counts::of(attr);
+    let matcher = matcher(attr, 0).layout().ok();
+    let tables = [
+        Layout::array::<Queue>(attr.queues.into()).ok(),
+        Layout::array::<Counter>(attr.counters.into()).ok(),
+        Layout::array::<Option<Region>>(counts.regions).ok(),
+        Layout::array::<bool>(attr.vectors.into()).ok(),
+        Layout::array::<Option<SocketAddr>>(counts.peers).ok(),
+        Layout::array::<Endpoint>(counts.endpoints).ok(),
+        Layout::array::<u32>(counts.routes).ok(),
+        Layout::array::<Connection>(counts.connections).ok(),
+        Layout::array::<Page>(counts.buffers).ok(),
+        Layout::array::<Send>(counts.sends).ok(),
+        Layout::array::<[u8; TcpAttr::INJECT_SIZE]>(counts.sends).ok(),
+        Layout::array::<Receive>(counts.receives).ok(),
+        Layout::array::<Kept>(counts.kept).ok(),
+        Layout::array::<Piece>(counts.pieces).ok(),
+        Layout::array::<[u8; MAX_HEADER]>(BATCH).ok(),
+    ];
+    let matchers = core::iter::repeat_n(matcher, counts.endpoints * KINDS);
+    // Matchers are made with their endpoints.
+    let (before, behind) = tables.split_at(6);
+    Block::layout(before.iter().copied().chain(matchers).chain(behind.iter().copied()))
+}
+
+fn number(error: OpenError) -> Errno {
+    match error {
+        OpenError::Errno(errno) => errno,
+        _ => Errno::ENOMEM,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "counts are checked to be below `NIL`")]
+const fn index(number: usize) -> u32 {
+    number as u32
+}
+
+impl Engine {
+    /// Makes an engine with tables in `block`, which has the layout of `attr`.
+    pub(crate) fn open(attr: TcpAttr, block: Block) -> Result<Self, Errno> {
+        let counts = Counts::of(&attr);
+        let all = [counts.sends, counts.receives, counts.kept, counts.pieces, counts.routes, counts.peers];
+        if all.into_iter().any(|count| count >= NIL as usize) {
+            return Err(Errno::ENOMEM);
+        }
+        let process = Process::current().ok_or(Errno::ENOMEM)?;
+        let seed = random()?;
+        let (epoll, timer) = descriptors().map_err(errno)?;
+        let matchers = || TagMatcher::new_in(matcher(&attr, seed), block);
+        Ok(Engine {
+            attr,
+            process,
+            pid: getpid().as_raw_nonzero().get().unsigned_abs(),
+            epoll,
+            timer,
+            opening: 0,
+            paused: 0,
+            try_paused: false,
+            polled: NO_QUEUE,
+            turn: 0,
+            dirty: NIL,
+            queues: table(attr.queues.into(), block, |_| Queue::default())?,
+            counters: table(attr.counters.into(), block, |_| Counter::default())?,
+            regions: table(counts.regions, block, |_| None)?,
+            vectors: table(attr.vectors.into(), block, |_| false)?,
+            peers: table(counts.peers, block, |_| None)?,
+            endpoints: super::Table::try_new_in(counts.endpoints, block, |number| {
+                let first = index(number) * attr.tx_depth;
+                Ok(Endpoint {
+                    listener: None,
+                    is_deaf: false,
+                    name: NOWHERE,
+                    bound: Bound { tx: 0, rx: 0, vector: 0 },
+                    counters: Default::default(),
+                    matchers: [matchers()?, matchers()?],
+                    free_sends: Free::all(first, attr.tx_depth),
+                })
+            })
+            .map_err(number)?,
+            routes: table(counts.routes, block, |_| NIL)?,
+            connections: table(counts.connections, block, |number| {
+                Connection::free(Free::chained(index(number), index(counts.connections)))
+            })?,
+            free_connections: Free::all(0, index(counts.connections)),
+            buffers: table(counts.buffers, block, |_| [0; _])?,
+            sends: table(counts.sends, block, |number| {
+                let number = index(number);
+                let end = number - number % attr.tx_depth + attr.tx_depth;
+                Send::free(Free::chained(number, end))
+            })?,
+            injected: table(counts.sends, block, |_| [0; TcpAttr::INJECT_SIZE])?,
+            receives: table(counts.receives, block, |_| Receive::default())?,
+            kept: table(counts.kept, block, |_| Kept::none())?,
+            pieces: table(counts.pieces, block, |number| {
+                Piece::free(Free::chained(index(number), index(counts.pieces)))
+            })?,
+            free_pieces: Free::all(0, index(counts.pieces)),
+            headers: table(BATCH, block, |_| [0; MAX_HEADER])?,
+        })
+    }
+}
+
+fn table<V>(len: usize, block: Block, value: impl FnMut(usize) -> V) -> Result<super::Table<V>, Errno> {
+    super::Table::new_in(len, block, value).map_err(number)
+}
+
+fn descriptors() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    epoll::add(&epoll, &timer, Token::Timer.data(), epoll::EventFlags::IN)?;
+    Ok((epoll, timer))
+}

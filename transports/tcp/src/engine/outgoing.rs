@@ -1,0 +1,373 @@
+//! Operations, and frames to the socket.
+//!
+//! The first operation on a connection after a poll is sent at once, later ones with the next poll,
+//! many in one system call. Acknowledgements and read responses go before operations.
+
+use heapless::Vec;
+use loom_core::transport::{Event, Refusal};
+use loom_core::vocabulary::{CompletionFlags, Errno};
+use rustix::event::epoll::EventFlags;
+use rustix::io;
+
+use super::connection::{Item, Partial, State};
+use super::handshake::Loss;
+use super::list::Linked;
+use super::send::{Post, Send, Verb};
+use super::socket::errno;
+use super::{BATCH, Engine, NIL};
+use crate::memory::{Gather, MAX_GATHERED};
+use crate::wire::{Frame, FrameFlags, Operation};
+
+/// Origin of a frame that is still queued.
+#[derive(Clone, Copy)]
+enum Queued {
+    Acknowledgement,
+    Response,
+    Send(u32),
+}
+
+impl Engine {
+    /// Posts an operation.
+    pub(crate) fn post(&mut self, endpoint: u16, post: Post<'_>) -> Result<(), Refusal> {
+        let connection = self.route(endpoint, post.peer)?;
+        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
+        let reports = post.context.is_some();
+        if reports && !self.reserve(tx) {
+            return Err(Refusal::Again);
+        }
+        let Some(index) = self.endpoints[usize::from(endpoint)].free_sends.take(&mut self.sends) else {
+            if reports {
+                self.release(tx);
+            }
+            return Err(Refusal::Again);
+        };
+        let len = if post.verb == Verb::Read { post.spans.left() } else { post.frame.payload };
+        let mut injected = 0;
+        if let Some(bytes) = post.inject
+            && let Some(room) = self.injected[index as usize].get_mut(..bytes.len())
+        {
+            room.copy_from_slice(bytes);
+            injected = bytes.len();
+        }
+        self.sends[index as usize] = Send {
+            next: NIL,
+            endpoint,
+            verb: post.verb,
+            frame: Some(post.frame),
+            spans: post.spans,
+            #[expect(clippy::cast_possible_truncation, reason = "at most `INJECT_SIZE`")]
+            injected: injected as u8,
+            context: post.context.map(|context| context.addr()),
+            reports_success: post.reports_success,
+            len,
+        };
+        let posted = &mut self.connections[connection as usize];
+        posted.queue.push(&mut self.sends, index);
+        if posted.state == State::Open && !posted.is_full {
+            if !post.more && posted.sent_in != self.turn {
+                posted.sent_in = self.turn;
+                self.flush(connection);
+            } else {
+                self.mark_dirty(connection);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn mark_dirty(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !connection.is_dirty && connection.has_frames() && connection.state == State::Open {
+            connection.is_dirty = true;
+            connection.next_dirty = self.dirty;
+            self.dirty = index;
+        }
+    }
+
+    pub(super) fn unmark_dirty(&mut self, index: u32, next: u32) {
+        if self.dirty == index {
+            self.dirty = next;
+            return;
+        }
+        let mut at = self.dirty;
+        while at != NIL {
+            let connection = &mut self.connections[at as usize];
+            if connection.next_dirty == index {
+                connection.next_dirty = next;
+                return;
+            }
+            at = connection.next_dirty;
+        }
+    }
+
+    /// Returns `true` if frames wait for [`send_dirty`](Self::send_dirty).
+    #[inline]
+    pub(crate) const fn is_dirty(&self) -> bool {
+        self.dirty != NIL
+    }
+
+    /// Sends the frames of all connections, as far as the kernel takes them.
+    pub(crate) fn send_dirty(&mut self) {
+        while self.dirty != NIL {
+            let index = self.dirty;
+            let connection = &mut self.connections[index as usize];
+            self.dirty = connection.next_dirty;
+            connection.is_dirty = false;
+            self.flush(index);
+        }
+    }
+
+    /// Sends the frames of a connection, as far as the kernel takes them.
+    pub(super) fn flush(&mut self, index: u32) {
+        while self.connections[index as usize].state == State::Open
+            && !self.connections[index as usize].is_full
+            && self.connections[index as usize].has_frames()
+        {
+            match self.send_batch(index) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.connections[index as usize].is_full = true;
+                    self.watch_open(index);
+                }
+                Err(io::Errno::INTR) => {}
+                Err(error) => self.lose(index, Loss::Ended(errno(error))),
+            }
+        }
+    }
+
+    /// Events of an open connection to wait for.
+    pub(super) fn watch_open(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let mut flags = EventFlags::empty();
+        if !connection.is_paused {
+            flags |= EventFlags::IN;
+        }
+        if connection.is_full {
+            flags |= EventFlags::OUT;
+        }
+        self.watch(index, flags);
+    }
+
+    /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
+    fn send_batch(&mut self, index: u32) -> io::Result<bool> {
+        let Self { connections, sends, injected, headers, .. } = self;
+        let connection = &mut connections[index as usize];
+        let mut plan = Vec::<(Queued, usize), BATCH>::new();
+        let mut ranges = 6;
+        let mut id = connection.frame_id;
+        let mut add = |queued: Queued, frame: &Frame, count: usize| {
+            if plan.is_full() || ranges + count > MAX_GATHERED {
+                return false;
+            }
+            let len = frame.encode(connection.order, id, &mut headers[plan.len()]);
+            id = id.wrapping_add(1);
+            ranges += count;
+            plan.push((queued, len)).is_ok()
+        };
+        let mut goes_on = true;
+        let acknowledgement = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
+        for _ in 0..connection.acknowledgements {
+            goes_on = goes_on && add(Queued::Acknowledgement, &acknowledgement, 1);
+            if !goes_on {
+                break;
+            }
+        }
+        for response in &connection.responses {
+            let frame = Frame { operation: Operation::ReadResponse, flags: FrameFlags::empty(), payload: response.len };
+            goes_on = goes_on && add(Queued::Response, &frame, 6);
+        }
+        let mut next = connection.queue.first();
+        while let Some(at) = next.filter(|at| goes_on && *at != NIL) {
+            let send = &mut sends[at as usize];
+            if let Some(frame) = &send.frame {
+                goes_on = add(Queued::Send(at), frame, 6);
+            }
+            next = Some(*send.next());
+        }
+
+        let mut gather = Gather::new();
+        if let Some(partial) = &connection.current {
+            gather.push(partial.header.get(partial.sent..partial.len).unwrap_or_default());
+            match &partial.item {
+                Item::Send(send) => {
+                    let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
+                    let skipped = partial.sent.saturating_sub(partial.len);
+                    gather.push(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
+                    if send.verb != Verb::Read {
+                        gather.push_spans(&send.spans);
+                    }
+                }
+                Item::Response(response) => gather.push_spans(&response.spans),
+                Item::Acknowledgement => {}
+            }
+        }
+        let first = gather.len();
+        let mut ends = Vec::<u64, BATCH>::new();
+        let mut responses = connection.responses.iter();
+        for ((queued, len), header) in plan.iter().zip(headers.iter()) {
+            gather.push(&header[..*len]);
+            match queued {
+                Queued::Send(send) => {
+                    let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
+                    gather.push(&bytes[..usize::from(send.injected)]);
+                    if send.verb != Verb::Read {
+                        gather.push_spans(&send.spans);
+                    }
+                }
+                Queued::Response => {
+                    if let Some(response) = responses.next() {
+                        gather.push_spans(&response.spans);
+                    }
+                }
+                Queued::Acknowledgement => {}
+            }
+            let _ = ends.push(gather.len());
+        }
+        let total = gather.len();
+        let Some(socket) = &connection.socket else { return Ok(false) };
+        let sent = match gather.send(rustix::fd::AsFd::as_fd(socket)) {
+            Ok(sent) => sent,
+            Err(io::Errno::AGAIN) => 0,
+            Err(error) => return Err(error),
+        };
+        drop(gather);
+        self.was_sent(index, sent, first, &plan, &ends);
+        Ok(sent == total)
+    }
+
+    /// Books the bytes that the kernel took: `first` of the frame that was begun before, then frames
+    /// that end at `ends`.
+    fn was_sent(&mut self, index: u32, sent: u64, first: u64, plan: &[(Queued, usize)], ends: &[u64]) {
+        if let Some(mut partial) = self.connections[index as usize].current.take() {
+            if sent >= first {
+                self.sent_frame(index, partial.item);
+            } else {
+                self.advance(&mut partial, sent);
+                self.connections[index as usize].current = Some(partial);
+                return;
+            }
+        }
+        let mut begin = first;
+        for (number, ((queued, len), end)) in plan.iter().zip(ends).enumerate() {
+            if sent <= begin {
+                return;
+            }
+            let connection = &mut self.connections[index as usize];
+            connection.frame_id = connection.frame_id.wrapping_add(1);
+            let item = match queued {
+                Queued::Acknowledgement => {
+                    connection.acknowledgements -= 1;
+                    Item::Acknowledgement
+                }
+                Queued::Response => match connection.responses.pop_front() {
+                    Some(response) => Item::Response(response),
+                    None => return,
+                },
+                Queued::Send(send) => {
+                    connection.queue.pop(&mut self.sends);
+                    Item::Send(*send)
+                }
+            };
+            if sent >= *end {
+                self.sent_frame(index, item);
+            } else {
+                let mut partial = Partial { item, header: self.headers[number], len: *len, sent: 0 };
+                self.advance(&mut partial, sent - begin);
+                self.connections[index as usize].current = Some(partial);
+                return;
+            }
+            begin = *end;
+        }
+    }
+
+    /// Books bytes of a frame that is not sent whole.
+    fn advance(&mut self, partial: &mut Partial, sent: u64) {
+        let injected = match partial.item {
+            Item::Send(send) => usize::from(self.sends[send as usize].injected),
+            _ => 0,
+        };
+        let front = (partial.len + injected).saturating_sub(partial.sent) as u64;
+        let of_front = sent.min(front);
+        #[expect(clippy::cast_possible_truncation, reason = "less than a header and injected bytes")]
+        let of_front_len = of_front as usize;
+        partial.sent += of_front_len;
+        match &mut partial.item {
+            Item::Send(send) => self.sends[*send as usize].spans.advance(sent - of_front),
+            Item::Response(response) => response.spans.advance(sent - of_front),
+            Item::Acknowledgement => {}
+        }
+    }
+
+    /// The kernel has all bytes of a frame.
+    fn sent_frame(&mut self, index: u32, item: Item) {
+        match item {
+            Item::Acknowledgement => {}
+            Item::Response(response) => {
+                let endpoint = self.connections[index as usize].endpoint;
+                self.count(endpoint, CompletionFlags::REMOTE_READ, true);
+                self.try_paused |= self.paused > 0;
+                drop(response);
+            }
+            Item::Send(send) => {
+                let connection = &mut self.connections[index as usize];
+                let operation = &self.sends[send as usize];
+                let awaits = operation.frame.as_ref().is_some_and(|frame| !frame.flags.is_empty());
+                if operation.verb == Verb::Read {
+                    connection.reads.push(&mut self.sends, send);
+                } else if awaits {
+                    connection.unacknowledged.push(&mut self.sends, send);
+                } else {
+                    self.finish_send(send);
+                }
+            }
+        }
+    }
+
+    /// Ends an operation with success.
+    pub(super) fn finish_send(&mut self, send: u32) {
+        let done = core::mem::replace(&mut self.sends[send as usize], Send::free(NIL));
+        let (endpoint, flags) = (done.endpoint, done.verb.flags());
+        self.count(endpoint, flags, true);
+        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
+        if let Some(context) = done.context {
+            if done.reports_success {
+                let len = usize::try_from(done.len).unwrap_or(usize::MAX);
+                self.report(tx, Event::success(context, flags, len));
+            } else {
+                self.release(tx);
+            }
+        }
+        self.endpoints[usize::from(endpoint)].free_sends.give_back(&mut self.sends, send);
+    }
+
+    /// Ends an operation with an error, or without an event.
+    pub(super) fn fail_send(&mut self, send: u32, errno: Errno, code: i32, quietly: bool) {
+        let failed = core::mem::replace(&mut self.sends[send as usize], Send::free(NIL));
+        let (endpoint, flags) = (failed.endpoint, failed.verb.flags());
+        let tx = self.endpoints[usize::from(endpoint)].bound.tx;
+        self.count(endpoint, flags, false);
+        if let Some(context) = failed.context {
+            if quietly {
+                self.release(tx);
+            } else {
+                let mut event = Event::failure(context, flags, errno);
+                event.provider_errno = code;
+                self.report(tx, event);
+            }
+        }
+        self.endpoints[usize::from(endpoint)].free_sends.give_back(&mut self.sends, send);
+    }
+
+    /// Cancels an operation of which no byte was sent, or a receive.
+    pub(crate) fn cancel(&mut self, endpoint: u16, context: u64) {
+        if self.cancel_receive(endpoint, context) {
+            return;
+        }
+        let Self { connections, sends, .. } = self;
+        let of_endpoint = connections.iter_mut().filter(|connection| connection.endpoint == endpoint);
+        let mut found =
+            of_endpoint.filter_map(|connection| connection.queue.remove(sends, |send| send.context == Some(context)));
+        if let Some(send) = found.next() {
+            self.fail_send(send, Errno::ECANCELED, 0, false);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Events of sockets and of the timer.
+
+use core::mem::MaybeUninit;
+
+use loom_core::transport::Event;
+use loom_core::vocabulary::Errno;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io;
+use rustix::time::Timespec;
+
+use super::Engine;
+use super::connection::State;
+use super::socket::{Token, errno};
+
+/// Events of one system call.
+const EVENTS: usize = 64;
+
+/// No queue is being polled.
+pub(super) const NO_QUEUE: u16 = u16::MAX;
+
+impl Engine {
+    /// Returns the next event of a queue, after progress if there is none at hand.
+    #[inline]
+    pub(crate) fn poll(&mut self, queue: u16) -> Result<(), Errno> {
+        if self.is_dirty() {
+            self.polled = queue;
+            self.send_dirty();
+            self.polled = NO_QUEUE;
+        }
+        if self.first_event(queue).is_some() {
+            return Ok(());
+        }
+        self.progress(queue, 0)
+    }
+
+    /// Handles the kernel's events, and waits for the first one for at most so many milliseconds
+    /// (without limit if negative).
+    pub(crate) fn progress(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
+        self.turn += 1;
+        self.polled = queue;
+        let result = self.wait(milliseconds);
+        if self.try_paused && self.paused > 0 {
+            self.read_paused();
+        }
+        self.send_dirty();
+        self.polled = NO_QUEUE;
+        result
+    }
+
+    fn wait(&mut self, milliseconds: i32) -> Result<(), Errno> {
+        if self.try_paused && self.paused > 0 {
+            self.read_paused();
+            self.send_dirty();
+        }
+        let timeout = u32::try_from(milliseconds).ok().map(|milliseconds| Timespec {
+            tv_sec: (milliseconds / 1000).into(),
+            tv_nsec: (milliseconds % 1000 * 1_000_000).into(),
+        });
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
+        let events = match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(errno(error)),
+        };
+        for event in events {
+            let (data, flags) = (event.data, event.flags);
+            match Token::of(data) {
+                Token::Timer => {
+                    let _ = io::read(&self.timer, &mut [0_u8; 8]);
+                    self.tick();
+                }
+                Token::Listener(endpoint) => self.accept(endpoint),
+                Token::Connection { index, generation } => self.advance_connection(index, generation, flags),
+            }
+        }
+        Ok(())
+    }
+
+    fn advance_connection(&mut self, index: u32, generation: u32, flags: EventFlags) {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        if connection.generation != generation || connection.socket.is_none() {
+            return;
+        }
+        let ended = EventFlags::ERR | EventFlags::HUP;
+        match connection.state {
+            State::Connecting => self.connected(index),
+            State::Free | State::Waiting => {}
+            State::Requested | State::Accepted | State::Open => {
+                if connection.is_full && flags.intersects(EventFlags::OUT | ended) {
+                    connection.is_full = false;
+                    self.watch_open(index);
+                    self.flush(index);
+                }
+                let connection = &self.connections[index as usize];
+                if connection.generation != generation || connection.socket.is_none() {
+                    return;
+                }
+                if connection.is_paused && flags.intersects(ended) {
+                    // The kernel reports the end whether it is awaited or not.
+                    self.lose(index, super::handshake::Loss::Ended(Errno::ENOTCONN));
+                } else if flags.intersects(EventFlags::IN | ended) && !connection.is_paused {
+                    self.read(index);
+                }
+            }
+        }
+    }
+
+    /// The next event of a queue, if it is a success.
+    #[inline]
+    pub(crate) fn take_success(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
+        match self.first_event(queue) {
+            None => Ok(None),
+            Some(event) if event.is_error() => Err(Errno::EAVAIL),
+            Some(_) => Ok(self.next_event(queue)),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Completion queues and counters.
+
+use loom_core::transport::Event;
+use loom_core::vocabulary::{CompletionFlags, Counted, Errno};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::io;
+
+use super::socket::errno;
+use super::{Engine, Full};
+use crate::memory::Ring;
+
+/// Kinds of operations that an endpoint counts.
+const COUNTED: [(Counted, CompletionFlags); 6] = [
+    (Counted::SEND, CompletionFlags::SEND),
+    (Counted::RECV, CompletionFlags::RECV),
+    (Counted::READ, CompletionFlags::READ),
+    (Counted::WRITE, CompletionFlags::WRITE),
+    (Counted::REMOTE_READ, CompletionFlags::REMOTE_READ),
+    (Counted::REMOTE_WRITE, CompletionFlags::REMOTE_WRITE),
+];
+
+/// Counters of an endpoint, by kind of operation.
+pub(super) type BoundCounters = [Option<u16>; COUNTED.len()];
+
+pub(super) fn bound(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> BoundCounters {
+    COUNTED.map(|(counted, _)| counters.clone().find(|(wanted, _)| wanted.contains(counted)).map(|(_, index)| index))
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    ring: Option<Ring>,
+    /// Operations in flight, whose events have room.
+    reserved: u32,
+    wait: Option<Wait>,
+}
+
+/// Descriptors to sleep on.
+#[derive(Debug)]
+struct Wait {
+    /// Readable if the domain's sockets or the event are.
+    epoll: OwnedFd,
+    /// Readable if the queue got an event while it was not polled.
+    event: OwnedFd,
+    is_set: bool,
+}
+
+impl Wait {
+    fn new(domain: impl AsFd) -> io::Result<Self> {
+        let (epoll, event) =
+            (epoll::create(epoll::CreateFlags::CLOEXEC)?, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        epoll::add(&epoll, domain, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &event, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        Ok(Wait { epoll, event, is_set: false })
+    }
+
+    fn set(&mut self) {
+        if !self.is_set {
+            self.is_set = io::write(&self.event, &1_u64.to_ne_bytes()).is_ok();
+        }
+    }
+
+    fn reset(&mut self) {
+        if self.is_set {
+            let _ = io::read(&self.event, &mut [0_u8; 8]);
+            self.is_set = false;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counter {
+    is_open: bool,
+    pub(crate) value: u64,
+    pub(crate) errors: u64,
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "tables have at most as many elements")]
+fn index(position: usize) -> u16 {
+    position as u16
+}
+
+impl Engine {
+    pub(crate) fn open_queue(&mut self, ring: Ring, waits: bool) -> Result<u16, Errno> {
+        let free = self.queues.iter().position(|queue| queue.ring.is_none()).ok_or(Full::QUEUES)?;
+        let wait = if waits { Some(Wait::new(&self.epoll).map_err(errno)?) } else { None };
+        self.queues[free] = Queue { ring: Some(ring), reserved: 0, wait };
+        Ok(index(free))
+    }
+
+    pub(crate) fn close_queue(&mut self, queue: u16) {
+        self.queues[usize::from(queue)] = Queue::default();
+    }
+
+    /// Returns the next event without progress.
+    #[inline]
+    pub(crate) fn next_event(&mut self, queue: u16) -> Option<Event> {
+        let ring = self.queues[usize::from(queue)].ring.as_mut()?;
+        // A write with immediate data may wait for room.
+        self.try_paused |= self.paused > 0;
+        ring.pop()
+    }
+
+    #[inline]
+    pub(crate) fn first_event(&self, queue: u16) -> Option<&Event> {
+        self.queues[usize::from(queue)].ring.as_ref()?.first()
+    }
+
+    pub(crate) fn wait_fd(&self, queue: u16) -> Result<RawFd, Errno> {
+        self.queues[usize::from(queue)].wait.as_ref().map(|wait| wait.epoll.as_raw_fd()).ok_or(Errno::ENOSYS)
+    }
+
+    /// Returns `true` if the descriptor of the queue becomes readable at the next event.
+    pub(crate) fn may_sleep(&mut self, queue: u16) -> Result<bool, Errno> {
+        self.send_dirty();
+        let queue = &mut self.queues[usize::from(queue)];
+        queue.wait.as_mut().ok_or(Errno::ENOSYS)?.reset();
+        Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !self.try_paused)
+    }
+
+    /// Reserves room for the event of an operation.
+    #[inline]
+    pub(super) fn reserve(&mut self, queue: u16) -> bool {
+        let queue = &mut self.queues[usize::from(queue)];
+        let room = queue.ring.as_ref().map_or(0, |ring| ring.capacity() - ring.len());
+        let granted = queue.reserved < room;
+        queue.reserved += u32::from(granted);
+        granted
+    }
+
+    /// Gives back room that [`reserve`](Self::reserve) granted.
+    #[inline]
+    pub(super) fn release(&mut self, queue: u16) {
+        let queue = &mut self.queues[usize::from(queue)];
+        queue.reserved = queue.reserved.saturating_sub(1);
+    }
+
+    /// Adds an event, in room that was reserved.
+    #[inline]
+    pub(super) fn report(&mut self, queue: u16, event: Event) {
+        let is_polled = self.polled == queue;
+        let queue = &mut self.queues[usize::from(queue)];
+        queue.reserved = queue.reserved.saturating_sub(1);
+        if let Some(ring) = &mut queue.ring {
+            let added = ring.push(event);
+            debug_assert!(added, "room was reserved");
+        }
+        if !is_polled && let Some(wait) = &mut queue.wait {
+            wait.set();
+        }
+    }
+
+    /// Counts an operation of an endpoint.
+    #[inline]
+    pub(super) fn count(&mut self, endpoint: u16, flags: CompletionFlags, succeeded: bool) {
+        let counters = self.endpoints[usize::from(endpoint)].counters;
+        for (counter, (_, counted)) in counters.iter().zip(COUNTED) {
+            if let Some(counter) = *counter
+                && flags.intersects(counted)
+            {
+                self.count_on(counter, succeeded);
+            }
+        }
+    }
+
+    pub(super) fn count_on(&mut self, counter: u16, succeeded: bool) {
+        let counter = &mut self.counters[usize::from(counter)];
+        let number = if succeeded { &mut counter.value } else { &mut counter.errors };
+        *number = number.wrapping_add(1);
+    }
+
+    pub(crate) fn open_counter(&mut self) -> Result<u16, Errno> {
+        let free = self.counters.iter().position(|counter| !counter.is_open).ok_or(Full::COUNTERS)?;
+        self.counters[free] = Counter { is_open: true, value: 0, errors: 0 };
+        Ok(index(free))
+    }
+
+    pub(crate) fn close_counter(&mut self, counter: u16) {
+        self.counters[usize::from(counter)].is_open = false;
+    }
+
+    pub(crate) fn counter(&mut self, counter: u16) -> &mut Counter {
+        &mut self.counters[usize::from(counter)]
+    }
+}

@@ -1,0 +1,112 @@
+//! Memory regions that peers reach.
+
+use loom_core::vocabulary::{Access, Errno};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::Engine;
+use super::connection::{Inbound, To};
+use super::handshake::Loss;
+use crate::memory::{Span, Spans};
+use crate::wire::{MAX_PARTS, RemoteRange, Violation};
+
+/// Attempts to draw a key for a free place.
+const DRAWS: usize = 1 << 16;
+
+#[derive(Debug)]
+pub(crate) struct Region {
+    key: u64,
+    memory: Span,
+    access: Access,
+    counter: Option<u16>,
+}
+
+/// Regions that a frame names, and the memory in them.
+pub(super) struct Reached {
+    pub(super) spans: Spans,
+    pub(super) regions: heapless::Vec<u16, MAX_PARTS>,
+}
+
+pub(super) fn random() -> Result<u64, Errno> {
+    let mut bytes = [0; 8];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(8) => Ok(u64::from_ne_bytes(bytes)),
+        _ => Err(Errno::EIO),
+    }
+}
+
+impl Engine {
+    /// Opens a region, and returns its index and its key of 64 random bits. The lowest bits of a
+    /// key are the index: keys are drawn until they name a free place.
+    pub(crate) fn open_region(&mut self, memory: Span, access: Access) -> Result<(u16, u64), Errno> {
+        if self.regions.iter().flatten().count() >= usize::from(self.attr.regions) {
+            return Err(Errno::ENOMR);
+        }
+        for _ in 0..DRAWS {
+            let key = random()?;
+            let index = self.place_of(key);
+            let place = &mut self.regions[usize::from(index)];
+            if place.is_none() {
+                *place = Some(Region { key, memory, access, counter: None });
+                return Ok((index, key));
+            }
+        }
+        Err(Errno::ENOMR)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "there are at most 2^17 places, of which the lowest bits remain"
+    )]
+    fn place_of(&self, key: u64) -> u16 {
+        (key as usize & (self.regions.len() - 1)) as u16
+    }
+
+    pub(crate) fn bind_region(&mut self, region: u16, counter: u16) {
+        if let Some(region) = &mut self.regions[usize::from(region)] {
+            region.counter = Some(counter);
+        }
+    }
+
+    /// Closes a region, and the connections that are transferring its bytes.
+    pub(crate) fn close_region(&mut self, region: u16) {
+        self.regions[usize::from(region)] = None;
+        for index in 0..self.connections.len() {
+            let connection = &self.connections[index];
+            let fills = matches!(&connection.inbound, Inbound::Payload { to: To::Regions { regions, .. }, .. } if regions.contains(&region));
+            let reads = connection.responses.iter().any(|response| response.regions.contains(&region))
+                || connection.current.as_ref().is_some_and(|partial| match &partial.item {
+                    super::connection::Item::Response(response) => response.regions.contains(&region),
+                    _ => false,
+                });
+            if fills || reads {
+                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+                self.lose(index as u32, Loss::Violation(Violation::RegionClosed));
+            }
+        }
+    }
+
+    /// Memory of the ranges that a peer names.
+    pub(super) fn reach(&self, parts: &[RemoteRange], access: Access) -> Result<Reached, Violation> {
+        let mut reached = Reached { spans: Spans::default(), regions: heapless::Vec::new() };
+        // No byte of an empty range is accessed.
+        for part in parts.iter().filter(|part| part.len > 0) {
+            let index = self.place_of(part.key);
+            let region = self.regions[usize::from(index)].as_ref().filter(|region| region.key == part.key);
+            let region = region.filter(|region| region.access.contains(access)).ok_or(Violation::RemoteMemory)?;
+            let span = region.memory.part(part.addr, part.len).ok_or(Violation::RemoteMemory)?;
+            reached.spans.push(span).ok_or(Violation::RemoteMemory)?;
+            let _ = reached.regions.push(index);
+        }
+        Ok(reached)
+    }
+
+    /// Counts an operation of a peer on regions.
+    pub(super) fn count_regions(&mut self, regions: &[u16]) {
+        for region in regions {
+            let counter = self.regions[usize::from(*region)].as_ref().and_then(|region| region.counter);
+            if let Some(counter) = counter {
+                self.count_on(counter, true);
+            }
+        }
+    }
+}

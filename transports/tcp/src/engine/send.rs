@@ -1,0 +1,83 @@
+//! [`Send`]: operation of an endpoint in flight.
+
+use loom_core::transport::Context;
+use loom_core::vocabulary::CompletionFlags;
+
+use super::list::Linked;
+use crate::memory::Spans;
+use crate::wire::Frame;
+
+/// Kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Message,
+    Tagged,
+    Read,
+    Write,
+}
+
+impl Verb {
+    pub(super) fn flags(self) -> CompletionFlags {
+        match self {
+            Verb::Message => CompletionFlags::SEND | CompletionFlags::MSG,
+            Verb::Tagged => CompletionFlags::SEND | CompletionFlags::TAGGED,
+            Verb::Read => CompletionFlags::READ | CompletionFlags::RMA,
+            Verb::Write => CompletionFlags::WRITE | CompletionFlags::RMA,
+        }
+    }
+}
+
+/// Operation to post.
+pub(crate) struct Post<'a> {
+    pub(crate) peer: u64,
+    pub(crate) verb: Verb,
+    pub(crate) frame: Frame,
+    pub(crate) spans: Spans,
+    /// Bytes to copy, instead of spans.
+    pub(crate) inject: Option<&'a [u8]>,
+    /// `None` for an injected operation.
+    pub(crate) context: Option<Context>,
+    /// Success is reported, too.
+    pub(crate) reports_success: bool,
+    /// More operations follow at once (`FI_MORE`).
+    pub(crate) more: bool,
+}
+
+/// Operation in flight.
+#[derive(Debug)]
+pub(crate) struct Send {
+    pub(super) next: u32,
+    pub(super) endpoint: u16,
+    pub(super) verb: Verb,
+    pub(super) frame: Option<Frame>,
+    pub(super) spans: Spans,
+    /// Number of injected bytes.
+    pub(super) injected: u8,
+    /// `None` for an injected operation.
+    pub(super) context: Option<u64>,
+    pub(super) reports_success: bool,
+    /// Length of the operation in bytes.
+    pub(super) len: u64,
+}
+
+impl Send {
+    pub(super) fn free(next: u32) -> Self {
+        Send {
+            next,
+            endpoint: 0,
+            verb: Verb::Message,
+            frame: None,
+            spans: Spans::default(),
+            injected: 0,
+            context: None,
+            reports_success: false,
+            len: 0,
+        }
+    }
+}
+
+impl Linked for Send {
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
+    }
+}

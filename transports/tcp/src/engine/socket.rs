@@ -1,0 +1,132 @@
+//! Sockets: not blocking, without delay, and not inherited by programs that the process starts.
+
+use core::mem::MaybeUninit;
+use core::net::SocketAddr;
+
+use loom_core::vocabulary::Errno;
+use rustix::event::epoll;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io;
+use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay, set_tcp_user_timeout, socket_error};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
+
+/// Connections that the kernel completes before they are accepted.
+const BACKLOG: i32 = 4096;
+
+pub(super) const TICK_MS: u32 = 20;
+
+pub(super) fn errno(error: io::Errno) -> Errno {
+    Errno::from_raw(error.raw_os_error())
+}
+
+fn new(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
+}
+
+/// Returns the socket, and its address.
+pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = new(address)?;
+    set_socket_reuseaddr(&socket, true)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, BACKLOG)?;
+    let address = SocketAddr::try_from(net::getsockname(&socket)?)?;
+    Ok((socket, address))
+}
+
+/// Begins to connect from an address, with any port.
+pub(super) fn connect(mut from: SocketAddr, to: SocketAddr, timeout_ms: u32) -> io::Result<OwnedFd> {
+    let socket = new(to)?;
+    prepare(&socket, timeout_ms)?;
+    // Peers recognise an endpoint by the address of its listener.
+    from.set_port(0);
+    net::bind(&socket, &from)?;
+    match net::connect(&socket, &to) {
+        Ok(()) | Err(io::Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// The timeout ends connections to hosts that do not acknowledge.
+fn prepare(socket: impl AsFd, timeout_ms: u32) -> io::Result<()> {
+    set_tcp_nodelay(&socket, true)?;
+    set_tcp_user_timeout(socket, timeout_ms)
+}
+
+/// Returns the next connection, with the address of its peer, or `None` if there is none yet.
+pub(super) fn accept(listener: impl AsFd, timeout_ms: u32) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
+    match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((socket, Some(address))) => {
+            prepare(&socket, timeout_ms)?;
+            Ok(Some((socket, SocketAddr::try_from(address)?)))
+        }
+        Ok((_, None)) => Ok(None),
+        Err(io::Errno::AGAIN | io::Errno::INTR | io::Errno::CONNABORTED) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The result of connecting.
+pub(super) fn connected(socket: impl AsFd) -> io::Result<()> {
+    socket_error(socket)?
+}
+
+/// Receives into a buffer. `Ok(None)` if there is no byte, and zero at the end of the stream.
+pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match io::read(&socket, &mut *buffer) {
+            Ok(received) => return Ok(Some(received)),
+            Err(io::Errno::INTR) => {}
+            Err(io::Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads what a socket has, so that closing it does not reset the connection.
+pub(super) fn drain(socket: impl AsFd) {
+    let mut dropped = [MaybeUninit::uninit(); 4096];
+    // As many as a receive buffer of the kernel has at most.
+    for _ in 0..64 {
+        match io::read(&socket, &mut dropped) {
+            Ok((received, _)) if !received.is_empty() => {}
+            _ => return,
+        }
+    }
+}
+
+/// Periods of [`TICK_MS`], or no more.
+pub(super) fn tick(timer: impl AsFd, on: bool) -> io::Result<()> {
+    let nanoseconds = if on { i64::from(TICK_MS) * 1_000_000 } else { 0 };
+    let period = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: period, it_value: period }).map(drop)
+}
+
+/// Word of the kernel's events: kind, generation and index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Timer,
+    Listener(u16),
+    Connection { index: u32, generation: u32 },
+}
+
+impl Token {
+    pub(super) fn data(self) -> epoll::EventData {
+        epoll::EventData::new_u64(match self {
+            Token::Timer => u64::MAX,
+            Token::Listener(endpoint) => 1 << 32 | u64::from(endpoint),
+            Token::Connection { index, generation } => u64::from(generation) << 33 | u64::from(index),
+        })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of the word")]
+    pub(super) fn of(data: epoll::EventData) -> Self {
+        let word = data.u64();
+        match word {
+            u64::MAX => Token::Timer,
+            _ if word >> 32 & 1 == 1 => Token::Listener(word as u16),
+            _ => Token::Connection { index: word as u32, generation: (word >> 33) as u32 },
+        }
+    }
+}

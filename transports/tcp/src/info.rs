@@ -1,0 +1,172 @@
+//! Queries: [`query`], and the offer of this transport.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use loom_core::error::OpenError;
+use loom_core::info::{Hints, Info};
+use loom_core::vocabulary::{
+    AddressFormat, Attributes, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, MrMode, MsgOrder,
+    Progress, Protocol, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
+};
+
+use crate::attr::TcpAttr;
+use crate::tcp::Tcp;
+use crate::wire::MAX_PARTS;
+
+pub(crate) const PROVIDER: &str = "loom-tcp";
+
+const CAPS: Caps = Caps::MSG
+    .union(Caps::TAGGED)
+    .union(Caps::RMA)
+    .union(Caps::SEND)
+    .union(Caps::RECV)
+    .union(Caps::READ)
+    .union(Caps::WRITE)
+    .union(Caps::REMOTE_READ)
+    .union(Caps::REMOTE_WRITE)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::SOURCE)
+    .union(Caps::RMA_EVENT)
+    .union(Caps::LOCAL_COMM)
+    .union(Caps::REMOTE_COMM);
+
+/// A read fetches its bytes when they are sent, so that later writes may be earlier.
+const MSG_ORDER: MsgOrder = MsgOrder::RAR
+    .union(MsgOrder::RAW)
+    .union(MsgOrder::RAS)
+    .union(MsgOrder::WAW)
+    .union(MsgOrder::WAS)
+    .union(MsgOrder::SAW)
+    .union(MsgOrder::SAS)
+    .union(MsgOrder::RMA_RAR)
+    .union(MsgOrder::RMA_RAW)
+    .union(MsgOrder::RMA_WAW);
+
+/// Raw info: sizes, and the address that endpoints listen at.
+#[derive(Clone, Debug)]
+pub struct TcpInfo {
+    pub(crate) attr: TcpAttr,
+    pub(crate) address: SocketAddr,
+}
+
+/// Returns an info for domains of the sizes of `attr`, whose endpoints listen at the address of
+/// `hints`: [`Hints::source`], or [`Hints::node`] and [`Hints::service`] with [`Hints::listen`].
+/// By default, it is 127.0.0.1 with a free port.
+///
+/// The address is one of an interface of this host. Peers recognise an endpoint by it, so that the
+/// wildcard addresses `0.0.0.0` and `::` are refused.
+///
+/// ```
+/// use loom_core::{Caps, Hints, OpenError};
+/// use loom_tcp::{TcpAttr, query};
+///
+/// let info = query(&Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::default() }, TcpAttr::DEFAULT)?;
+/// assert_eq!(info.attributes().tx.inject_size, TcpAttr::INJECT_SIZE);
+///
+/// let atomics = Hints { caps: Caps::ATOMIC, ..Hints::default() };
+/// assert_eq!(query(&atomics, TcpAttr::DEFAULT).unwrap_err(), OpenError::NotGranted(Caps::ATOMIC));
+/// # Ok::<_, OpenError>(())
+/// ```
+///
+/// # Errors
+/// - [`OpenError::NotGranted`] with the missing capabilities
+/// - [`OpenError::NotOffered`] with another field of the hints that requests too much, or an
+///   address that is not one
+/// - [`OpenError::OutOfRange`] with a field of `attr`
+#[doc(alias = "fi_getinfo")]
+pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
+    attr.check()?;
+    let address = address(hints)?;
+    let info = Info::from_raw(TcpInfo { attr, address });
+    let demands = Hints { source: None, node: None, service: None, ..hints.clone() };
+    info.satisfies(&demands)?;
+    Ok(info)
+}
+
+/// Address that endpoints listen at.
+fn address(hints: &Hints<'_>) -> Result<SocketAddr, OpenError> {
+    let address = match (hints.source, hints.node.filter(|_| hints.listen)) {
+        (Some(source), _) => SocketAddr::try_from(source).map_err(|_| OpenError::NotOffered("source"))?,
+        (None, Some(node)) => resolve(node, hints.service).ok_or(OpenError::NotOffered("node"))?,
+        (None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+    };
+    if address.ip().is_unspecified() || address.ip().is_multicast() {
+        return Err(OpenError::NotOffered(if hints.source.is_some() { "source" } else { "node" }));
+    }
+    Ok(address)
+}
+
+/// Address of a node, by number, or, with the feature `std`, by name.
+pub(crate) fn resolve(node: &str, service: Option<&str>) -> Option<SocketAddr> {
+    let port = match service {
+        Some(service) => service.parse().ok()?,
+        None => 0,
+    };
+    if let Ok(ip) = node.parse::<IpAddr>() {
+        return Some(SocketAddr::new(ip, port));
+    }
+    #[cfg(feature = "std")]
+    return std::net::ToSocketAddrs::to_socket_addrs(&(node, port)).ok()?.next();
+    #[cfg(not(feature = "std"))]
+    None
+}
+
+pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
+    let TcpInfo { attr, address } = info;
+    let endpoints = usize::from(attr.endpoints);
+    Attributes {
+        caps: CAPS,
+        addr_format: if address.is_ipv4() { AddressFormat::SOCKADDR_IN } else { AddressFormat::SOCKADDR_IN6 },
+        endpoint: EndpointAttributes {
+            kind: EndpointType::RDM,
+            protocol: Protocol::XNET,
+            max_msg_size: isize::MAX.unsigned_abs(),
+            max_order_raw_size: usize::MAX,
+            max_order_waw_size: usize::MAX,
+            mem_tag_format: 0xaaaa_aaaa_aaaa_aaaa,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EndpointAttributes::UNSPEC
+        },
+        tx: TxAttributes {
+            caps: CAPS,
+            msg_order: MSG_ORDER,
+            inject_size: TcpAttr::INJECT_SIZE,
+            size: attr.tx_depth as usize,
+            iov_limit: MAX_PARTS,
+            rma_iov_limit: MAX_PARTS,
+            ..TxAttributes::UNSPEC
+        },
+        rx: RxAttributes {
+            caps: CAPS,
+            msg_order: MSG_ORDER,
+            size: attr.rx_depth as usize,
+            iov_limit: MAX_PARTS,
+            total_buffered_recv: attr.unexpected_size as usize,
+            ..RxAttributes::UNSPEC
+        },
+        domain: DomainAttributes {
+            caps: Caps::LOCAL_COMM.union(Caps::REMOTE_COMM),
+            threading: Threading::DOMAIN,
+            control_progress: Progress::MANUAL,
+            data_progress: Progress::MANUAL,
+            resource_mgmt: ResourceMgmt::ENABLED,
+            av_type: AvType::TABLE,
+            mr_mode: MrMode::PROV_KEY,
+            mr_key_size: size_of::<u64>(),
+            cq_data_size: size_of::<u64>(),
+            cq_cnt: attr.queues.into(),
+            ep_cnt: endpoints,
+            tx_ctx_cnt: endpoints,
+            rx_ctx_cnt: endpoints,
+            max_ep_tx_ctx: 1,
+            max_ep_rx_ctx: 1,
+            cntr_cnt: attr.counters.into(),
+            mr_iov_limit: 1,
+            mr_cnt: attr.regions.into(),
+            ..DomainAttributes::UNSPEC
+        },
+        provider_version: Version::new(0, 1),
+        ..Attributes::default()
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Spans`]: memory lent with an operation, or of a region.
+
+use core::ptr::NonNull;
+
+use heapless::Vec;
+use loom_core::buffer::Lent;
+use loom_core::exposed::copy_exposed;
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+use super::syscall::{self, IoVec};
+use crate::wire::MAX_PARTS;
+
+/// Maximum number of ranges in one system call.
+pub(crate) const MAX_GATHERED: usize = 128;
+
+/// Range of memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    first: NonNull<u8>,
+    len: usize,
+}
+
+impl Span {
+    /// # Safety
+    /// The memory is valid while the span is used, for the accesses of the engine.
+    pub(crate) const unsafe fn new(first: NonNull<u8>, len: usize) -> Self {
+        Span { first, len }
+    }
+
+    /// Part of the range, or `None` if it does not lie within.
+    pub(crate) fn part(&self, at: u64, len: u64) -> Option<Span> {
+        let (at, len) = (usize::try_from(at).ok()?, usize::try_from(len).ok()?);
+        let end = at.checked_add(len)?;
+        // SAFETY: the part lies within the range.
+        (end <= self.len).then(|| Span { first: unsafe { self.first.add(at) }, len })
+    }
+}
+
+/// Ranges that one operation transfers, and the position of the transfer.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    spans: Vec<Span, MAX_PARTS>,
+    /// First range that is not complete, and the bytes before it in that range.
+    at: usize,
+    offset: usize,
+    left: u64,
+}
+
+impl Spans {
+    /// # Safety
+    /// The requirements of [`Span::new`] for each of the pieces.
+    pub(crate) unsafe fn lent(pieces: &[Lent]) -> Option<Self> {
+        let mut spans = Spans::default();
+        for piece in pieces {
+            spans.push(Span { first: piece.ptr, len: piece.len })?;
+        }
+        Some(spans)
+    }
+
+    /// Returns `None` if the operation has too many ranges.
+    pub(crate) fn push(&mut self, span: Span) -> Option<()> {
+        self.left += span.len as u64;
+        self.spans.push(span).ok()
+    }
+
+    /// Bytes left to transfer.
+    #[inline]
+    pub(crate) const fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn rest(&self) -> impl Iterator<Item = Span> + '_ {
+        let rest = self.spans.get(self.at..).unwrap_or_default();
+        rest.iter().enumerate().map(|(number, span)| {
+            let skipped = if number == 0 { self.offset } else { 0 };
+            // SAFETY: the offset lies within the first range.
+            Span { first: unsafe { span.first.add(skipped) }, len: span.len - skipped }
+        })
+    }
+
+    /// Moves the position forwards, at most to the end.
+    pub(crate) fn advance(&mut self, count: u64) {
+        let mut count = count.min(self.left);
+        self.left -= count;
+        while let Some(span) = self.spans.get(self.at) {
+            let room = (span.len - self.offset) as u64;
+            if count < room {
+                #[expect(clippy::cast_possible_truncation, reason = "less than a range has")]
+                let count = count as usize;
+                self.offset += count;
+                return;
+            }
+            count -= room;
+            self.at += 1;
+            self.offset = 0;
+        }
+    }
+
+    /// Copies bytes in, as many as there is room for, and returns their number.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        let mut copied = 0;
+        for span in self.rest() {
+            let len = span.len.min(bytes.len() - copied);
+            // SAFETY: `len` bytes are left of both.
+            unsafe { copy_exposed(bytes.as_ptr().add(copied), span.first.as_ptr(), len) };
+            copied += len;
+        }
+        self.advance(copied as u64);
+        copied
+    }
+
+    /// Receives at most `limit` bytes into the ranges, and further ones into `behind`. Returns the
+    /// number of bytes for the ranges, and behind.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, limit: u64, behind: &mut [u8]) -> Result<(u64, usize), Errno> {
+        let mut ranges = Vec::<IoVec, { MAX_PARTS + 1 }>::new();
+        let mut direct = 0;
+        for span in self.rest() {
+            let len = usize::try_from(limit - direct).map_or(span.len, |left| left.min(span.len));
+            direct += len as u64;
+            let _ = ranges.push(IoVec { base: span.first.as_ptr(), len });
+        }
+        let _ = ranges.push(IoVec { base: behind.as_mut_ptr(), len: behind.len() });
+        // SAFETY: the ranges are valid (`Span::new`), and `behind` is borrowed.
+        let received = unsafe { syscall::read(fd, &ranges) }? as u64;
+        let direct = received.min(direct);
+        self.advance(direct);
+        #[expect(clippy::cast_possible_truncation, reason = "at most the length of `behind`")]
+        Ok((direct, (received - direct) as usize))
+    }
+}
+
+/// Ranges of one send.
+pub(crate) struct Gather<'a> {
+    ranges: Vec<IoVec, MAX_GATHERED>,
+    len: u64,
+    memory: core::marker::PhantomData<&'a [u8]>,
+}
+
+impl<'a> Gather<'a> {
+    pub(crate) const fn new() -> Self {
+        Gather { ranges: Vec::new(), len: 0, memory: core::marker::PhantomData }
+    }
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn push(&mut self, bytes: &'a [u8]) {
+        if !bytes.is_empty() && self.ranges.push(IoVec { base: bytes.as_ptr().cast_mut(), len: bytes.len() }).is_ok() {
+            self.len += bytes.len() as u64;
+        }
+    }
+
+    pub(crate) fn push_spans(&mut self, spans: &'a Spans) {
+        for span in spans.rest().filter(|span| span.len > 0) {
+            if self.ranges.push(IoVec { base: span.first.as_ptr(), len: span.len }).is_ok() {
+                self.len += span.len as u64;
+            }
+        }
+    }
+
+    /// Sends the ranges, and returns the number of bytes that the kernel took.
+    pub(crate) fn send(&self, fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+        // SAFETY: spans are valid (`Span::new`), and slices are borrowed.
+        unsafe { syscall::send(fd, &self.ranges) }.map(|sent| sent as u64)
+    }
+}

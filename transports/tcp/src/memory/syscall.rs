@@ -1,0 +1,111 @@
+//! System calls on memory by address, for which slices of bytes would be references to memory that
+//! peers change, or that is not initialised.
+
+use core::arch::asm;
+use core::ptr::{null, null_mut};
+
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+
+/// `struct iovec`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct IoVec {
+    pub(super) base: *mut u8,
+    pub(super) len: usize,
+}
+
+/// `struct msghdr` of the kernel.
+#[derive(Debug)]
+#[repr(C)]
+struct Message {
+    name: *const u8,
+    name_len: u32,
+    ranges: *const IoVec,
+    range_count: usize,
+    control: *mut u8,
+    control_len: usize,
+    flags: u32,
+}
+
+#[cfg(target_arch = "x86_64")]
+mod numbers {
+    pub(super) const READV: usize = 19;
+    pub(super) const SENDMSG: usize = 46;
+}
+#[cfg(target_arch = "aarch64")]
+mod numbers {
+    pub(super) const READV: usize = 65;
+    pub(super) const SENDMSG: usize = 211;
+}
+
+const MSG_DONTWAIT: usize = 0x40;
+const MSG_NOSIGNAL: usize = 0x4000;
+
+/// # Safety
+/// The requirements of the system call with this number.
+#[inline]
+unsafe fn call(number: usize, first: usize, second: usize, third: usize) -> Result<usize, Errno> {
+    let result: isize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the registers of a system call; the kernel changes `rcx` and `r11`. The caller
+    // guarantees the arguments.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the registers of a system call. The caller guarantees the arguments.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") first => result,
+            in("x1") second,
+            in("x2") third,
+            options(nostack),
+        );
+    }
+    match usize::try_from(result) {
+        Ok(result) => Ok(result),
+        Err(_) => Err(Errno::from_raw_os_error(i32::try_from(-result).unwrap_or(i32::MAX))),
+    }
+}
+
+/// Reads into ranges, in order.
+///
+/// # Safety
+/// The ranges are valid for writes of the kernel.
+pub(super) unsafe fn read(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
+    let fd = fd.as_raw_fd().cast_unsigned() as usize;
+    // SAFETY: the descriptor is open, and the caller guarantees the ranges.
+    unsafe { call(numbers::READV, fd, ranges.as_ptr().expose_provenance(), ranges.len()) }
+}
+
+/// Sends ranges, in order, without waiting and without a signal.
+///
+/// # Safety
+/// The ranges are valid for reads of the kernel.
+pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
+    let fd = fd.as_raw_fd().cast_unsigned() as usize;
+    let message = Message {
+        name: null(),
+        name_len: 0,
+        ranges: ranges.as_ptr(),
+        range_count: ranges.len(),
+        control: null_mut(),
+        control_len: 0,
+        flags: 0,
+    };
+    // SAFETY: the descriptor is open, the message has no name and no control data, and the caller
+    // guarantees the ranges.
+    unsafe { call(numbers::SENDMSG, fd, (&raw const message).expose_provenance(), MSG_DONTWAIT | MSG_NOSIGNAL) }
+}

@@ -1,0 +1,292 @@
+//! [`Frame`]: header of each message on an open connection.
+
+use heapless::Vec;
+
+use super::{ByteOrder, Violation};
+
+/// Maximum number of ranges of remote memory in one operation.
+pub const MAX_PARTS: usize = 4;
+
+/// Maximum length of a header in bytes.
+pub const MAX_HEADER: usize = BASE + 8 + MAX_PARTS * PART;
+
+const BASE: usize = 16;
+const PART: usize = 24;
+const VERSION: u8 = 3;
+/// Bit of the flags: a word of immediate data follows.
+const HAS_DATA: u16 = 1;
+/// Second value of an acknowledgement.
+const ACKNOWLEDGEMENT: u8 = 2;
+
+bitflags::bitflags! {
+    /// Requests of a sender for an acknowledgement.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct FrameFlags: u16 {
+        /// The payload is in the receiver's memory (`FI_DELIVERY_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
+        const DELIVERY_COMPLETE = 0x4;
+        /// The payload is in persistent memory (`FI_COMMIT_COMPLETE`).
+        const COMMIT_COMPLETE = 0x8;
+    }
+}
+
+/// Range of the receiver's memory: `struct fi_rma_iov`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteRange {
+    /// Offset in the region, or virtual address.
+    pub addr: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Key of the region.
+    pub key: u64,
+}
+
+/// Operation of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Message without a tag.
+    Message {
+        /// Immediate data.
+        data: Option<u64>,
+    },
+    /// Message with a tag.
+    Tagged {
+        /// Tag.
+        tag: u64,
+        /// Immediate data.
+        data: Option<u64>,
+    },
+    /// Acknowledgement of the oldest operation that requested one.
+    Acknowledgement,
+    /// Request for the bytes of these ranges.
+    ReadRequest {
+        /// Ranges.
+        parts: Vec<RemoteRange, MAX_PARTS>,
+    },
+    /// Bytes of the oldest read request.
+    ReadResponse,
+    /// Bytes for these ranges.
+    Write {
+        /// Immediate data.
+        data: Option<u64>,
+        /// Ranges.
+        parts: Vec<RemoteRange, MAX_PARTS>,
+    },
+    /// Announcement of a tagged message (rendezvous).
+    ReadyToSend {
+        /// Number of the rendezvous, from 1 to 254.
+        id: u8,
+        /// Tag.
+        tag: u64,
+        /// Length of the message in bytes.
+        len: u64,
+        /// Immediate data.
+        data: Option<u64>,
+    },
+    /// Request for an announced message.
+    ClearToSend {
+        /// Number of the rendezvous.
+        id: u8,
+    },
+    /// Bytes of an announced message.
+    Rendezvous {
+        /// Number of the rendezvous.
+        id: u8,
+    },
+}
+
+/// Header of a message on an open connection.
+///
+/// ```
+/// use loom_tcp::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
+///
+/// let frame = Frame {
+///     operation: Operation::Tagged { tag: 7, data: None },
+///     flags: FrameFlags::empty(),
+///     payload: 5,
+/// };
+/// let mut bytes = [0; MAX_HEADER];
+/// let len = frame.encode(ByteOrder::NATIVE, 0, &mut bytes);
+/// assert_eq!(len, 24);
+///
+/// assert_eq!(Frame::parse(&bytes[..20], ByteOrder::NATIVE), Ok(None));
+/// assert_eq!(Frame::parse(&bytes[..24], ByteOrder::NATIVE), Ok(Some((frame, 24))));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Operation.
+    pub operation: Operation,
+    /// Requests for an acknowledgement.
+    pub flags: FrameFlags,
+    /// Number of bytes behind the header.
+    pub payload: u64,
+}
+
+impl Frame {
+    /// Writes the header and returns its length in bytes. `id` is the number of the frame in its
+    /// direction of the connection, modulo 256, which debug builds of libfabric compare.
+    #[must_use]
+    pub fn encode(&self, order: ByteOrder, id: u8, out: &mut [u8; MAX_HEADER]) -> usize {
+        let mut words = Words { order, out, at: BASE };
+        let (op, second, parts) = match &self.operation {
+            Operation::Message { .. } => (0, 0, 0),
+            Operation::Acknowledgement => (0, ACKNOWLEDGEMENT, 0),
+            Operation::Tagged { .. } => (1, 0, 0),
+            Operation::ReadRequest { parts } => (2, 0, parts.len()),
+            Operation::ReadResponse => (3, 0, 0),
+            Operation::Write { parts, .. } => (4, 0, parts.len()),
+            Operation::ReadyToSend { id, .. } => (5, *id, 0),
+            Operation::ClearToSend { id } => (6, *id, 0),
+            Operation::Rendezvous { id } => (7, *id, 0),
+        };
+        let data = self.operation.data();
+        if let Some(data) = data {
+            words.push(data);
+        }
+        match &self.operation {
+            Operation::Tagged { tag, .. } => words.push(*tag),
+            Operation::ReadyToSend { tag, len, .. } => {
+                words.push(*tag);
+                words.push(*len);
+            }
+            Operation::ReadRequest { parts } | Operation::Write { parts, .. } => {
+                for part in parts {
+                    words.push(part.addr);
+                    words.push(part.len);
+                    words.push(part.key);
+                }
+            }
+            _ => {}
+        }
+        let len = words.at;
+        let flags = self.flags.bits() | if data.is_some() { HAS_DATA } else { 0 };
+        #[expect(clippy::cast_possible_truncation, reason = "a header has at most 120 bytes and 4 parts")]
+        let (header, parts) = (len as u8, parts as u8);
+        let flags = match order {
+            ByteOrder::Little => flags.to_le_bytes(),
+            ByteOrder::Big => flags.to_be_bytes(),
+        };
+        out[..8].copy_from_slice(&[VERSION, op, flags[0], flags[1], second, parts, header, id]);
+        Words { order, out, at: 8 }.push(self.payload + len as u64);
+        len
+    }
+
+    /// Reads a header from the front of `bytes`, and returns it with its length in bytes. `Ok(None)`
+    /// if `bytes` is the beginning of a header. The version, and the number of the frame, are
+    /// ignored, as libfabric does.
+    ///
+    /// # Errors
+    /// [`Violation::Operation`], [`Violation::HeaderSize`], [`Violation::FrameSize`],
+    /// [`Violation::Parts`], [`Violation::PartLengths`], and [`Violation::Unsolicited`] for a
+    /// rendezvous number that is never used.
+    pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Option<(Self, usize)>, Violation> {
+        let Some(base) = bytes.first_chunk::<BASE>() else { return Ok(None) };
+        let [_, op, f0, f1, second, count, header, _, size @ ..] = *base;
+        let flags = match order {
+            ByteOrder::Little => u16::from_le_bytes([f0, f1]),
+            ByteOrder::Big => u16::from_be_bytes([f0, f1]),
+        };
+        let size = order.word(size);
+        let is_ack = op == 0 && second == ACKNOWLEDGEMENT;
+        // Rendezvous data repeats the flags of its announcement, without the word.
+        let has_data = flags & HAS_DATA != 0 && matches!(op, 0 | 1 | 4 | 5) && !is_ack;
+        let parts = if matches!(op, 2 | 4) { usize::from(count) } else { 0 };
+        let words = match op {
+            0 | 3 | 6 | 7 => 0,
+            1 => 1,
+            2 | 4 if parts > MAX_PARTS => return Err(Violation::Parts(count)),
+            2 | 4 => 3 * parts,
+            5 => 2,
+            _ => return Err(Violation::Operation(op)),
+        };
+        let least = BASE + 8 * (words + usize::from(has_data));
+        let len = usize::from(header);
+        if len < least || len > MAX_HEADER {
+            return Err(Violation::HeaderSize(header));
+        }
+        let payload = size.checked_sub(len as u64).ok_or(Violation::FrameSize(size))?;
+        let has_payload = matches!(op, 0 | 1 | 3 | 4 | 7) && !is_ack;
+        if payload > 0 && !has_payload {
+            return Err(Violation::FrameSize(size));
+        }
+        if matches!(op, 5..=7) && matches!(second, 0 | 255) {
+            return Err(Violation::Unsolicited(op));
+        }
+        let Some(rest) = bytes.get(BASE..len) else { return Ok(None) };
+        let mut words = rest.chunks_exact(8).map(|word| order.word(word.try_into().unwrap_or_default()));
+        let mut next = || words.next().unwrap_or_default();
+        let data = has_data.then(&mut next);
+        let operation = match op {
+            0 if is_ack => Operation::Acknowledgement,
+            0 => Operation::Message { data },
+            1 => Operation::Tagged { tag: next(), data },
+            2 => Operation::ReadRequest { parts: ranges(parts, &mut next)?.0 },
+            3 => Operation::ReadResponse,
+            4 => {
+                let (parts, total) = ranges(parts, &mut next)?;
+                if total != payload {
+                    return Err(Violation::PartLengths);
+                }
+                Operation::Write { data, parts }
+            }
+            5 => Operation::ReadyToSend { id: second, tag: next(), len: next(), data },
+            6 => Operation::ClearToSend { id: second },
+            _ => Operation::Rendezvous { id: second },
+        };
+        let flags = if is_ack { FrameFlags::empty() } else { FrameFlags::from_bits_truncate(flags) };
+        Ok(Some((Frame { operation, flags, payload }, len)))
+    }
+}
+
+impl Operation {
+    /// Immediate data, if the operation has any.
+    #[must_use]
+    pub fn data(&self) -> Option<u64> {
+        match self {
+            Operation::Message { data }
+            | Operation::Tagged { data, .. }
+            | Operation::Write { data, .. }
+            | Operation::ReadyToSend { data, .. } => *data,
+            _ => None,
+        }
+    }
+}
+
+/// Ranges in a header, and the sum of their lengths.
+fn ranges(count: usize, mut next: impl FnMut() -> u64) -> Result<(Vec<RemoteRange, MAX_PARTS>, u64), Violation> {
+    let mut total = 0_u64;
+    let mut parts = Vec::new();
+    for _ in 0..count.min(MAX_PARTS) {
+        let part = RemoteRange { addr: next(), len: next(), key: next() };
+        total = total.checked_add(part.len).ok_or(Violation::PartLengths)?;
+        let _ = parts.push(part);
+    }
+    Ok((parts, total))
+}
+
+impl ByteOrder {
+    fn word(self, bytes: [u8; 8]) -> u64 {
+        match self {
+            ByteOrder::Little => u64::from_le_bytes(bytes),
+            ByteOrder::Big => u64::from_be_bytes(bytes),
+        }
+    }
+}
+
+struct Words<'a> {
+    order: ByteOrder,
+    out: &'a mut [u8; MAX_HEADER],
+    at: usize,
+}
+
+impl Words<'_> {
+    fn push(&mut self, word: u64) {
+        let bytes = match self.order {
+            ByteOrder::Little => word.to_le_bytes(),
+            ByteOrder::Big => word.to_be_bytes(),
+        };
+        if let Some(place) = self.out.get_mut(self.at..self.at + 8) {
+            place.copy_from_slice(&bytes);
+            self.at += 8;
+        }
+    }
+}
