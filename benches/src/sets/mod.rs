@@ -18,6 +18,8 @@ mod peers;
 #[cfg(feature = "libfabric")]
 pub mod processes;
 mod soft;
+#[cfg(feature = "libfabric")]
+mod tcp;
 mod transfer;
 
 /// Why a set could not be measured.
@@ -64,6 +66,8 @@ pub const SETS: &[Set] = &[
         about: "shm between processes, beside sockets, iceoryx2 and UCX",
         measure: processes::measure,
     },
+    #[cfg(feature = "libfabric")]
+    Set { name: "tcp", about: "the transport over TCP, beside libfabric's and a socket", measure: tcp::measure },
 ];
 
 /// How often sides are opened, with a part of the rounds each time.

@@ -7,14 +7,14 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-#[cfg(feature = "libfabric")]
-use loom_core::info::Hints;
+use loom_core::info::{Hints, Info};
 use loom_core::transport::Transport;
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::Caps;
 use loom_core::vocabulary::Tag;
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::{Tcp, TcpAttr};
 
 use super::end::{End, Exchange, Play, check_bytes, fill};
 
@@ -41,10 +41,10 @@ pub(crate) enum Sending {
 
 impl Sending {
     /// How a program would send for that.
-    pub(super) fn of(play: Play) -> Self {
+    pub(super) fn of(play: Play, len: usize, inject_size: usize) -> Self {
         match play {
-            Play::Answer => Sending::Completed,
-            Play::Stream => Sending::Injected,
+            Play::Stream if len <= inject_size => Sending::Injected,
+            _ => Sending::Completed,
         }
     }
 }
@@ -146,13 +146,33 @@ impl<T: Transport> End for Loom<T> {
             self.endpoint.tagged_recv(Source::Any, TAG, buffer).expect("there is room");
         }
     }
+
+    fn send_last(&mut self, number: u64) {
+        let sending = std::mem::replace(&mut self.sending, Sending::Completed);
+        self.send(number);
+        self.sending = sending;
+        while self.in_flight.is_some() {
+            assert!(self.poll().is_none(), "one way");
+        }
+    }
 }
 
-/// Loom over libfabric's shm, between the threads of one process or of two.
+/// Loom over a provider of libfabric, between the threads of one process or of two.
 #[cfg(feature = "libfabric")]
-pub(crate) fn open_shm(play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
-    let hints = Hints { provider: Some("shm"), caps: Caps::TAGGED, ..Hints::default() };
-    let info = Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has shm");
-    let domain = Domain::open(&info).expect("domain");
-    Loom::open(&domain, (play, Sending::of(play)), len, exchange)
+pub(crate) fn open_provider(provider: &str, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
+    let hints = Hints { caps: Caps::TAGGED, ..Hints::local(provider) };
+    let info = Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has the provider");
+    open_info(&info, play, len, exchange)
+}
+
+/// Loom over its transport over sockets, between two processes.
+pub(crate) fn open_tcp(play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Tcp> {
+    let info = loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback");
+    open_info(&info, play, len, exchange)
+}
+
+fn open_info<T: Transport + 'static>(info: &Info<T>, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<T> {
+    let domain = Domain::open(info).expect("domain");
+    let sending = Sending::of(play, len, info.attributes().tx.inject_size);
+    Loom::open(&domain, (play, sending), len, exchange)
 }

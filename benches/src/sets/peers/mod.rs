@@ -65,7 +65,7 @@ fn sides<'s, const WORDS: usize>(
         (name, between_threads(scope, play, open, open))
     };
     let mut sides = vec![
-        soft(SOFT, Sending::of(play)),
+        soft(SOFT, Sending::of(play, len, len)),
         side(scope, CHANNEL, play, queues::crossbeam_channel::<WORDS>()),
         side(scope, QUEUE, play, queues::crossbeam_queue::<WORDS>()),
         side(scope, "std channel", play, queues::std_channel::<WORDS>()),
@@ -89,7 +89,7 @@ fn sides<'s, const WORDS: usize>(
     {
         // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
         if len <= 64 {
-            let open = move |exchange: Exchange<'_>| fabric::open_shm(play, len, exchange);
+            let open = move |exchange: Exchange<'_>| fabric::open_provider("shm", play, len, exchange);
             sides.push((SHM, between_threads(scope, play, open, open)));
         }
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));

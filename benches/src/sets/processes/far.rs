@@ -11,7 +11,7 @@ use super::sockets;
 use crate::cores;
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
-use crate::sets::peers::fabric::open_shm;
+use crate::sets::peers::fabric::{open_provider, open_tcp};
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
 
@@ -24,6 +24,14 @@ pub(crate) enum Kind {
     Tcp,
     /// libfabric's shm, driven by loom.
     Shm,
+    /// libfabric's own endpoints over TCP of 1.17, driven by loom.
+    Net,
+    /// libfabric's own endpoints over TCP from 1.18 on, driven by loom.
+    FabricTcp,
+    /// libfabric's endpoints over those of TCP with connections, driven by loom.
+    Rxm,
+    /// loom's transport over TCP.
+    LoomTcp,
     /// iceoryx2's services for processes.
     #[cfg(feature = "iceoryx2")]
     Iceoryx,
@@ -34,9 +42,24 @@ impl Kind {
         Kind::Unix,
         Kind::Tcp,
         Kind::Shm,
+        Kind::Net,
+        Kind::FabricTcp,
+        Kind::Rxm,
+        Kind::LoomTcp,
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx,
     ];
+
+    /// The provider of libfabric.
+    pub(crate) fn provider(self) -> Option<&'static str> {
+        match self {
+            Kind::Shm => Some("shm"),
+            Kind::Net => Some("net"),
+            Kind::FabricTcp => Some("tcp"),
+            Kind::Rxm => Some("tcp;ofi_rxm"),
+            _ => None,
+        }
+    }
 
     /// As contests, metrics and the command line call it.
     pub(crate) fn name(self) -> &'static str {
@@ -44,6 +67,10 @@ impl Kind {
             Kind::Unix => "unix",
             Kind::Tcp => "tcp",
             Kind::Shm => "shm",
+            Kind::Net => "net",
+            Kind::FabricTcp => "libfabric_tcp",
+            Kind::Rxm => "tcp_rxm",
+            Kind::LoomTcp => "loom_tcp",
             #[cfg(feature = "iceoryx2")]
             Kind::Iceoryx => "iceoryx2",
         }
@@ -123,7 +150,10 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     Ok(match kind {
         Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
         Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
-        Kind::Shm => near(open_shm(play, len, exchange), far, play),
+        Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
+            near(open_provider(kind.provider().unwrap_or_default(), play, len, exchange), far, play)
+        }
+        Kind::LoomTcp => near(open_tcp(play, len, exchange), far, play),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => near(Iceoryx::<Service, WORDS>::open(&name, true, play, exchange), far, play),
     })
@@ -163,7 +193,10 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     match kind {
         Kind::Unix => play.far(sockets::unix_far(name, len, exchange)?, rounds),
         Kind::Tcp => play.far(sockets::tcp_far(len, exchange)?, rounds),
-        Kind::Shm => play.far(open_shm(play, len, exchange), rounds),
+        Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
+            play.far(open_provider(kind.provider().unwrap_or_default(), play, len, exchange), rounds);
+        }
+        Kind::LoomTcp => play.far(open_tcp(play, len, exchange), rounds),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => match len {
             8 => play.far(Iceoryx::<Service, 1>::open(name, false, play, exchange), rounds),

@@ -122,6 +122,8 @@ pub(super) struct Connection {
     pub(super) start: u32,
     pub(super) end: u32,
     pub(super) is_paused: bool,
+    /// Number of system calls that received bytes.
+    pub(super) received: u64,
     /// Bytes of unexpected messages that are kept.
     pub(super) kept: u64,
 }
@@ -155,6 +157,7 @@ impl Connection {
             start: 0,
             end: 0,
             is_paused: false,
+            received: 0,
             kept: 0,
         }
     }

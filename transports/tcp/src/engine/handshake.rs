@@ -381,6 +381,9 @@ impl Engine {
         let lost = core::mem::replace(place, Connection { generation, ..Connection::free(NIL) });
         let Connection { endpoint, peer, state, socket, inbound, .. } = lost;
         drop(socket);
+        if self.last == index {
+            self.last = NIL;
+        }
         if state != State::Open {
             self.ended_opening();
         }

@@ -20,6 +20,9 @@ const DIRECT: u64 = 1024;
 impl Engine {
     /// Reads a connection until it has no bytes.
     pub(super) fn read(&mut self, index: u32) {
+        if self.connections[index as usize].is_paused {
+            return;
+        }
         for _ in 0..CALLS {
             match self.receive(index) {
                 Ok(more) => {
@@ -71,6 +74,8 @@ impl Engine {
                     Err(error) => return Err(errno(error)),
                 };
                 *left -= direct;
+                connection.received += 1;
+                self.last = index;
                 #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
                 let end = behind as u32;
                 connection.end = end;
@@ -91,6 +96,10 @@ impl Engine {
                 #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
                 let received_len = received as u32;
                 connection.end += received_len;
+                connection.received += 1;
+                if connection.state == State::Open {
+                    self.last = index;
+                }
                 Ok(received == wanted)
             }
         }

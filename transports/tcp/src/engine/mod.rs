@@ -40,7 +40,6 @@ use self::regions::Region;
 use self::send::Send;
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
-use crate::wire::MAX_HEADER;
 
 pub(crate) use self::endpoints::Bound;
 pub(crate) use self::handshake::Loss;
@@ -85,7 +84,10 @@ pub(crate) const KINDS: usize = 2;
 type Page = [u8; TcpAttr::MIN_BUFFER as usize];
 
 /// Frames of one system call.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
+
+/// Bytes of headers and short payloads of one system call.
+const OUTBOX: usize = 16 << 10;
 
 /// State of a domain.
 pub(crate) struct Engine {
@@ -103,6 +105,10 @@ pub(crate) struct Engine {
     try_paused: bool,
     /// Queue that is being polled.
     polled: u16,
+    /// Connection that had the last bytes, or `NIL`.
+    last: u32,
+    /// Polls of that connection since all connections had their turn.
+    others_wait: u32,
     /// Number of the current poll.
     turn: u64,
     /// First of the connections with frames to send.
@@ -127,8 +133,8 @@ pub(crate) struct Engine {
     kept: Table<Kept>,
     pieces: Table<Piece>,
     free_pieces: Free,
-    /// Headers of one system call.
-    headers: Table<[u8; MAX_HEADER]>,
+    /// Headers and short payloads of one system call.
+    outbox: Table<u8>,
 }
 
 impl core::fmt::Debug for Engine {

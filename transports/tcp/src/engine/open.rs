@@ -20,10 +20,9 @@ use super::queues::{Counter, Queue};
 use super::regions::{Region, random};
 use super::send::Send;
 use super::socket::{Token, errno};
-use super::{BATCH, Engine, KINDS, NIL, Page};
+use super::{Engine, KINDS, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
-use crate::wire::MAX_HEADER;
 
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
@@ -82,7 +81,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<Receive>(counts.receives).ok(),
         Layout::array::<Kept>(counts.kept).ok(),
         Layout::array::<Piece>(counts.pieces).ok(),
-        Layout::array::<[u8; MAX_HEADER]>(BATCH).ok(),
+        Layout::array::<u8>(OUTBOX).ok(),
     ];
     let matchers = core::iter::repeat_n(matcher, counts.endpoints * KINDS);
     // Matchers are made with their endpoints.
@@ -124,6 +123,8 @@ impl Engine {
             paused: 0,
             try_paused: false,
             polled: NO_QUEUE,
+            last: NIL,
+            others_wait: 0,
             turn: 0,
             dirty: NIL,
             queues: table(attr.queues.into(), block, |_| Queue::default())?,
@@ -162,7 +163,7 @@ impl Engine {
                 Piece::free(Free::chained(index(number), index(counts.pieces)))
             })?,
             free_pieces: Free::all(0, index(counts.pieces)),
-            headers: table(BATCH, block, |_| [0; MAX_HEADER])?,
+            outbox: table(OUTBOX, block, |_| 0)?,
         })
     }
 }

@@ -7,16 +7,22 @@ use heapless::Vec;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno};
 use rustix::event::epoll::EventFlags;
+use rustix::fd::AsFd;
 use rustix::io;
 
 use super::connection::{Item, Partial, State};
 use super::handshake::Loss;
-use super::list::Linked;
 use super::send::{Post, Send, Verb};
 use super::socket::errno;
 use super::{BATCH, Engine, NIL};
-use crate::memory::{Gather, MAX_GATHERED};
-use crate::wire::{Frame, FrameFlags, Operation};
+use crate::memory::Gather;
+use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
+
+const ACKNOWLEDGEMENT: Frame = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
+
+fn response_frame(payload: u64) -> Frame {
+    Frame { operation: Operation::ReadResponse, flags: FrameFlags::empty(), payload }
+}
 
 /// Origin of a frame that is still queued.
 #[derive(Clone, Copy)]
@@ -24,6 +30,25 @@ enum Queued {
     Acknowledgement,
     Response,
     Send(u32),
+}
+
+/// Frames of one system call, and the positions of their ends.
+struct Batch(Vec<Planned, BATCH>);
+
+#[derive(Clone, Copy)]
+struct Planned {
+    queued: Queued,
+    end: u64,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.0.is_full()
+    }
+
+    fn add(&mut self, queued: Queued, end: u64) {
+        let _ = self.0.push(Planned { queued, end });
+    }
 }
 
 impl Engine {
@@ -149,94 +174,72 @@ impl Engine {
 
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
     fn send_batch(&mut self, index: u32) -> io::Result<bool> {
-        let Self { connections, sends, injected, headers, .. } = self;
+        let Self { connections, sends, injected, outbox, .. } = self;
         let connection = &mut connections[index as usize];
-        let mut plan = Vec::<(Queued, usize), BATCH>::new();
-        let mut ranges = 6;
-        let mut id = connection.frame_id;
-        let mut add = |queued: Queued, frame: &Frame, count: usize| {
-            if plan.is_full() || ranges + count > MAX_GATHERED {
-                return false;
-            }
-            let len = frame.encode(connection.order, id, &mut headers[plan.len()]);
-            id = id.wrapping_add(1);
-            ranges += count;
-            plan.push((queued, len)).is_ok()
-        };
-        let mut goes_on = true;
-        let acknowledgement = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
-        for _ in 0..connection.acknowledgements {
-            goes_on = goes_on && add(Queued::Acknowledgement, &acknowledgement, 1);
-            if !goes_on {
-                break;
-            }
-        }
-        for response in &connection.responses {
-            let frame = Frame { operation: Operation::ReadResponse, flags: FrameFlags::empty(), payload: response.len };
-            goes_on = goes_on && add(Queued::Response, &frame, 6);
-        }
-        let mut next = connection.queue.first();
-        while let Some(at) = next.filter(|at| goes_on && *at != NIL) {
-            let send = &mut sends[at as usize];
-            if let Some(frame) = &send.frame {
-                goes_on = add(Queued::Send(at), frame, 6);
-            }
-            next = Some(*send.next());
-        }
-
-        let mut gather = Gather::new();
+        let mut gather = Gather::over(outbox);
         if let Some(partial) = &connection.current {
-            gather.push(partial.header.get(partial.sent..partial.len).unwrap_or_default());
+            gather.copy(partial.header.get(partial.sent..partial.len).unwrap_or_default());
             match &partial.item {
                 Item::Send(send) => {
                     let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
                     let skipped = partial.sent.saturating_sub(partial.len);
-                    gather.push(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
+                    gather.copy(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
                     if send.verb != Verb::Read {
-                        gather.push_spans(&send.spans);
+                        gather.spans(&send.spans);
                     }
                 }
-                Item::Response(response) => gather.push_spans(&response.spans),
+                Item::Response(response) => gather.spans(&response.spans),
                 Item::Acknowledgement => {}
             }
         }
         let first = gather.len();
-        let mut ends = Vec::<u64, BATCH>::new();
-        let mut responses = connection.responses.iter();
-        for ((queued, len), header) in plan.iter().zip(headers.iter()) {
-            gather.push(&header[..*len]);
-            match queued {
-                Queued::Send(send) => {
-                    let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
-                    gather.push(&bytes[..usize::from(send.injected)]);
-                    if send.verb != Verb::Read {
-                        gather.push_spans(&send.spans);
-                    }
-                }
-                Queued::Response => {
-                    if let Some(response) = responses.next() {
-                        gather.push_spans(&response.spans);
-                    }
-                }
-                Queued::Acknowledgement => {}
+        let mut batch = Batch(Vec::new());
+        let mut id = connection.frame_id;
+        let mut header = |frame: &Frame, gather: &mut Gather<'_>| {
+            gather.encode(|out| frame.encode(connection.order, id, out));
+            id = id.wrapping_add(1);
+        };
+        for _ in 0..connection.acknowledgements {
+            if batch.is_full() || gather.is_full() {
+                break;
             }
-            let _ = ends.push(gather.len());
+            header(&ACKNOWLEDGEMENT, &mut gather);
+            batch.add(Queued::Acknowledgement, gather.len());
+        }
+        for response in &connection.responses {
+            if batch.is_full() || gather.is_full() {
+                break;
+            }
+            header(&response_frame(response.len), &mut gather);
+            gather.spans(&response.spans);
+            batch.add(Queued::Response, gather.len());
+        }
+        let mut next = connection.queue.first().unwrap_or(NIL);
+        while next != NIL && !batch.is_full() && !gather.is_full() {
+            let send = &sends[next as usize];
+            let Some(frame) = &send.frame else { break };
+            header(frame, &mut gather);
+            gather.copy(injected[next as usize].get(..usize::from(send.injected)).unwrap_or_default());
+            if send.verb != Verb::Read {
+                gather.spans(&send.spans);
+            }
+            batch.add(Queued::Send(next), gather.len());
+            next = send.next;
         }
         let total = gather.len();
         let Some(socket) = &connection.socket else { return Ok(false) };
-        let sent = match gather.send(rustix::fd::AsFd::as_fd(socket)) {
+        let sent = match gather.send(socket.as_fd()) {
             Ok(sent) => sent,
             Err(io::Errno::AGAIN) => 0,
             Err(error) => return Err(error),
         };
-        drop(gather);
-        self.was_sent(index, sent, first, &plan, &ends);
+        self.was_sent(index, sent, first, &batch);
         Ok(sent == total)
     }
 
-    /// Books the bytes that the kernel took: `first` of the frame that was begun before, then frames
-    /// that end at `ends`.
-    fn was_sent(&mut self, index: u32, sent: u64, first: u64, plan: &[(Queued, usize)], ends: &[u64]) {
+    /// Books the bytes that the kernel took: `first` of the frame that was begun before, then those
+    /// of the batch.
+    fn was_sent(&mut self, index: u32, sent: u64, first: u64, batch: &Batch) {
         if let Some(mut partial) = self.connections[index as usize].current.take() {
             if sent >= first {
                 self.sent_frame(index, partial.item);
@@ -247,13 +250,14 @@ impl Engine {
             }
         }
         let mut begin = first;
-        for (number, ((queued, len), end)) in plan.iter().zip(ends).enumerate() {
+        for frame in &batch.0 {
             if sent <= begin {
                 return;
             }
             let connection = &mut self.connections[index as usize];
+            let id = connection.frame_id;
             connection.frame_id = connection.frame_id.wrapping_add(1);
-            let item = match queued {
+            let item = match frame.queued {
                 Queued::Acknowledgement => {
                     connection.acknowledgements -= 1;
                     Item::Acknowledgement
@@ -264,19 +268,33 @@ impl Engine {
                 },
                 Queued::Send(send) => {
                     connection.queue.pop(&mut self.sends);
-                    Item::Send(*send)
+                    Item::Send(send)
                 }
             };
-            if sent >= *end {
+            if sent >= frame.end {
                 self.sent_frame(index, item);
             } else {
-                let mut partial = Partial { item, header: self.headers[number], len: *len, sent: 0 };
+                let order = connection.order;
+                let mut partial = self.begun(item, order, id);
                 self.advance(&mut partial, sent - begin);
                 self.connections[index as usize].current = Some(partial);
                 return;
             }
-            begin = *end;
+            begin = frame.end;
         }
+    }
+
+    /// A frame of which no byte was booked, with the header that was sent.
+    fn begun(&self, item: Item, order: ByteOrder, id: u8) -> Partial {
+        let mut header = [0; MAX_HEADER];
+        let len = match &item {
+            Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, id, &mut header),
+            Item::Response(response) => response_frame(response.len).encode(order, id, &mut header),
+            Item::Send(send) => {
+                self.sends[*send as usize].frame.as_ref().map_or(0, |frame| frame.encode(order, id, &mut header))
+            }
+        };
+        Partial { item, header, len, sent: 0 }
     }
 
     /// Books bytes of a frame that is not sent whole.

@@ -8,12 +8,16 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io;
 use rustix::time::Timespec;
 
-use super::Engine;
 use super::connection::State;
 use super::socket::{Token, errno};
+use super::{Engine, NIL};
 
 /// Events of one system call.
 const EVENTS: usize = 64;
+
+/// Polls of the last connection until all have their turn: while it has bytes, and while it has none.
+const LAST_IN_A_ROW: u32 = 16;
+const MISSES: u32 = 4;
 
 /// No queue is being polled.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
@@ -27,10 +31,31 @@ impl Engine {
             self.send_dirty();
             self.polled = NO_QUEUE;
         }
-        if self.first_event(queue).is_some() {
+        if self.first_event(queue).is_some() || self.read_last(queue) {
             return Ok(());
         }
         self.progress(queue, 0)
+    }
+
+    /// Reads the connection that had the last bytes, without asking the kernel which ones have some.
+    /// Returns `false` if it is the turn of all connections.
+    fn read_last(&mut self, queue: u16) -> bool {
+        if self.last == NIL || self.try_paused {
+            return false;
+        }
+        self.turn += 1;
+        self.polled = queue;
+        let before = self.connections[self.last as usize].received;
+        self.read(self.last);
+        self.send_dirty();
+        self.polled = NO_QUEUE;
+        let has_received = self.last != NIL && self.connections[self.last as usize].received != before;
+        self.others_wait += 1;
+        if has_received && self.others_wait < LAST_IN_A_ROW || self.others_wait < MISSES {
+            return true;
+        }
+        self.others_wait = 0;
+        false
     }
 
     /// Handles the kernel's events, and waits for the first one for at most so many milliseconds

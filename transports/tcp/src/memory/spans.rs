@@ -9,10 +9,7 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::syscall::{self, IoVec};
-use crate::wire::MAX_PARTS;
-
-/// Maximum number of ranges in one system call.
-pub(crate) const MAX_GATHERED: usize = 128;
+use crate::wire::{MAX_HEADER, MAX_PARTS};
 
 /// Range of memory.
 #[derive(Clone, Copy, Debug)]
@@ -130,29 +127,69 @@ impl Spans {
     }
 }
 
-/// Ranges of one send.
+/// Longest payload that is copied behind its header.
+const COPIED: usize = 512;
+
+/// Ranges of one system call.
+const RANGES: usize = 64;
+
+/// Bytes of one send: headers and short payloads copied to a buffer, and long payloads where they
+/// are.
 pub(crate) struct Gather<'a> {
-    ranges: Vec<IoVec, MAX_GATHERED>,
+    buffer: &'a mut [u8],
+    /// Bytes in the buffer, and the first of them that belongs to no range yet.
+    end: usize,
+    begin: usize,
+    ranges: Vec<IoVec, RANGES>,
     len: u64,
-    memory: core::marker::PhantomData<&'a [u8]>,
 }
 
 impl<'a> Gather<'a> {
-    pub(crate) const fn new() -> Self {
-        Gather { ranges: Vec::new(), len: 0, memory: core::marker::PhantomData }
+    /// `buffer` has room for a header and its short payload at least.
+    pub(crate) const fn over(buffer: &'a mut [u8]) -> Self {
+        Gather { buffer, end: 0, begin: 0, ranges: Vec::new(), len: 0 }
     }
 
     pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
-    pub(crate) fn push(&mut self, bytes: &'a [u8]) {
-        if !bytes.is_empty() && self.ranges.push(IoVec { base: bytes.as_ptr().cast_mut(), len: bytes.len() }).is_ok() {
+    /// Returns `true` if a frame with payload may not fit.
+    pub(crate) fn is_full(&self) -> bool {
+        self.buffer.len() - self.end < MAX_HEADER + COPIED || self.ranges.len() + MAX_PARTS + 2 > RANGES
+    }
+
+    /// Writes a header, whose length in bytes the function returns.
+    pub(crate) fn encode(&mut self, write: impl FnOnce(&mut [u8; MAX_HEADER]) -> usize) {
+        if let Some(room) = self.buffer[self.end..].first_chunk_mut() {
+            let len = write(room);
+            self.end += len;
+            self.len += len as u64;
+        }
+    }
+
+    /// Copies bytes.
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.buffer.get_mut(self.end..self.end + bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.end += bytes.len();
             self.len += bytes.len() as u64;
         }
     }
 
-    pub(crate) fn push_spans(&mut self, spans: &'a Spans) {
+    /// Adds the bytes that are left of spans, which stay until the send.
+    pub(crate) fn spans(&mut self, spans: &'a Spans) {
+        if spans.left <= COPIED as u64 {
+            for span in spans.rest() {
+                let Some(room) = self.buffer.get_mut(self.end..self.end + span.len) else { return };
+                // SAFETY: both have the length of the span, which is valid (`Span::new`).
+                unsafe { copy_exposed(span.first.as_ptr(), room.as_mut_ptr(), span.len) };
+                self.end += span.len;
+                self.len += span.len as u64;
+            }
+            return;
+        }
+        self.end_range();
         for span in spans.rest().filter(|span| span.len > 0) {
             if self.ranges.push(IoVec { base: span.first.as_ptr(), len: span.len }).is_ok() {
                 self.len += span.len as u64;
@@ -160,9 +197,18 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Sends the ranges, and returns the number of bytes that the kernel took.
-    pub(crate) fn send(&self, fd: BorrowedFd<'_>) -> Result<u64, Errno> {
-        // SAFETY: spans are valid (`Span::new`), and slices are borrowed.
+    fn end_range(&mut self) {
+        let range = &mut self.buffer[self.begin..self.end];
+        if !range.is_empty() {
+            let _ = self.ranges.push(IoVec { base: range.as_mut_ptr(), len: range.len() });
+        }
+        self.begin = self.end;
+    }
+
+    /// Sends the bytes, and returns the number of those that the kernel took.
+    pub(crate) fn send(mut self, fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+        self.end_range();
+        // SAFETY: spans are valid (`Span::new`), and the buffer is borrowed.
         unsafe { syscall::send(fd, &self.ranges) }.map(|sent| sent as u64)
     }
 }

@@ -31,21 +31,23 @@ struct Message {
 #[cfg(target_arch = "x86_64")]
 mod numbers {
     pub(super) const READV: usize = 19;
+    pub(super) const SENDTO: usize = 44;
     pub(super) const SENDMSG: usize = 46;
 }
 #[cfg(target_arch = "aarch64")]
 mod numbers {
     pub(super) const READV: usize = 65;
+    pub(super) const SENDTO: usize = 206;
     pub(super) const SENDMSG: usize = 211;
 }
 
-const MSG_DONTWAIT: usize = 0x40;
-const MSG_NOSIGNAL: usize = 0x4000;
+/// `MSG_DONTWAIT` and `MSG_NOSIGNAL`
+const FLAGS: usize = 0x40 | 0x4000;
 
 /// # Safety
 /// The requirements of the system call with this number.
 #[inline]
-unsafe fn call(number: usize, first: usize, second: usize, third: usize) -> Result<usize, Errno> {
+unsafe fn call(number: usize, [first, second, third, fourth]: [usize; 4]) -> Result<usize, Errno> {
     let result: isize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the registers of a system call; the kernel changes `rcx` and `r11`. The caller
@@ -57,6 +59,10 @@ unsafe fn call(number: usize, first: usize, second: usize, third: usize) -> Resu
             in("rdi") first,
             in("rsi") second,
             in("rdx") third,
+            in("r10") fourth,
+            // No address.
+            in("r8") 0,
+            in("r9") 0,
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
@@ -71,6 +77,10 @@ unsafe fn call(number: usize, first: usize, second: usize, third: usize) -> Resu
             inlateout("x0") first => result,
             in("x1") second,
             in("x2") third,
+            in("x3") fourth,
+            // No address.
+            in("x4") 0,
+            in("x5") 0,
             options(nostack),
         );
     }
@@ -87,7 +97,7 @@ unsafe fn call(number: usize, first: usize, second: usize, third: usize) -> Resu
 pub(super) unsafe fn read(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
     let fd = fd.as_raw_fd().cast_unsigned() as usize;
     // SAFETY: the descriptor is open, and the caller guarantees the ranges.
-    unsafe { call(numbers::READV, fd, ranges.as_ptr().expose_provenance(), ranges.len()) }
+    unsafe { call(numbers::READV, [fd, ranges.as_ptr().expose_provenance(), ranges.len(), 0]) }
 }
 
 /// Sends ranges, in order, without waiting and without a signal.
@@ -96,6 +106,10 @@ pub(super) unsafe fn read(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize,
 /// The ranges are valid for reads of the kernel.
 pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
     let fd = fd.as_raw_fd().cast_unsigned() as usize;
+    if let [range] = ranges {
+        // SAFETY: the descriptor is open, and the caller guarantees the range.
+        return unsafe { call(numbers::SENDTO, [fd, range.base.expose_provenance(), range.len, FLAGS]) };
+    }
     let message = Message {
         name: null(),
         name_len: 0,
@@ -107,5 +121,5 @@ pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize,
     };
     // SAFETY: the descriptor is open, the message has no name and no control data, and the caller
     // guarantees the ranges.
-    unsafe { call(numbers::SENDMSG, fd, (&raw const message).expose_provenance(), MSG_DONTWAIT | MSG_NOSIGNAL) }
+    unsafe { call(numbers::SENDMSG, [fd, (&raw const message).expose_provenance(), FLAGS, 0]) }
 }

@@ -1,0 +1,51 @@
+//! Loom's transport over TCP between two processes, beside libfabric's providers over TCP and a stream socket. Both processes are
+//! kept on a core each and poll; every message is checked.
+
+use super::processes::{Kind, between_processes};
+use crate::contest::Contest;
+use crate::cores;
+use crate::report::{Goal, Ratio, Run};
+use crate::sets::Failure;
+use crate::sets::peers::end::Play;
+use crate::sides::size_name;
+
+/// What libfabric has here.
+fn providers() -> Vec<Kind> {
+    let has = |kind: &Kind| {
+        use loom_core::info::Hints;
+        use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+        let endpoint_attr = EndpointAttributes::of(EndpointType::RDM);
+        let provider = kind.provider().unwrap_or_default();
+        let hints = Hints { caps: Caps::TAGGED, endpoint_attr, ..Hints::local(provider) };
+        loom_fabric::ofi::Ofi::<loom_fabric::ofi::Local>::query(&hints).is_ok_and(|mut infos| infos.next().is_some())
+    };
+    [Kind::Net, Kind::FabricTcp, Kind::Rxm].into_iter().filter(has).collect()
+}
+
+fn contest<const WORDS: usize>(run: &mut Run, play: Play, what: &str, goals: (Goal, Goal)) -> Result<(), Failure> {
+    let size = size_name(8 * WORDS);
+    let providers = providers();
+    let mut contest = Contest::new(format!("{what} of {size} over TCP between processes"));
+    for kind in [Kind::LoomTcp, Kind::Tcp].iter().chain(&providers) {
+        contest = contest.side_that_measures(kind.name(), between_processes::<WORDS>(*kind, play)?);
+    }
+    let outcome = contest.run(&run.settings);
+    run.contest(&outcome);
+    for kind in providers.iter().chain(&[Kind::Tcp]) {
+        let name = format!("tcp_over.{}.{what}.{size}", kind.name());
+        let goal = if *kind == Kind::Tcp { goals.1 } else { goals.0 };
+        run.ratio(&outcome, Ratio { name: &name, of: Kind::LoomTcp.name(), over: kind.name(), goal });
+    }
+    Ok(())
+}
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    if !cores::has_two("tcp") {
+        return Ok(());
+    }
+    contest::<8>(run, Play::Answer, "half_rtt", (Goal::AtMost(0.9), Goal::AtMost(1.3)))?;
+    contest::<512>(run, Play::Answer, "half_rtt", (Goal::Lower, Goal::Lower))?;
+    // Time of a message, so that three times the rate is a third.
+    contest::<8>(run, Play::Stream, "message_time", (Goal::AtMost(1.0 / 3.0), Goal::Lower))?;
+    contest::<{ 1 << 17 }>(run, Play::Stream, "message_time", (Goal::AtMost(1.0), Goal::Lower))
+}
