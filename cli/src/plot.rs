@@ -51,7 +51,6 @@ pub(crate) struct Point {
     pub(crate) noisy: bool,
 }
 
-/// Text of a drawing.
 pub(crate) struct Svg(pub(crate) String);
 
 impl Svg {

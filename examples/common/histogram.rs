@@ -39,7 +39,6 @@ impl Histogram {
     }
 }
 
-/// Index of the count of a value.
 fn index(value: u64) -> usize {
     let Some(shift) = (u64::BITS - value.leading_zeros()).checked_sub(BITS + 1) else {
         return usize::try_from(value).unwrap_or(0);

@@ -44,7 +44,6 @@ pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, _: P) -> Result<P::O
     Err(format!("{}: build with --features libfabric", hints.provider.unwrap_or_default()).into())
 }
 
-/// Returns the exit status.
 pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode {
     match outcome {
         Ok(text) => {

@@ -154,7 +154,6 @@ impl<T: Transport + 'static> Receiver<T> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Figures of each flow.
     pub(super) fn figures(&self) -> Vec<Value> {
         let video = self.video.as_ref().map(|flow| flow.figures.to_json());
         video.into_iter().chain(self.audio.as_ref().map(|flow| flow.figures.to_json())).collect()

@@ -26,7 +26,6 @@ const PEERS: usize = 4 * MAX_TARGETS;
 /// Targets have so long to connect before the first frame is due, in nanoseconds.
 const LEAD: u64 = 300_000_000;
 
-/// Frames of a flow.
 pub(super) enum Frames {
     Test(Picture),
     /// Raw v210, again from its begin after its end.
@@ -106,7 +105,6 @@ impl AudioFlow {
     }
 }
 
-/// Options of a sender.
 pub(super) struct Setup {
     pub(super) format: Format,
     pub(super) frames: Option<Frames>,
@@ -150,7 +148,6 @@ pub(super) struct Sender<T: Transport + 'static> {
     begin: Instant,
 }
 
-/// Starts and kills targets.
 pub(super) trait Control {
     /// Begins to start one.
     fn start(&mut self);

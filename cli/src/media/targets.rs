@@ -22,7 +22,6 @@ use crate::play::bootstrap::{Connection, Until};
 use crate::play::frame::Message;
 use crate::text::harmless;
 
-/// Targets at a time.
 pub(super) const MAX_TARGETS: usize = 32;
 
 const TICK: Duration = Duration::from_millis(5);
@@ -216,7 +215,6 @@ impl One<'_> {
     }
 }
 
-/// Waits for a message.
 pub(super) fn receive(connection: &mut Connection, until: Until<'_>) -> Result<Vec<u8>, Failure> {
     let begin = Instant::now();
     loop {

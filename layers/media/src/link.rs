@@ -41,7 +41,6 @@ pub enum TargetStatus {
     Failed(Error),
 }
 
-/// Message to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Owed {
     /// Request for room from `Link::first` on.

@@ -1,5 +1,3 @@
-//! [`Target`]: receives flows into its rings.
-
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;

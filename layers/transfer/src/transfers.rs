@@ -41,7 +41,6 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) target: Option<MemoryKey>,
     pub(crate) in_flight: u32,
     pub(crate) operations: u64,
-    /// Operations that failed.
     pub(crate) failed: u64,
     pub(crate) bytes: u64,
     pub(crate) ending: Ending,

@@ -1,5 +1,3 @@
-//! [`Updates`]: the client.
-
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem;

@@ -1,5 +1,3 @@
-//! [`CqAttr`]: options and memory layout of a queue.
-
 use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;

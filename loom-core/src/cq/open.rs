@@ -1,5 +1,3 @@
-//! Opening a queue, and the layout of its block.
-
 #![allow(unsafe_code, reason = "opens raw queues, and lays the queue out in its block")]
 
 use core::alloc::Layout;
@@ -222,9 +220,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// [`Cq::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Cq::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
     where

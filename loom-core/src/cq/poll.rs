@@ -1,5 +1,3 @@
-//! Polling a queue for the next completion.
-
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;

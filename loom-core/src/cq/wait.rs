@@ -1,5 +1,3 @@
-//! Waiting for one operation. Other completions are kept meanwhile.
-
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
@@ -66,9 +64,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// [`wait`](Self::wait) for an atomic operation on a value.
-    ///
-    /// # Errors
-    /// Those of [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.check_not_driven()?;

@@ -1,5 +1,3 @@
-//! [`scope`]: objects and memory for the duration of a call.
-
 use core::cell::Cell;
 use core::marker::PhantomData;
 
@@ -85,9 +83,6 @@ impl<'m, 'env> Scope<'m, 'env> {
     }
 
     /// [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Domain::open_in`].
     #[cfg(feature = "std")]
     pub fn open<T: Transport + 'm>(&'m self, info: &Info<T>) -> Result<Domain<'m, T>, OpenError> {
         self.open_in(info, allocator_api2::alloc::Global)

@@ -1,5 +1,3 @@
-//! [`EqDriver`]: polls an event queue and wakes the futures of its connections.
-
 #![allow(unsafe_code, reason = "lays events out in the block of the driver, and projects pins")]
 
 use core::alloc::Layout;
@@ -101,9 +99,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 
     /// [`EqDriver::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`EqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
@@ -126,7 +121,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok(Self::plan::<A>(events)?.0.layout())
     }
 
-    /// Returns the polled queue.
+    /// Polled queue.
     #[must_use]
     pub fn eq(&self) -> &Eq<'m, T> {
         &self.body.eq

@@ -228,9 +228,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
     #[inline]
     pub fn fetch_value<E: Element>(

@@ -1,5 +1,3 @@
-//! [`MsgEndpoint`]: an endpoint connected to one peer.
-
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
 
 use core::marker::PhantomData;
@@ -383,9 +381,6 @@ impl<T: Connected> ConnectionRequest<'_, T> {
 
     /// [`endpoint`](Self::endpoint) that receives through a shared receive context and completes
     /// into its queue.
-    ///
-    /// # Errors
-    /// Those of [`endpoint`](Self::endpoint).
     #[doc(alias = "fi_ep_bind")]
     pub fn endpoint_through<'b, 'c, B: Buffer>(
         self,

@@ -1,5 +1,3 @@
-//! [`MulticastGroup`]: one message to many endpoints.
-
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
 use core::marker::PhantomData;

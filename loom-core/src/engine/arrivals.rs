@@ -211,7 +211,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(())
     }
 
-    /// Returns the number of arrivals of a value.
+    /// Number of arrivals of a value.
     ///
     /// # Errors
     /// [`CqError::NoSuchValue`] if the table does not have the value.
@@ -295,7 +295,6 @@ impl<A: Allocator> Arrivals<A> {
         found.ok_or(CqError::NoSuchValue { values: self.values.len() as u64 })
     }
 
-    /// Returns `true` if the value is in the queue of due values.
     fn is_due(&self, index: u32, entry: &Value) -> bool {
         entry.next_due.get() != NONE || self.due_queue.get().1 == index
     }

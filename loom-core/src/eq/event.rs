@@ -1,5 +1,3 @@
-//! [`EqEvent`]: an event of an event queue.
-
 use core::fmt;
 
 use super::{ConnectionRequest, EqEntry, Fid, Moment};

@@ -1,5 +1,3 @@
-//! [`PassiveEndpoint`], which accepts connections, and [`ConnectionRequest`], a peer's request.
-
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
 use super::{Eq, Fid};
@@ -69,7 +67,7 @@ impl<'m, T: Connected> Eq<'m, T> {
 }
 
 impl<T: Connected> PassiveEndpoint<'_, T> {
-    /// Returns the address that peers connect to.
+    /// Address that peers connect to.
     ///
     /// # Errors
     /// Those of the provider.
@@ -166,7 +164,6 @@ debug_struct!(
     |it| listener: it.listener, peer_address: it.info.destination_address(), data: it.data
 );
 
-/// Checks the length of the data of a connection.
 pub(crate) fn check_data(data: &[u8], limit: Result<usize, Errno>) -> Result<(), OpenError> {
     match limit {
         _ if data.is_empty() => Ok(()),

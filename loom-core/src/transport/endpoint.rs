@@ -1,5 +1,3 @@
-//! [`Endpoints`].
-
 use super::{AddressVectors, CompletionQueues, Context, Counters};
 use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 

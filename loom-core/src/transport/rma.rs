@@ -1,5 +1,3 @@
-//! [`Rma`].
-
 use super::{Context, Endpoints, Msg, Refusal};
 use crate::buffer::Lent;
 use crate::vocabulary::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr};

@@ -95,9 +95,6 @@ pub unsafe trait Scalable: Transport {
     /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, like
     /// [`tx_context_open`](Self::tx_context_open).
     ///
-    /// # Errors
-    /// Those of [`tx_context_open`](Self::tx_context_open).
-    ///
     /// # Safety
     /// Contract of callers.
     unsafe fn rx_context_open(

@@ -1,5 +1,3 @@
-//! [`EntryCq`]: completion queues of any format, for users of the raw layer.
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::c_int;
@@ -132,9 +130,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// [`read`](Self::read) with the sender of each entry where the provider grants sources, else
     /// [`FabricAddr::NOTAVAIL`]. The shorter slice limits the number.
     ///
-    /// # Errors
-    /// Those of [`read`](Self::read).
-    ///
     /// # Safety
     /// Contract of callers.
     #[doc(alias = "fi_cq_readfrom")]
@@ -174,9 +169,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// [`sread`](Self::sread) with the sender of each entry, like [`read_from`](Self::read_from).
-    ///
-    /// # Errors
-    /// Those of [`sread`](Self::sread).
     ///
     /// # Safety
     /// Contract of callers.
@@ -289,9 +281,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Closes the queue, which must not be used again whatever this returns.
-    ///
-    /// # Errors
-    /// The provider's.
     ///
     /// # Safety
     /// Contract of callers: its endpoints are closed.

@@ -100,7 +100,7 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 
 #[cfg(feature = "std")]
 impl AllocatedBoard<Global> {
-    /// Calls [`open_in`](Self::open_in) with the global allocator.
+    /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
     ///

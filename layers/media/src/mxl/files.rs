@@ -24,7 +24,6 @@ use super::wire::{GrainHeader, put, take};
 use super::{FlowDefinition, FlowFormat, FlowId, MxlError};
 use crate::layout::FlowLayout;
 
-/// Length of `data`.
 const DATA_LEN: usize = 2064;
 /// Offsets in `data`.
 pub(super) const HEAD: usize = 200;

@@ -104,7 +104,6 @@ impl PciPath {
         self.steps().iter().zip(other.steps()).take_while(|(step, other)| step == other).count()
     }
 
-    /// Returns `true` if both use one port of the processor.
     pub(super) fn shares_port(&self, other: &Self) -> bool {
         self.steps().iter().take(2).eq(other.steps().iter().take(2))
     }

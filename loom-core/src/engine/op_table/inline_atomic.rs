@@ -69,7 +69,7 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Returns the result of the operation.
+    /// Result of the operation.
     ///
     /// # Errors
     /// The operation's own error: cancelled, refused by the peer.
@@ -77,8 +77,7 @@ impl Fetched {
         if self.event.is_error() { Err(OpError::of(&self.event)) } else { Ok(()) }
     }
 
-    /// Returns the previous value, or `None` if the operation does not fetch or its elements have
-    /// another size.
+    /// Previous value, or `None` if the operation does not fetch or its elements have another size.
     ///
     /// # Errors
     /// The error of [`result`](Self::result).

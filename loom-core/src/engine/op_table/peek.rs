@@ -85,7 +85,7 @@ pub struct Claim {
 }
 
 impl Peek {
-    /// Returns the message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
+    /// Message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
     ///
     /// # Errors
     /// The peek or the discard failed.

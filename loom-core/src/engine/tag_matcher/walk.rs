@@ -1,5 +1,3 @@
-//! [`Walk`]: a few nodes, oldest first, searched linearly.
-
 use core::cell::Cell;
 
 /// A few nodes in slots, in order of arrival.

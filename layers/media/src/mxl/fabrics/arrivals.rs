@@ -75,7 +75,6 @@ impl<H: Copy> Arrivals<H> {
         }
     }
 
-    /// Oldest match.
     pub(super) fn next(&mut self) -> Option<Match<H>> {
         self.matches.pop()
     }

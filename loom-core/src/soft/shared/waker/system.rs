@@ -93,7 +93,7 @@ impl Bell {
         }
     }
 
-    /// Returns the descriptor.
+    /// Descriptor.
     ///
     /// # Errors
     /// `ENOSYS` if the bell has no descriptor.
