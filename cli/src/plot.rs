@@ -29,7 +29,6 @@ pub(crate) const COLOURS: usize = 6;
 /// Curves over the same two axes.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
-    /// Labels of the axes.
     pub(crate) x: &'a str,
     pub(crate) y: &'a str,
     /// Texts of numbers on the axes.

@@ -78,7 +78,6 @@ pub(crate) fn block_on<O>(future: impl Future<Output = Result<O, Failure>>) -> R
     runtime.block_on(tokio::task::LocalSet::new().run_until(future))
 }
 
-/// Endpoint with its own queue and driver.
 pub(crate) struct Node<T: Transport + 'static> {
     pub(crate) domain: Domain<'static, T>,
     pub(crate) av: Av<'static, T>,

@@ -264,8 +264,7 @@ impl<T: Transport> Counter<'_, T> {
     /// [`may_sleep`](Self::may_sleep) before each sleep.
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
-    /// [`CqError::Counter`].
+    /// [`CqError::NotOpenedFor`] without [`WaitObj::FD`], or [`CqError::Counter`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.wait != WaitObj::FD {

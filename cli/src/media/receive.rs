@@ -17,13 +17,10 @@ use super::picture::{Picture, write_png};
 use super::tone::{Recording, Tone};
 use crate::failure::Failure;
 
-/// Length of a record of a flow.
 const RECORD: usize = 1024;
 
-/// Grains and blocks of samples that a target keeps.
 const KEPT: u64 = 2;
 
-/// Pause of an idle side.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// Nanoseconds of the clock that sides on one machine share, and synchronised machines.

@@ -157,7 +157,6 @@ impl Plan {
         (AREA / size).clamp(1, self.window())
     }
 
-    /// Longest window.
     fn window(&self) -> usize {
         self.windows.iter().copied().max().map_or(1, usize::from)
     }

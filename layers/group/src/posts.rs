@@ -39,8 +39,9 @@ fn unknown<B>(buf: B) -> Rejected<B> {
     Rejected { value: buf, error: PostError::UnknownPeer }
 }
 
-/// Each operation returns its key on the [queue](Group::cq), or the buffer with the refusal. An
-/// absent member is an [`UnknownPeer`](PostError::UnknownPeer).
+/// Each operation returns its key on the [queue](Group::cq), or the buffer with the refusal. Errors
+/// are those of the same function of [`Endpoint`](loom_core::Endpoint), and
+/// [`UnknownPeer`](PostError::UnknownPeer) for an absent member.
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     #[inline(always)]
     pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {

@@ -167,8 +167,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Sends a message to a peer.
     ///
     /// # Errors
-    /// [`PostError::Full`], with the buffer, if no place is free. Other refusals are the request's
-    /// outcome.
+    /// [`PostError::Full`], with the buffer, if no place is free, as for each request. Other
+    /// refusals are its outcome.
     pub fn send(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,

@@ -35,14 +35,12 @@ pub(crate) enum Report {
     NoRoom,
 }
 
-/// Slices or samples that a transfer has written.
 #[derive(Clone, Copy)]
 pub(crate) enum Written {
     Slices { index: u64, start: u16, end: u16, invalid: bool },
     Samples { start: u64, count: u32 },
 }
 
-/// News of a transfer that has arrived.
 pub(crate) enum News {
     /// The same slices are valid, or later numbers have arrived.
     Old,

@@ -90,7 +90,6 @@ pub(crate) struct Link {
     pub(crate) sequence: Sequence,
     /// Number of these that the target has processed.
     processed: Sequence,
-    /// Transfers that have not ended.
     pub(crate) active: u32,
     pub(crate) backlog: Backlog,
 }

@@ -1,5 +1,3 @@
-//! Transfers of an engine: their slots, and queues of slots.
-
 use core::ops::Range;
 
 use allocator_api2::alloc::Allocator;

@@ -111,19 +111,13 @@ impl<L: Sharing> DeviceLease<'_, L> {
         self.0.descriptor()
     }
 
-    /// Splits the lease, like [`Lease::split`].
-    ///
-    /// # Errors
-    /// The lease is returned if a part would be empty.
+    /// Splits the lease, with the errors of [`Lease::split`].
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let (first, second) = self.0.split(at).map_err(DeviceLease)?;
         Ok((DeviceLease(first), DeviceLease(second)))
     }
 
-    /// Joins two neighbours, like [`Lease::rejoin`].
-    ///
-    /// # Errors
-    /// Both are returned if they, or their data, are not contiguous.
+    /// Joins two neighbours, with the errors of [`Lease::rejoin`].
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let (first, second) = if self.0.start < other.0.start { (&self.0, &other.0) } else { (&other.0, &self.0) };
         if second.has_data() && !first.has_data() {

@@ -69,10 +69,7 @@ pub struct Scope<'m, 'env: 'm> {
 }
 
 impl<'m, 'env> Scope<'m, 'env> {
-    /// Opens the fabric and the domain that an info names, in memory from `alloc`.
-    ///
-    /// # Errors
-    /// Those of [`Domain::open_in`].
+    /// [`Domain::open_in`] for objects of this scope.
     #[doc(alias = "fi_domain")]
     pub fn open_in<T: Transport + 'm, A: Allocator + Send + 'm>(
         &'m self,

@@ -80,7 +80,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`]
-    /// - [`OpenError::Size`] if `events` is zero, or more than fit into memory
+    /// - [`OpenError::Size`], see [`layout`](Self::layout)
     pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;

@@ -348,8 +348,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Post { place: self.place(), buf: Some(buf), post }
     }
 
-    /// [`post`](Self::post) for operations without a buffer: injected messages, atomic operations
-    /// on values, collectives, peeks.
+    /// [`post`](Self::post) for operations without a buffer.
     ///
     /// ```
     /// use loom_core::Source;

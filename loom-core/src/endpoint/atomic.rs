@@ -380,7 +380,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-/// One list of elements.
 type List = Vec<Lent, { IoVecs::MOST }>;
 
 /// Rest of a buffer's pieces, without the first `used` bytes of the first piece.
@@ -426,7 +425,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.cq().domain().identity()
     }
 
-    /// Takes the next `bytes` bytes of a buffer's pieces.
     fn list(
         &self,
         rest: &mut Cut<'_>,

@@ -173,7 +173,6 @@ pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
     state: PhantomData<S>,
 }
 
-/// Leaves the group when dropped.
 struct Membership<'m, T: Multicast, B: Buffer> {
     endpoint: MulticastEndpoint<'m, T, B>,
     raw: T::Group,

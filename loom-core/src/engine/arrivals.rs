@@ -153,7 +153,7 @@ struct Waiter {
 
 #[cfg(feature = "std")]
 impl Arrivals<Global> {
-    /// Opens a table with the global allocator.
+    /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
     /// The errors of [`open_in`](Self::open_in).
@@ -199,7 +199,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Counts an arrival.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`] if the table does not have the value.
+    /// [`CqError::NoSuchValue`]
     #[inline]
     pub fn count(&self, value: u64) -> Result<(), CqError> {
         let (index, entry) = self.value(value)?;
@@ -214,7 +214,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Number of arrivals of a value.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`] if the table does not have the value.
+    /// [`CqError::NoSuchValue`]
     #[inline]
     pub fn total(&self, value: u64) -> Result<u64, CqError> {
         Ok(self.value(value)?.1.total.get())

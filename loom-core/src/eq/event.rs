@@ -7,7 +7,7 @@ use crate::transport::connected::Fault;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EventKind};
 
-/// An event.
+/// Event of an event queue.
 ///
 /// ```
 /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};

@@ -34,8 +34,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Listens at the info's source address. This queue reports peers' requests.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`]
-    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::NotGranted`]
     /// - [`OpenError::TooManyEndpoints`] beyond [`LISTENERS`](super::LISTENERS)
     /// - [`OpenError::Errno`] of the provider, for example `EADDRINUSE`
     #[doc(alias = "fi_passive_ep")]

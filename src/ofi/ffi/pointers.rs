@@ -164,11 +164,8 @@ impl<L: Level> Cq<L> {
 }
 
 impl<E: QueueEntry, L: Level> EntryCq<E, L> {
-    /// Adopts a completion queue with entries that the user reads. `wait` is its wait object, or
-    /// [`WaitObj::NONE`] without one or with a wait set.
-    ///
-    /// # Errors
-    /// `ENOSYS` if queues of the domain cannot be slept on. The program then closes the queue.
+    /// Adopts a completion queue with entries that the user reads. `wait` and errors are those of
+    /// [`Cq::from_ptr`].
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The queue has the format of the entries, and a

@@ -101,10 +101,6 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 #[cfg(feature = "std")]
 impl AllocatedBoard<Global> {
     /// [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    ///
-    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
     pub fn open(size: u32, limit: usize) -> Result<Self, BootstrapError> {
         Self::open_in(size, limit, Global)
     }

@@ -1,5 +1,3 @@
-//! Control messages of an engine.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};

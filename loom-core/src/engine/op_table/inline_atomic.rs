@@ -94,7 +94,7 @@ impl<B> OpTable<B> {
     /// Takes a slot for an atomic operation on a value, and passes its lent memory to `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
+    /// Those of [`post`](Self::post), without a buffer.
     #[inline(always)]
     pub fn post_values<E: Element>(
         &self,

@@ -139,7 +139,7 @@ struct NodeKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(NodeKey);
 
-/// Waiting message. Unknown after the removal until its slot was used 2^31 times.
+/// Waiting message, valid like a [`ReceiveId`].
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -247,8 +247,7 @@ impl<A: Allocator> TagMatcher<A> {
     /// Makes a matcher in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large
-    /// - [`OpenError::OutOfMemory`]
+    /// Those of [`TagMatcherAttr::layout`], and [`OpenError::OutOfMemory`].
     pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
         let plan = attr.plan()?;
         let block = Block::new(plan.layout, alloc)?;

@@ -69,9 +69,7 @@ impl RecvBuffer {
 pub(crate) enum RecvKind {
     /// Free, or a further buffer of another receive.
     Other,
-    /// Posted receive without tag.
     Plain,
-    /// Posted receive with tag.
     Tagged,
     /// Claimed message. `len` is the number of its cell.
     Claimed,
