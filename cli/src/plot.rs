@@ -31,7 +31,6 @@ pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
     pub(crate) x: &'a str,
     pub(crate) y: &'a str,
-    /// Texts of numbers on the axes.
     pub(crate) x_text: fn(usize) -> String,
     pub(crate) y_text: fn(f64) -> String,
     pub(crate) curves: Vec<Curve>,

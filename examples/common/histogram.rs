@@ -47,7 +47,6 @@ fn index(value: u64) -> usize {
     (shift as usize) * EACH + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-/// Highest value of a count.
 fn highest(index: usize) -> u64 {
     if index < 2 * EACH {
         return index as u64;

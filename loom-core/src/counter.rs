@@ -101,7 +101,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// Layout of the block that a counter takes from an `A`.
+    /// Layout of a counter's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].

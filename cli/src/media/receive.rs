@@ -1,5 +1,3 @@
-//! Target of a video and an audio flow, which verifies them.
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -82,7 +80,6 @@ pub(super) struct Receiver<T: Transport + 'static> {
     video: Option<VideoFlow>,
     audio: Option<AudioFlow>,
     files: Files,
-    /// Flows that have not ended.
     open: Vec<FlowKey>,
     begin: Instant,
     last_event: Instant,
@@ -226,7 +223,6 @@ impl<T: Transport + 'static> Receiver<T> {
 enum Step {
     Idle,
     Busy,
-    /// A flow has ended with an error.
     Failed(Failure),
 }
 

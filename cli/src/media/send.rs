@@ -49,7 +49,6 @@ impl Frames {
         Ok(Frames::Raw { file, frames: len / frame.len() as u64, frame })
     }
 
-    /// Prepares a frame.
     fn begin(&mut self, number: u64) -> Result<(), Failure> {
         let Frames::Raw { file, frames, frame } = self else { return Ok(()) };
         let read =
@@ -83,7 +82,6 @@ struct AudioFlow {
     audio: Audio,
     count: u32,
     tone: Tone,
-    /// The next sample.
     start: u64,
     block: Vec<u8>,
 }
@@ -116,7 +114,6 @@ pub(super) struct Setup {
     pub(super) corrupt: Option<usize>,
 }
 
-/// Counters of a sender.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) frames: u64,
@@ -128,7 +125,6 @@ pub(super) struct Sent {
     pub(super) failed: Vec<(usize, Failure)>,
 }
 
-/// Flow of a target.
 struct Outlet {
     number: usize,
     key: TargetKey,
@@ -149,11 +145,9 @@ pub(super) struct Sender<T: Transport + 'static> {
 }
 
 pub(super) trait Control {
-    /// Begins to start one.
     fn start(&mut self);
     /// Kills the one that was started first. Returns its number.
     fn kill(&mut self) -> Option<usize>;
-    /// Kills all but those of these numbers.
     fn kill_others(&mut self, numbers: &[usize]);
 }
 

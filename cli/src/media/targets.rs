@@ -26,7 +26,6 @@ pub(super) const MAX_TARGETS: usize = 32;
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// A target to add.
 pub(super) struct Started {
     pub(super) number: usize,
     /// Records of the video and of the audio flow. An absent flow has an empty one.
@@ -38,7 +37,6 @@ pub(super) enum Place {
     Thread,
     /// Process of this machine, with these options of `loom media receive`.
     Process(Vec<String>),
-    /// At addresses, one for each.
     Listening(Vec<String>),
 }
 

@@ -210,7 +210,6 @@ impl Plan {
         }
     }
 
-    /// Options on which both processes must agree.
     fn terms(&self, provider: &str) -> String {
         let Plan { setup: Setup { sizes, .. }, windows, rails, reads } = self;
         format!("transfer, provider {provider}, read {reads}, sizes {sizes:?}, windows {windows:?}, rails {rails:?}")

@@ -55,9 +55,7 @@ where
     pub(crate) table: RefCell<WorkTable<Places<'m, T, B, A, K>>>,
     /// Last work of each slot of the queue.
     pub(crate) by_op: Array<Cell<u32>, A>,
-    /// Next work to examine.
     pub(crate) next: Cell<u32>,
-    /// Waker of the executor that drives the work.
     executor: Cell<Option<Waker>>,
     cq: Cq<'m, T, B>,
 }

@@ -376,7 +376,6 @@ impl<A: Allocator> Inflow<A> {
         core::mem::take(&mut self.no_room_report).then_some(Report::NoRoom)
     }
 
-    /// Grant to send to the initiator, and its peer.
     pub(crate) fn grant(&self, is_idle: bool) -> Option<(PeerKey, Message)> {
         let ready = self.request.is_none() && !self.has_failed && !self.is_closing;
         let Attachment { peer, token } = self.attachment.filter(|_| ready)?;

@@ -74,7 +74,6 @@ pub(crate) struct Link {
     pub(crate) leaves: bool,
 
     pub(crate) token: Token,
-    /// The attachment is the first one of the link.
     pub(crate) is_first: bool,
     attachment: AttachmentState,
     /// This side has not run for so long that the target may have ended the attachment.

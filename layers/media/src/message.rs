@@ -42,7 +42,6 @@ pub(crate) enum Message {
     Refused { token: Token, reason: Refusal },
 }
 
-/// Reason for which a target refuses an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Unknown,

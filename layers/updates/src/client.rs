@@ -71,7 +71,6 @@ enum State {
     Lost,
 }
 
-/// Slot of a request, with the buffer that it is sent from.
 struct Slot<P: MsgSend> {
     buf: Sent<P>,
     state: State,

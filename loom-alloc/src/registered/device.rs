@@ -25,13 +25,9 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
     /// Cuts up registered device memory, like [`RegisteredSlab::over`].
     ///
     /// # Errors
-    /// The memory is returned.
-    /// - [`OpenError::Access`](loom_core::error::OpenError::Access) if it is uninitialised,
-    ///   read-only or host memory
-    /// - [`OpenError::Size`](loom_core::error::OpenError::Size) if an attribute is out of range or
-    ///   the memory too short
-    /// - [`OpenError::OutOfMemory`](loom_core::error::OpenError::OutOfMemory) for the
-    ///   [table](SlabAttr::table)
+    /// The memory is returned, as by [`RegisteredSlab::over`], with
+    /// [`OpenError::Access`](loom_core::error::OpenError::Access) for host instead of device
+    /// memory.
     pub fn over(
         memory: Registered<'d, T, M>,
         attr: SlabAttr,

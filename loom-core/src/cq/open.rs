@@ -65,8 +65,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::domain::scope).
     ///
     /// # Errors
-    /// Those of [`CqAttr::layout`], [`OpenError::OutOfMemory`], and [`OpenError::Errno`] if the provider
-    /// refuses.
+    /// Those of [`CqAttr::layout`], [`OpenError::OutOfMemory`], and [`OpenError::Errno`] if the
+    /// provider refuses.
     #[doc(alias = "fi_cq_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,

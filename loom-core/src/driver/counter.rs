@@ -74,7 +74,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
         Self::open_in(counter, allocator_api2::alloc::Global)
     }
 
-    /// Layout of the block that a driver takes from an `A`.
+    /// Layout of a driver's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].

@@ -170,8 +170,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Ok((plan, entries))
     }
 
-    /// Layout of the block that a driver takes from an `A`, for a queue of this depth
-    /// ([`Cq::capacity`]).
+    /// Layout of a driver's block in an `A`, for a queue of this depth ([`Cq::capacity`]).
     ///
     /// # Errors
     /// [`OpenError::Size`].

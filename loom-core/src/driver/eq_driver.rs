@@ -113,7 +113,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok((plan, part))
     }
 
-    /// Layout of the block that a driver takes from an `A`.
+    /// Layout of a driver's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`] if `events` is zero, or more than fit into memory.

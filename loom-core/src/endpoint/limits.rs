@@ -98,7 +98,6 @@ impl Limits {
         if lent.descriptor.is_none() && lent.len > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
-    /// Checks that memory is registered where buffers must be.
     pub(super) fn check_registration(&self, lent: &Lent) -> Result<(), PostError> {
         let missing = self.local && lent.descriptor.is_none() && lent.len > 0;
         if missing { Err(PostError::NotRegistered) } else { Ok(()) }

@@ -166,7 +166,7 @@ impl<'s> Peers<'s> {
         (generation == peer.generation).then_some(Self::join(rest, peer.index))
     }
 
-    /// Peer of a fabric address.
+    /// Returns the peer of a fabric address.
     #[inline]
     #[must_use]
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {

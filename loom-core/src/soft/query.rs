@@ -1,5 +1,3 @@
-//! Comparison of hints with the features of a network.
-
 use super::transport::Soft;
 use crate::error::OpenError;
 use crate::info::{Hints, Info};

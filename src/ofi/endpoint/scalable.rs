@@ -1,5 +1,3 @@
-//! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
-
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
 
 use core::mem::ManuallyDrop;

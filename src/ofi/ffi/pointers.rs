@@ -1,6 +1,4 @@
 //! Conversion between raw handles and C objects.
-//!
-//! The contract of all `from_ptr` stands in the documentation of [`ofi`](crate::ofi#adopting).
 
 #![allow(unsafe_code, reason = "handles for objects that the program has opened")]
 

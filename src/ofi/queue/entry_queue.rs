@@ -205,7 +205,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Contract of callers.
     #[doc(alias = "fi_cq_readerr")]
     pub unsafe fn read_error(&self) -> Result<Option<CqErrEntry>, Errno> {
-        /// With room for a newer library's fields.
         #[repr(C)]
         #[derive(Default)]
         struct WithRoom(CqErrEntry, [u64; 8]);

@@ -1,5 +1,3 @@
-//! Directory of a flow.
-
 use core::hash::{BuildHasher, Hasher};
 use std::fs::{self, File, Permissions};
 use std::hash::RandomState;

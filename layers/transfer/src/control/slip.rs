@@ -88,7 +88,6 @@ impl List {
     }
 }
 
-/// Receiver of a message, and the transfer that it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination {
     /// `None` for an engine that is no peer.

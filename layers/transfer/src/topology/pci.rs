@@ -99,7 +99,6 @@ impl PciPath {
         self.steps().last().copied().filter(|step| step.device != BRIDGE)
     }
 
-    /// Number of steps that both have.
     pub(super) fn common(&self, other: &Self) -> usize {
         self.steps().iter().zip(other.steps()).take_while(|(step, other)| step == other).count()
     }

@@ -1,5 +1,3 @@
-//! Bell of a system with threads and descriptors.
-
 use core::ffi::c_int;
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
