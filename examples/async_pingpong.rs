@@ -66,7 +66,6 @@ struct Pingpong {
 }
 
 impl Pingpong {
-    /// Runs both sides. Returns the time.
     fn play<T: Transport>(&self, [a, b]: [&Node<T>; 2], peers: [Peer; 2], rounds: u32) -> Result<Duration, Failure> {
         let drivers = (&a.driver, &b.driver);
         let (asks, answers) = (ask(a, peers[1], rounds, self.size), answer(b, peers[0], rounds, self.size));

@@ -44,7 +44,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A peer that is silent for so long has no message in flight.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Queues of one thread, and the number of messages echoed.
 struct Queues {
     cq: CqDriver<'static, Tcp, Vec<u8>>,
     eq: EqDriver<'static, Tcp>,

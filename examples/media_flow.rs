@@ -23,7 +23,6 @@ const RATE: Rate = Rate::new(60, 1);
 const PICTURE: GrainLayout = GrainLayout::v210(192, 108);
 const RING: FlowLayout = FlowLayout::Grains(PICTURE, 8);
 
-/// Line of a picture.
 fn line(frame: u64, line: u16) -> Vec<u8> {
     (0..PICTURE.slice_len[0]).map(|at| (frame * 7 + u64::from(line) * 3 + u64::from(at)).to_le_bytes()[0]).collect()
 }

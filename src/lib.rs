@@ -37,21 +37,20 @@
 //! # Where to go on
 //! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
 //!   libfabric's C functions.
-//! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
-//! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
-//! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
-//! - `loom_deferred`, package `loom-fabric-deferred`: operations posted when a counter reaches a
+//! - [`loom_core`] (`loom-fabric-core`): the objects and the software transport.
+//! - `loom_alloc` (`loom-fabric-alloc`): arenas, pools and registered memory.
+//! - `loom_async` (`loom-fabric-async`): futures, an executor, tokio.
+//! - `loom_deferred` (`loom-fabric-deferred`): operations posted when a counter reaches a
 //!   threshold.
-//! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
-//! - `loom_media`, package `loom-fabric-media`: flows of video grains and audio samples.
-//! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
-//!   protocol traits, checked by the compiler.
-//! - `loom_tagged`, package `loom-fabric-tagged`: tagged messages over endpoints without them.
-//! - `loom_transfer`, package `loom-fabric-transfer`: transfers of many pieces of memory over one or
-//!   several network cards.
-//! - `loom_updates`, package `loom-fabric-updates`: read-modify-write of a peer's memory over
-//!   messages.
-//! - `loom`, package `loom-fabric-cli`: a command that shows and measures a machine's fabrics.
+//! - `loom_group` (`loom-fabric-group`): groups of peers and collectives.
+//! - `loom_media` (`loom-fabric-media`): flows of video grains and audio samples.
+//! - `loom_static` (`loom-fabric-static`): queries, profiles and protocol traits, checked by the
+//!   compiler.
+//! - `loom_tagged` (`loom-fabric-tagged`): tagged messages over endpoints without them.
+//! - `loom_transfer` (`loom-fabric-transfer`): transfers of pages and ranges over several network
+//!   cards.
+//! - `loom_updates` (`loom-fabric-updates`): read-modify-write of a peer's memory over messages.
+//! - `loom` (`loom-fabric-cli`): a command that shows and measures a machine's fabrics.
 //!
 //! # Features
 //! - `std` (default): clocks and the global allocator.

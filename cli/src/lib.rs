@@ -1,13 +1,5 @@
 //! `loom`, the command.
 //!
-//! | folder or file | content |
-//! |---|---|
-//! | `info`, `doctor`, `pingpong`, `bench`, `transfer`, `media`, `mxl` | the commands (`README.md`) |
-//! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
-//! | `plot` | drawings of curves |
-//! | `manual` | completions for shells, and manual pages |
-//! | `failure`, `signals`, `text`, `progress` | errors of a command, Ctrl-C, numbers for people, progress of a measurement |
-//!
 //! The only public item is [`run`].
 
 #![forbid(unsafe_code)]

@@ -322,7 +322,6 @@ impl Send {
     }
 }
 
-/// Pause of a loop without events.
 const IDLE: Duration = Duration::from_micros(100);
 
 fn poll(

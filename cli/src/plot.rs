@@ -29,10 +29,8 @@ pub(crate) const COLOURS: usize = 6;
 /// Curves over the same two axes.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
-    /// Labels of the axes.
     pub(crate) x: &'a str,
     pub(crate) y: &'a str,
-    /// Texts of numbers on the axes.
     pub(crate) x_text: fn(usize) -> String,
     pub(crate) y_text: fn(f64) -> String,
     pub(crate) curves: Vec<Curve>,
@@ -51,7 +49,6 @@ pub(crate) struct Point {
     pub(crate) noisy: bool,
 }
 
-/// Text of a drawing.
 pub(crate) struct Svg(pub(crate) String);
 
 impl Svg {

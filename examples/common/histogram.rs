@@ -39,7 +39,6 @@ impl Histogram {
     }
 }
 
-/// Index of the count of a value.
 fn index(value: u64) -> usize {
     let Some(shift) = (u64::BITS - value.leading_zeros()).checked_sub(BITS + 1) else {
         return usize::try_from(value).unwrap_or(0);
@@ -48,7 +47,6 @@ fn index(value: u64) -> usize {
     (shift as usize) * EACH + usize::try_from(value >> shift).unwrap_or(0)
 }
 
-/// Highest value of a count.
 fn highest(index: usize) -> u64 {
     if index < 2 * EACH {
         return index as u64;

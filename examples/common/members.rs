@@ -29,7 +29,6 @@ impl Deadline for Until {
     }
 }
 
-/// Program of each member.
 pub(crate) trait Member: Sync {
     fn run<T: Transport + 'static>(
         &self,

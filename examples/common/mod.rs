@@ -44,7 +44,6 @@ pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, _: P) -> Result<P::O
     Err(format!("{}: build with --features libfabric", hints.provider.unwrap_or_default()).into())
 }
 
-/// Returns the exit status.
 pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode {
     match outcome {
         Ok(text) => {
@@ -79,7 +78,6 @@ pub(crate) fn block_on<O>(future: impl Future<Output = Result<O, Failure>>) -> R
     runtime.block_on(tokio::task::LocalSet::new().run_until(future))
 }
 
-/// Endpoint with its own queue and driver.
 pub(crate) struct Node<T: Transport + 'static> {
     pub(crate) domain: Domain<'static, T>,
     pub(crate) av: Av<'static, T>,

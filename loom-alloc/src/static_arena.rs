@@ -44,12 +44,12 @@ impl<const N: usize> StaticArena<N> {
         }
     }
 
-    /// Returns the arena, to the first caller only.
+    /// Arena, to the first caller only.
     pub fn take(&'static self) -> Option<&'static Arena<'static>> {
         Some(self.take_once()?.get_mut())
     }
 
-    /// Returns the arena with a lock, to the first caller only.
+    /// Arena with a lock, to the first caller only.
     ///
     /// ```
     /// use loom_alloc::{Locked, StaticArena};

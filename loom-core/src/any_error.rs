@@ -1,5 +1,3 @@
-//! [`Error`]: any of loom's errors, for programs that pass them on.
-
 use core::fmt;
 
 use crate::cq::CqError;

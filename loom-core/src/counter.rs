@@ -96,15 +96,12 @@ impl<'m, T: Transport> Counter<'m, T> {
     }
 
     /// [`Counter::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Counter::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: CounterAttr) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// Layout of the block that a counter takes from an `A`.
+    /// Layout of a counter's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].
@@ -180,9 +177,6 @@ impl<T: Transport> Counter<'_, T> {
     /// assert_eq!(counter.read(), 5);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The provider's error.
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
@@ -191,9 +185,6 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// Adds to the number of failed operations.
-    ///
-    /// # Errors
-    /// The provider's error.
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
@@ -216,9 +207,6 @@ impl<T: Transport> Counter<'_, T> {
     /// assert_eq!(counter.read(), 0);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The provider's error.
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
@@ -241,9 +229,6 @@ impl<T: Transport> Counter<'_, T> {
     /// assert_eq!((counter.read(), counter.read_error()), (0, 0));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// The provider's error.
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
@@ -279,8 +264,7 @@ impl<T: Transport> Counter<'_, T> {
     /// [`may_sleep`](Self::may_sleep) before each sleep.
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
-    /// [`CqError::Counter`].
+    /// [`CqError::NotOpenedFor`] without [`WaitObj::FD`], or [`CqError::Counter`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.wait != WaitObj::FD {
@@ -348,7 +332,7 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.is_left() { Err(Errno::ENODEV) } else { Ok(()) }
     }
 
-    /// Returns the raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::Counter {
         &self.body.raw

@@ -70,8 +70,6 @@
 //! - Objects are counted instead of borrowing their parents, because borrows cannot express a
 //!   domain, its queues and their endpoints in one struct. Posting and polling touch no count,
 //!   except for a [`Piece`].
-//! - A forgotten handle keeps its object open. So borrowed memory can only be lent where a
-//!   [`scope()`] closes the object before the borrow ends.
 //! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands
 //!   over a queue with all of its handles at once.
 //! - Peers are handles ([`Peer`]): a provider follows any address, so arbitrary numbers must not
@@ -81,12 +79,6 @@
 //! - A transport shows its events one by one
 //!   ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)), which saves two copies
 //!   of each.
-//! - Closing an endpoint can be postponed ([`Closing::Retired`](transport::Closing)), because some
-//!   providers crash otherwise.
-//! - An event queue closes its passive endpoints together with itself, because `tcp` uses one after
-//!   its close.
-//! - Joining a collective group has no event: operations fail with a transient error until every
-//!   member has joined.
 //! - Only 64-bit targets are supported: the context of an operation is one word with a generation
 //!   and an index.
 //!
@@ -158,8 +150,6 @@ pub use vocabulary::{
     Access, AddressError, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData,
     MsgOrder, RangeError, Tag, TagMatch, WaitObj, immediate,
 };
-
-// A module uses modules of its group and of the groups above it, without cycles: `.ci/run module_order`.
 
 // Tools, and plain data.
 mod util;

@@ -92,7 +92,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
         }
     }
 
-    /// Returns the region's local descriptor.
+    /// Region's local descriptor.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {

@@ -1,7 +1,4 @@
 //! Fabrics, domains and address vectors.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

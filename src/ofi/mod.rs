@@ -278,17 +278,8 @@
 //! # How it calls libfabric
 //! Like libfabric's inline C functions, this module calls through an object's operation tables
 //! (`ep->msg->send(...)`): a post is one indirect call. A missing table or entry is `ENOSYS`.
-//! [`Library`] has the exported functions.
-//!
-//! # Files
-//! - `library`, `ffi`, `sys`: libfabric, calls and pointers, generated bindings
-//! - `process`, `threading`: forked children, `unsafe impl Send` and `Sync`
-//! - `info`: infos, hints, providers, parameters
-//! - `control`, `region`, `counter`: fabrics, domains, address vectors, regions, counters
-//! - `queue`: completion queues, event queues, sets
-//! - `endpoint`: endpoints and their operations
-//! - `quirks`: behaviour of providers by version, and decisions that follow from it
-//! - `transport`: implementation of the traits
+//! [`Library`] has the exported functions. Every `unsafe fn` relies on the [contract of
+//! callers](loom_core::transport#contract-of-callers).
 
 mod control;
 mod counter;

@@ -1,8 +1,3 @@
-//! Memory regions.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::{c_int, c_void};

@@ -1,5 +1,3 @@
-//! The second process of this host: another instance of this program, which listens.
-
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};

@@ -1,5 +1,3 @@
-//! Machine and time of a measurement.
-
 use std::fs;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};

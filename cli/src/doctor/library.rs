@@ -1,5 +1,3 @@
-//! libfabric: its version, offers and known faults, and the environment that changes it.
-
 use std::env;
 
 use loom_fabric::ofi::{Library, Local, Ofi, headers_version};

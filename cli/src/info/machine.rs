@@ -1,5 +1,3 @@
-//! Processors, cards and accelerators of this machine.
-
 use loom_core::allocator_api2::alloc::Global;
 use loom_transfer::topology::{Card, Topology};
 use serde_json::{Value, json};

@@ -57,7 +57,6 @@ impl Histogram {
     }
 }
 
-/// Counts and times of the frames or blocks of a flow at a target.
 #[derive(Clone)]
 pub(super) struct Figures {
     /// `video` or `audio`.
@@ -139,7 +138,6 @@ impl Figures {
     }
 }
 
-/// Heads of the columns of [`row`].
 pub(super) const HEADS: [&str; 11] =
     ["target", "flow", "arrived", "wrong", "lost", "late", "rate/s", "p50", "p99", "max", "jitter p99"];
 

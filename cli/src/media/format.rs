@@ -27,13 +27,11 @@ pub(super) struct Audio {
     pub(super) rate: u32,
 }
 
-/// Flows of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) video: Option<Video>,
     /// Format, and number of samples of a block.
     pub(super) audio: Option<(Audio, u32)>,
-    /// Parts of a frame.
     pub(super) slices: u16,
     /// Frames of the test picture, which targets verify.
     pub(super) is_test: bool,

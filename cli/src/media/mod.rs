@@ -147,7 +147,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Common {
-    /// Setup of a process over libfabric.
     fn setup(&self, place: setup::Place) -> setup::Setup {
         setup::Setup {
             ops: vec![Op::Message, Op::Write],

@@ -82,7 +82,6 @@ impl Picture {
         Picture { bars, cell: (video.height / 40).max(1) }
     }
 
-    /// Bytes of a line.
     pub(super) fn line(&self, frame: u64, line: u16, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.bars);

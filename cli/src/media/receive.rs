@@ -1,5 +1,3 @@
-//! Target of a video and an audio flow, which verifies them.
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,13 +15,10 @@ use super::picture::{Picture, write_png};
 use super::tone::{Recording, Tone};
 use crate::failure::Failure;
 
-/// Length of a record of a flow.
 const RECORD: usize = 1024;
 
-/// Grains and blocks of samples that a target keeps.
 const KEPT: u64 = 2;
 
-/// Pause of an idle side.
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
 /// Nanoseconds of the clock that sides on one machine share, and synchronised machines.
@@ -85,7 +80,6 @@ pub(super) struct Receiver<T: Transport + 'static> {
     video: Option<VideoFlow>,
     audio: Option<AudioFlow>,
     files: Files,
-    /// Flows that have not ended.
     open: Vec<FlowKey>,
     begin: Instant,
     last_event: Instant,
@@ -154,7 +148,6 @@ impl<T: Transport + 'static> Receiver<T> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Figures of each flow.
     pub(super) fn figures(&self) -> Vec<Value> {
         let video = self.video.as_ref().map(|flow| flow.figures.to_json());
         video.into_iter().chain(self.audio.as_ref().map(|flow| flow.figures.to_json())).collect()
@@ -230,7 +223,6 @@ impl<T: Transport + 'static> Receiver<T> {
 enum Step {
     Idle,
     Busy,
-    /// A flow has ended with an error.
     Failed(Failure),
 }
 

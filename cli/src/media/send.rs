@@ -26,7 +26,6 @@ const PEERS: usize = 4 * MAX_TARGETS;
 /// Targets have so long to connect before the first frame is due, in nanoseconds.
 const LEAD: u64 = 300_000_000;
 
-/// Frames of a flow.
 pub(super) enum Frames {
     Test(Picture),
     /// Raw v210, again from its begin after its end.
@@ -50,7 +49,6 @@ impl Frames {
         Ok(Frames::Raw { file, frames: len / frame.len() as u64, frame })
     }
 
-    /// Prepares a frame.
     fn begin(&mut self, number: u64) -> Result<(), Failure> {
         let Frames::Raw { file, frames, frame } = self else { return Ok(()) };
         let read =
@@ -84,7 +82,6 @@ struct AudioFlow {
     audio: Audio,
     count: u32,
     tone: Tone,
-    /// The next sample.
     start: u64,
     block: Vec<u8>,
 }
@@ -106,7 +103,6 @@ impl AudioFlow {
     }
 }
 
-/// Options of a sender.
 pub(super) struct Setup {
     pub(super) format: Format,
     pub(super) frames: Option<Frames>,
@@ -118,7 +114,6 @@ pub(super) struct Setup {
     pub(super) corrupt: Option<usize>,
 }
 
-/// Counters of a sender.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) frames: u64,
@@ -130,7 +125,6 @@ pub(super) struct Sent {
     pub(super) failed: Vec<(usize, Failure)>,
 }
 
-/// Flow of a target.
 struct Outlet {
     number: usize,
     key: TargetKey,
@@ -150,13 +144,10 @@ pub(super) struct Sender<T: Transport + 'static> {
     begin: Instant,
 }
 
-/// Starts and kills targets.
 pub(super) trait Control {
-    /// Begins to start one.
     fn start(&mut self);
     /// Kills the one that was started first. Returns its number.
     fn kill(&mut self) -> Option<usize>;
-    /// Kills all but those of these numbers.
     fn kill_others(&mut self, numbers: &[usize]);
 }
 

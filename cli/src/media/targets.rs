@@ -22,12 +22,10 @@ use crate::play::bootstrap::{Connection, Until};
 use crate::play::frame::Message;
 use crate::text::harmless;
 
-/// Targets at a time.
 pub(super) const MAX_TARGETS: usize = 32;
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// A target to add.
 pub(super) struct Started {
     pub(super) number: usize,
     /// Records of the video and of the audio flow. An absent flow has an empty one.
@@ -39,7 +37,6 @@ pub(super) enum Place {
     Thread,
     /// Process of this machine, with these options of `loom media receive`.
     Process(Vec<String>),
-    /// At addresses, one for each.
     Listening(Vec<String>),
 }
 
@@ -216,7 +213,6 @@ impl One<'_> {
     }
 }
 
-/// Waits for a message.
 pub(super) fn receive(connection: &mut Connection, until: Until<'_>) -> Result<Vec<u8>, Failure> {
     let begin = Instant::now();
     loop {

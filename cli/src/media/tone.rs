@@ -1,5 +1,3 @@
-//! Test tone, and recordings of it.
-
 use std::f64::consts::TAU;
 use std::path::Path;
 
@@ -28,7 +26,6 @@ impl Tone {
         Tone { second: (0..audio.rate).map(value).collect() }
     }
 
-    /// Bytes of the samples of a channel from number `start` on.
     pub(super) fn block(&self, channel: u16, start: u64, count: u32, out: &mut Vec<u8>) {
         out.clear();
         let (rate, frequency) = (self.second.len() as u64, FREQUENCY * (1 + u64::from(channel) % 8));

@@ -1,4 +1,4 @@
-//! Two processors for two threads that answer each other.
+//! Processors for two threads that answer each other.
 //!
 //! If a scheduler runs both on one processor, half a round trip measures a thread switch, not a
 //! message.

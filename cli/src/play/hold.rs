@@ -1,5 +1,3 @@
-//! Location of a buffer: here, or in flight.
-
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 

@@ -1,5 +1,3 @@
-//! libfabric: choice of a provider, and a domain for every thread.
-//!
 //! Each thread opens its own domain, so that two threads behave like two processes.
 
 use std::env;

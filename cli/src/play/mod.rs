@@ -1,16 +1,4 @@
 //! Two sides that exchange messages, verify them, and measure, over any transport.
-//!
-//! | file | content |
-//! |---|---|
-//! | `setup` | game and place |
-//! | `soft`, `libfabric` | opening a domain of each transport |
-//! | `open` | from a domain to sides: registered memory, queue, endpoint, the peer's address |
-//! | `side`, `hold` | one side of a ping-pong: posts, completions, location of its buffers |
-//! | `flow` | one side of a message stream |
-//! | `game`, `bout`, `row` | verification, warm-up, measurement, their shared parameters, results |
-//! | `cores` | two processors for two threads |
-//! | `payload` | buffers, and the pattern in them |
-//! | `session`, `link`, `bootstrap`, `frame` | waiting, and messages to the other side through a channel or TCP |
 
 pub(crate) mod bootstrap;
 mod bout;

@@ -149,7 +149,6 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("takes seconds, more than 0 and up to {MAX_TIMEOUT}, not `{text}`"))
 }
 
-/// Returns `true` for the software transport, `false` for one provider of libfabric.
 pub(crate) fn is_soft(provider: &str) -> Result<bool, Failure> {
     if provider.is_empty() || provider.contains(',') {
         return Err(usage("--provider takes one name; `loom bench` measures several"));

@@ -1,5 +1,3 @@
-//! One side of the game: its posts, and the handling of completions.
-//!
 //! A side never waits: [`Step::step`] takes one completion and posts due operations.
 
 use std::time::Instant;

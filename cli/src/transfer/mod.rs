@@ -157,7 +157,6 @@ impl Plan {
         (AREA / size).clamp(1, self.window())
     }
 
-    /// Longest window.
     fn window(&self) -> usize {
         self.windows.iter().copied().max().map_or(1, usize::from)
     }
@@ -211,7 +210,6 @@ impl Plan {
         }
     }
 
-    /// Options on which both processes must agree.
     fn terms(&self, provider: &str) -> String {
         let Plan { setup: Setup { sizes, .. }, windows, rails, reads } = self;
         format!("transfer, provider {provider}, read {reads}, sizes {sizes:?}, windows {windows:?}, rails {rails:?}")

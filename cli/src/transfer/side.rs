@@ -29,7 +29,6 @@ pub(super) struct Round {
     pub(super) size: usize,
     pub(super) window: usize,
     pub(super) places: usize,
-    /// Of the pattern.
     pub(super) seed: usize,
 }
 

@@ -1,5 +1,3 @@
-//! Causes of a failure of the program.
-
 use core::fmt;
 
 use loom_core::{AddressError, CqError, Errno, Error, OpError, OpenError, PostError, RangeError, Rejected};

@@ -1,5 +1,3 @@
-//! Measurement of the cycles of an operation.
-
 use core::fmt::{self, Write};
 
 use crate::histogram::Histogram;

@@ -4,8 +4,7 @@
 //! A network, its domain, address vector and queue are in an array in a `static`. Every byte is
 //! verified. The program prints the cycles of each operation.
 //!
-//! The entry points are `linux`, with two system calls, and `pvh` for loaders of PVH images, for example
-//! QEMU's.
+//! Entry points: `linux`, with two system calls, and `pvh` for loaders of PVH images.
 //!
 //! ```text
 //! cargo run --release

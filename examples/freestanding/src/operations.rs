@@ -1,5 +1,3 @@
-//! Verification and measurement of every operation.
-
 use core::fmt::Write;
 
 use loom_core::Transport;

@@ -1,5 +1,3 @@
-//! Two endpoints on one queue, and the operations between them.
-
 use loom_core::{Av, Completion, Cq, Done, Endpoint, ImmediateData, Mr, OpKey, Peer, Source, Tag, Transport};
 
 use crate::buffers::{Buffer, Buffers};

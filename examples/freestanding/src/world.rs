@@ -1,5 +1,3 @@
-//! Environment of the program: output and exit.
-
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -15,7 +15,6 @@ const SIZES: [usize; 6] = [1, 64, 1 << 10, 16 << 10, 256 << 10, 1 << 20];
 pub(crate) const VERIFIED: usize = 16;
 const MEASURED: usize = 2000;
 
-/// The endpoint's address, and the memory that the peer writes into.
 pub(crate) type Card = (EndpointAddr, RemoteRegion);
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +108,6 @@ impl<T: Transport + 'static> Side<T> {
         Ok(())
     }
 
-    /// Returns the measured round trips.
     fn play(&mut self, op: Op, size: usize, begins: bool) -> Result<Vec<Duration>, Failure> {
         self.patience.until = Instant::now() + Duration::from_secs(60);
         let (mut bytes, mut room, mut copy) = (vec![0; size], vec![0; size], vec![0; size]);

@@ -1,4 +1,5 @@
-//! [`Stream`]s of queue events besides awaited operations.
+//! [`Stream`]s of queue events besides awaited operations. The error of a failed queue is the last
+//! item.
 //!
 //! A dropped stream leaves its items to the next one.
 
@@ -105,7 +106,7 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
 /// Stream of events besides completed operations: peers' writes with immediate data, pieces of
-/// multi-receives. See [`CqDriver::next_event`]. The error of a failed queue is the last item.
+/// multi-receives. See [`CqDriver::next_event`].
 ///
 /// ```
 /// use core::pin::pin;
@@ -137,8 +138,7 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
     Events(Repeated::new(driver, CqDriver::next_event))
 }
 
-/// Stream of completed operations of dropped futures. See [`CqDriver::next_unclaimed`]. The error of a
-/// failed queue is the last item.
+/// Stream of completed operations of dropped futures. See [`CqDriver::next_unclaimed`].
 ///
 /// ```
 /// use core::pin::pin;
@@ -194,7 +194,7 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
 
 /// Stream of events besides awaited ones: requests of peers, and ends of connections. See
-/// [`EqDriver::next_event`]. The error of a failed queue is the last item.
+/// [`EqDriver::next_event`].
 ///
 /// ```
 /// use core::pin::pin;

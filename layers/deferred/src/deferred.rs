@@ -55,9 +55,7 @@ where
     pub(crate) table: RefCell<WorkTable<Places<'m, T, B, A, K>>>,
     /// Last work of each slot of the queue.
     pub(crate) by_op: Array<Cell<u32>, A>,
-    /// Next work to examine.
     pub(crate) next: Cell<u32>,
-    /// Waker of the executor that drives the work.
     executor: Cell<Option<Waker>>,
     cq: Cq<'m, T, B>,
 }
@@ -165,7 +163,7 @@ where
         self.table.borrow().capacity()
     }
 
-    /// Returns the queue.
+    /// Queue.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.cq
@@ -180,9 +178,6 @@ where
     K: Transmits<T> + Receives<T>,
 {
     /// [`Deferred::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`Deferred::open_in`].
     pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
         Self::open_in(cq, capacity, allocator_api2::alloc::Global)
     }
@@ -252,9 +247,6 @@ where
     /// assert_eq!(sent.read(), 1);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`post`](Self::post).
     #[doc(alias = "completion_cntr")]
     pub fn post_then(
         &self,

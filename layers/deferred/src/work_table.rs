@@ -274,7 +274,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.place(key)?.phase
     }
 
-    /// Returns the work, unless taken out.
+    /// Work, unless taken out.
     pub fn value<'a>(&'a self, key: WorkKey) -> Option<&'a V>
     where
         C: 'a,
@@ -282,7 +282,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.place(key)?.value.as_ref()
     }
 
-    /// Returns the work for modification, unless taken out.
+    /// Work for modification, unless taken out.
     pub fn value_mut<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
     where
         C: 'a,
@@ -311,7 +311,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Returns the oldest abandoned returned work.
+    /// Oldest abandoned returned work.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {
@@ -324,7 +324,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         None
     }
 
-    /// Returns the key of the started work in a slot.
+    /// Key of the started work in a slot.
     pub fn started_at(&mut self, index: u32) -> Option<WorkKey> {
         let place = self.places.get(index as usize)?;
         (place.phase == Some(Phase::Started)).then_some(WorkKey { index, generation: place.generation })

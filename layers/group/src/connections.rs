@@ -51,10 +51,7 @@ pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
 
 #[cfg(feature = "std")]
 impl<'m, T: Connected, B: Buffer + 'm> Connections<'m, T, B, allocator_api2::alloc::Global> {
-    /// Calls [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// See [`open_in`](Self::open_in).
+    /// [`open_in`](Self::open_in) with the global allocator.
     pub fn open(domain: &Domain<'m, T>, capacity: u16, queue: impl Into<CqAttr>) -> Result<Self, OpenError> {
         Self::open_in(domain, capacity, queue, allocator_api2::alloc::Global)
     }

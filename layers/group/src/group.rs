@@ -91,10 +91,7 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 
 #[cfg(feature = "std")]
 impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc::Global> {
-    /// Calls [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// See [`open_in`](Self::open_in).
+    /// [`open_in`](Self::open_in) with the global allocator.
     pub fn open(
         domain: &Domain<'m, T>,
         attr: impl Into<GroupAttr>,

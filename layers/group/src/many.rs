@@ -38,9 +38,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`Scope::finish`].
     pub fn scatter_send(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B)>,
@@ -56,9 +53,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Receives a message from each peer, with directed receives like [`Group::recv`]. Over `shm`,
     /// and over `tcp` and `tcp;ofi_rxm` of libfabric 2, use tagged messages in a
     /// [scope](Group::scope) instead.
-    ///
-    /// # Errors
-    /// See [`Scope::finish`].
     pub fn gather_recv(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B)>,
@@ -97,9 +91,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// assert_eq!(places.each_mut().map(|place| place.take_buf()), [Some(vec![2; 8]), Some(vec![1; 8])]);
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`Scope::finish`].
     pub fn scatter_write(
         &self,
         work: impl IntoIterator<Item = (PeerRegion, B)>,
@@ -113,9 +104,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Reads from a region of each peer.
-    ///
-    /// # Errors
-    /// See [`Scope::finish`].
     pub fn gather_read(
         &self,
         work: impl IntoIterator<Item = (PeerRegion, B)>,
@@ -129,9 +117,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Sends clones of one message, such as `&[u8]`, to each peer.
-    ///
-    /// # Errors
-    /// See [`Scope::finish`].
     pub fn multicast_send(
         &self,
         peers: impl IntoIterator<Item = PeerIndex>,

@@ -39,8 +39,9 @@ fn unknown<B>(buf: B) -> Rejected<B> {
     Rejected { value: buf, error: PostError::UnknownPeer }
 }
 
-/// Each operation returns its key on the [queue](Group::cq), or the buffer with the refusal. An
-/// absent member is an [`UnknownPeer`](PostError::UnknownPeer).
+/// Each operation returns its key on the [queue](Group::cq), or the buffer with the refusal. Errors
+/// are those of the same function of [`Endpoint`](loom_core::Endpoint), and
+/// [`UnknownPeer`](PostError::UnknownPeer) for an absent member.
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     #[inline(always)]
     pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
@@ -94,9 +95,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// group.cq().finish(sent, Forever)?.result()?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`Endpoint::send`](loom_core::Endpoint::send).
     #[doc(alias = "fi_send")]
     pub fn send(&self, peer: PeerIndex, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -106,9 +104,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Sends a message with immediate data.
-    ///
-    /// # Errors
-    /// See [`Endpoint::send_data`](loom_core::Endpoint::send_data).
     #[doc(alias = "fi_senddata")]
     pub fn send_data(&self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -118,9 +113,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Sends a copy of `bytes`, which can be reused on return.
-    ///
-    /// # Errors
-    /// See [`Endpoint::inject`](loom_core::Endpoint::inject).
     #[doc(alias = "fi_inject")]
     pub fn inject(&self, peer: PeerIndex, bytes: &[u8]) -> Result<(), PostError> {
         by_peer!(self, peer, |endpoint, to| endpoint.inject(to, bytes), else PostError::UnknownPeer)
@@ -129,9 +121,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Receives a message from one peer. Without connections it requires
     /// [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have
     /// only for [tagged messages](Self::tagged_recv).
-    ///
-    /// # Errors
-    /// See [`Endpoint::recv`](loom_core::Endpoint::recv).
     #[doc(alias = "fi_recv")]
     pub fn recv(&self, peer: PeerIndex, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -176,9 +165,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// assert_eq!(group.cq().finish(low, Forever)?.into_buf(), b"low");
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`Endpoint::tagged_send`](loom_core::Endpoint::tagged_send).
     #[doc(alias = "fi_tsend")]
     pub fn tagged_send(&self, peer: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -189,9 +175,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// Receives a tagged message from one peer. Requires
     /// [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV).
-    ///
-    /// # Errors
-    /// See [`Endpoint::tagged_recv`](loom_core::Endpoint::tagged_recv).
     #[doc(alias = "fi_trecv")]
     pub fn tagged_recv(&self, peer: PeerIndex, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -219,9 +202,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Fills the buffer from the start of a peer's region.
-    ///
-    /// # Errors
-    /// See [`Endpoint::read`](loom_core::Endpoint::read).
     #[doc(alias = "fi_read")]
     pub fn read(&self, from: &PeerRegion, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -251,9 +231,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// assert_eq!(group.cq().finish(read, Forever)?.into_buf(), b"8 bytes.");
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`Endpoint::write`](loom_core::Endpoint::write).
     #[doc(alias = "fi_write")]
     pub fn write(&self, to: &PeerRegion, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -263,9 +240,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Writes the buffer, and notifies the peer.
-    ///
-    /// # Errors
-    /// See [`Endpoint::write_data`](loom_core::Endpoint::write_data).
     #[doc(alias = "fi_writedata")]
     pub fn write_data(&self, to: &PeerRegion, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -275,9 +249,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Applies the buffer's operands to elements of a peer's region.
-    ///
-    /// # Errors
-    /// See [`Endpoint::atomic`](loom_core::Endpoint::atomic).
     #[doc(alias = "fi_atomic")]
     pub fn atomic<E: Element>(&self, at: &PeerRegion, op: Granted<BaseOp<E>>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -287,9 +258,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Changes an element of a peer's region. The completion returns the former value.
-    ///
-    /// # Errors
-    /// See [`Endpoint::fetch_value`](loom_core::Endpoint::fetch_value).
     #[doc(alias = "fi_fetch_atomic")]
     pub fn fetch_value<E: Element>(
         &self,
@@ -307,9 +275,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// Changes an element of a peer's region if a comparison holds. The completion returns the former
     /// value.
-    ///
-    /// # Errors
-    /// See [`Endpoint::compare_value`](loom_core::Endpoint::compare_value).
     #[doc(alias = "fi_compare_atomic")]
     pub fn compare_value<E: Element>(
         &self,

@@ -167,8 +167,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Sends a message to a peer.
     ///
     /// # Errors
-    /// [`PostError::Full`], with the buffer, if no place is free. Other refusals are the request's
-    /// outcome.
+    /// [`PostError::Full`], with the buffer, if no place is free, as for each request. Other
+    /// refusals are its outcome.
     pub fn send(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -177,9 +177,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Sends a message with immediate data to a peer.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn send_data(&mut self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -188,9 +185,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Receives a message from a peer.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn recv(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -199,9 +193,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Sends a tagged message to a peer.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn tagged_send(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -210,9 +201,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Receives a tagged message from a peer.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn tagged_recv(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -221,9 +209,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Reads from the start of a peer's region.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn read(&mut self, from: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -232,9 +217,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Writes to the start of a peer's region.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn write(&mut self, to: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -243,9 +225,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Writes to the start of a peer's region, and notifies the peer.
-    ///
-    /// # Errors
-    /// See [`send`](Self::send).
     pub fn write_data(&mut self, to: &PeerRegion, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,

@@ -1,5 +1,3 @@
-//! [`MediaAttr`]: sizes of a target or an initiator.
-
 use loom_transfer::EngineAttr;
 
 /// Sizes of a target or an initiator, which allocates its memory when it is opened, except for the

@@ -2,7 +2,6 @@
 
 use heapless::Deque;
 
-/// Part of a flow to send: slices of a grain, or samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Slices { index: u64, start: u16, end: u16, invalid: bool },

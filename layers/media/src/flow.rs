@@ -1,5 +1,3 @@
-//! Names and tables of flows, and views of their rings.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;

@@ -35,14 +35,12 @@ pub(crate) enum Report {
     NoRoom,
 }
 
-/// Slices or samples that a transfer has written.
 #[derive(Clone, Copy)]
 pub(crate) enum Written {
     Slices { index: u64, start: u16, end: u16, invalid: bool },
     Samples { start: u64, count: u32 },
 }
 
-/// News of a transfer that has arrived.
 pub(crate) enum News {
     /// The same slices are valid, or later numbers have arrived.
     Old,
@@ -378,7 +376,6 @@ impl<A: Allocator> Inflow<A> {
         core::mem::take(&mut self.no_room_report).then_some(Report::NoRoom)
     }
 
-    /// Grant to send to the initiator, and its peer.
     pub(crate) fn grant(&self, is_idle: bool) -> Option<(PeerKey, Message)> {
         let ready = self.request.is_none() && !self.has_failed && !self.is_closing;
         let Attachment { peer, token } = self.attachment.filter(|_| ready)?;

@@ -1,5 +1,3 @@
-//! [`Initiator`]: sends flows to targets.
-
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -95,7 +93,6 @@ pub struct Initiator<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     /// Of the next attachment.
     token: Token,
     attr: MediaAttr,
-    /// Time of the last poll.
     now: Option<u64>,
 }
 

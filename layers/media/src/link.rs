@@ -41,7 +41,6 @@ pub enum TargetStatus {
     Failed(Error),
 }
 
-/// Message to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Owed {
     /// Request for room from `Link::first` on.
@@ -75,7 +74,6 @@ pub(crate) struct Link {
     pub(crate) leaves: bool,
 
     pub(crate) token: Token,
-    /// The attachment is the first one of the link.
     pub(crate) is_first: bool,
     attachment: AttachmentState,
     /// This side has not run for so long that the target may have ended the attachment.
@@ -91,7 +89,6 @@ pub(crate) struct Link {
     pub(crate) sequence: Sequence,
     /// Number of these that the target has processed.
     processed: Sequence,
-    /// Transfers that have not ended.
     pub(crate) active: u32,
     pub(crate) backlog: Backlog,
 }

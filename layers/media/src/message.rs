@@ -2,7 +2,6 @@
 
 use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 
-/// Version of the messages.
 const VERSION: u8 = 1;
 
 /// Number of a transfer among those of an attachment.
@@ -43,7 +42,6 @@ pub(crate) enum Message {
     Refused { token: Token, reason: Refusal },
 }
 
-/// Reason for which a target refuses an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Unknown,
@@ -92,7 +90,6 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes of a layout.
 pub(crate) fn encode_layout(layout: &FlowLayout) -> [u8; 28] {
     let words = match *layout {
         FlowLayout::Grains(GrainLayout { header, slice_len: [a, b, c, d], slices, slot_align }, slots) => {
@@ -111,7 +108,6 @@ pub(crate) fn encode_layout(layout: &FlowLayout) -> [u8; 28] {
     bytes
 }
 
-/// Layout of these bytes.
 pub(crate) fn decode_layout(bytes: [u8; 28]) -> Option<FlowLayout> {
     let mut words = [0; 7];
     for (word, from) in words.iter_mut().zip(bytes.chunks_exact(4)) {

@@ -37,7 +37,6 @@ impl Outflow {
     }
 }
 
-/// Transfer to a target.
 #[derive(Clone, Copy)]
 pub(crate) struct Sending {
     pub(crate) flow: FlowKey,

@@ -1,5 +1,3 @@
-//! [`Ranges`]: numbers that have arrived in any order.
-
 use heapless::Vec;
 
 /// Ranges of numbers that have arrived beyond a number below which all have.

@@ -1,12 +1,9 @@
-//! [`TargetRecord`]: description with which an initiator reaches a flow.
-
 use loom_core::{Access, Error};
 use loom_transfer::RemoteMemory;
 
 use crate::layout::FlowLayout;
 use crate::message::{decode_layout, encode_layout};
 
-/// Name of the record and its version.
 const MAGIC: [u8; 8] = *b"loomMT\x01\0";
 const HEAD: usize = MAGIC.len() + 4 + 28 + RemoteMemory::WIRE_LEN;
 

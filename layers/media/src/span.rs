@@ -1,5 +1,3 @@
-//! [`Span`]: the plan of a transfer of slices or samples.
-
 use loom_transfer::{Block, Plan};
 
 use crate::layout::{GrainLayout, MAX_PLANES, SampleLayout};

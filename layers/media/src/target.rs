@@ -1,5 +1,3 @@
-//! [`Target`]: receives flows into its rings.
-
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
@@ -124,7 +122,6 @@ pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     engine: Engine<'m, T, M, Block, A>,
     flows: Flows<Flow<A>, A>,
     known: Known<A>,
-    /// Refusals to send.
     refusals: heapless::Vec<(Attachment, Refusal), 16>,
     alloc: A,
 }

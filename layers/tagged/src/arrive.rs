@@ -1,5 +1,3 @@
-//! Handling of packets from the queue: sent ones, and peers' packets.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Buffer;
 use loom_core::engine::tag_matcher::{Envelope, MessageId};

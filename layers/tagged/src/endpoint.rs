@@ -136,9 +136,6 @@ impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
 #[cfg(feature = "std")]
 impl<C: Carrier, B: Buffer> TaggedEndpoint<C, B, allocator_api2::alloc::Global> {
     /// [`open_in`](TaggedEndpoint::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// See [`open_in`](TaggedEndpoint::open_in).
     pub fn open(queue: C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
         Self::open_in(queue, attr, allocator_api2::alloc::Global)
     }

@@ -109,7 +109,6 @@ pub use self::link::LinkId;
 pub use self::operation::{Source, TaggedClaim, TaggedDone, TaggedEvent, TaggedFound, TaggedKey};
 pub use self::packet::Packet;
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,5 +1,3 @@
-//! Keys, events and results of operations, and the layer's own records of operations and messages.
-
 use core::fmt;
 
 use loom_core::engine::op_table::{OpError, Transfer};

@@ -1,5 +1,3 @@
-//! [`EngineAttr`]: sizes of an engine.
-
 /// Sizes of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineAttr {

@@ -1,5 +1,3 @@
-//! Events of an engine: outcomes of transfers, and arrivals.
-
 use loom_core::engine::arrivals::{ArrivalKey, Arrived};
 use loom_core::{CqError, Errno, Error};
 

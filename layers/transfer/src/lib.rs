@@ -59,10 +59,7 @@
 //!   reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**
 //!
-//! Programs with threads use `Agent` (feature `std`).
-//!
-//! # What it does not do yet
-//! Device memory.
+//! Programs with threads use `Agent` (feature `std`). Device memory is refused.
 
 #![no_std]
 #![deny(unsafe_code)]

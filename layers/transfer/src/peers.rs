@@ -1,5 +1,3 @@
-//! Peers of an engine: addresses on each rail, operations in flight, links.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::{OpenError, PostError};
 use loom_core::storage::Array;

@@ -19,7 +19,6 @@ impl Block {
     /// Within no memory.
     const OUTSIDE: Block = Block { local: u64::MAX, remote: u64::MAX, len: u64::MAX };
 
-    /// Number of operations of at most `piece` bytes.
     const fn operations(self, piece: u64) -> u64 {
         if self.len == 0 || piece == 0 { 1 } else { self.len.div_ceil(piece) }
     }

@@ -1,5 +1,3 @@
-//! [`Queue`]: indices of slots.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;

@@ -11,7 +11,6 @@ use crate::attr::EngineAttr;
 use crate::event::TransferKey;
 use crate::memory::{LentPart, MemoryKey};
 
-/// Set of rails, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RailSet(u32);
 

@@ -1,5 +1,3 @@
-//! [`Request`]: a transfer to submit.
-
 use crate::memory::MemoryKey;
 use crate::peers::PeerKey;
 use crate::plan::Plan;

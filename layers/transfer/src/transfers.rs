@@ -1,5 +1,3 @@
-//! Transfers of an engine: their slots, and queues of slots.
-
 use core::ops::Range;
 
 use allocator_api2::alloc::Allocator;
@@ -41,7 +39,6 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) target: Option<MemoryKey>,
     pub(crate) in_flight: u32,
     pub(crate) operations: u64,
-    /// Operations that failed.
     pub(crate) failed: u64,
     pub(crate) bytes: u64,
     pub(crate) ending: Ending,

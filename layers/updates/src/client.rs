@@ -1,5 +1,3 @@
-//! [`Updates`]: the client.
-
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem;
@@ -73,7 +71,6 @@ enum State {
     Lost,
 }
 
-/// Slot of a request, with the buffer that it is sent from.
 struct Slot<P: MsgSend> {
     buf: Sent<P>,
     state: State,

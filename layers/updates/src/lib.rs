@@ -165,7 +165,6 @@ fn message_of<B: Buffer>(buf: &mut B) -> Option<&mut [u8; MESSAGE_LEN]> {
     bytes_mut(buf)?.try_into().ok()
 }
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,5 +1,3 @@
-//! [`UpdateServer`]: the side with the memory.
-
 use core::fmt;
 use core::mem;
 

@@ -81,7 +81,6 @@ impl Request {
         message
     }
 
-    /// Decodes a request. Returns `None` if the message is no request.
     pub(crate) fn decode(message: &[u8; MESSAGE_LEN]) -> Option<Self> {
         let [form, datatype, op, zero] = part(message, 4);
         let form = match form {
@@ -158,7 +157,6 @@ impl Answer {
         message
     }
 
-    /// Decodes an answer. Returns `None` if the message is no answer.
     pub(crate) fn decode(message: &[u8; MESSAGE_LEN]) -> Option<Self> {
         let errno = Errno::from_raw(i32::from_ne_bytes(part(message, 4)));
         let known = u32::from_ne_bytes(part(message, 0)) == ANSWER;

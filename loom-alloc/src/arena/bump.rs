@@ -1,5 +1,3 @@
-//! [`BumpArena`]: memory handed out from front to back.
-//!
 //! # Invariants
 //! 1. The `capacity` bytes from `base` on exist as long as the arena, wherever it moves, and are
 //!    accessed through it alone.

@@ -2,8 +2,6 @@
 //!
 //! A list keeps numbers in its storage `S`, an entry for each, at most `u32::MAX`. It hands out the
 //! last number put, which is still cached.
-//! - [`OwnerList`]: for one thread.
-//! - [`SharedList`]: for any number of threads, lock-free.
 //!
 //! # Zeroed storage
 //! Entries are relative to their index: a zeroed list has all numbers free, and a pool in a

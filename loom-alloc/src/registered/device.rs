@@ -25,13 +25,9 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
     /// Cuts up registered device memory, like [`RegisteredSlab::over`].
     ///
     /// # Errors
-    /// The memory is returned.
-    /// - [`OpenError::Access`](loom_core::error::OpenError::Access) if it is uninitialised,
-    ///   read-only or host memory
-    /// - [`OpenError::Size`](loom_core::error::OpenError::Size) if an attribute is out of range or
-    ///   the memory too short
-    /// - [`OpenError::OutOfMemory`](loom_core::error::OpenError::OutOfMemory) for the
-    ///   [table](SlabAttr::table)
+    /// The memory is returned, as by [`RegisteredSlab::over`], with
+    /// [`OpenError::Access`](loom_core::error::OpenError::Access) for host instead of device
+    /// memory.
     pub fn over(
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
@@ -111,19 +107,13 @@ impl<L: Sharing> DeviceLease<'_, L> {
         self.0.descriptor()
     }
 
-    /// Splits the lease, like [`Lease::split`].
-    ///
-    /// # Errors
-    /// The lease is returned if a part would be empty.
+    /// Splits the lease, with the errors of [`Lease::split`].
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let (first, second) = self.0.split(at).map_err(DeviceLease)?;
         Ok((DeviceLease(first), DeviceLease(second)))
     }
 
-    /// Joins two neighbours, like [`Lease::rejoin`].
-    ///
-    /// # Errors
-    /// Both are returned if they, or their data, are not contiguous.
+    /// Joins two neighbours, with the errors of [`Lease::rejoin`].
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let (first, second) = if self.0.start < other.0.start { (&self.0, &other.0) } else { (&other.0, &self.0) };
         if second.has_data() && !first.has_data() {

@@ -218,19 +218,13 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.0.capacity()
     }
 
-    /// Splits the lease, like [`Lease::split`].
-    ///
-    /// # Errors
-    /// The lease is returned if a part would be empty.
+    /// Splits the lease, with the errors of [`Lease::split`].
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let (first, second) = self.0.split(at).map_err(ExposedLease)?;
         Ok((ExposedLease(first), ExposedLease(second)))
     }
 
-    /// Joins two neighbours, like [`Lease::rejoin`].
-    ///
-    /// # Errors
-    /// Both are returned if they are not neighbours.
+    /// Joins two neighbours, with the errors of [`Lease::rejoin`].
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let not_joined =
             |NotJoined { lease, other }| NotJoined { lease: ExposedLease(lease), other: ExposedLease(other) };

@@ -1,5 +1,3 @@
-//! [`Parts`]: splitting and joining leases.
-
 #![allow(unsafe_code, reason = "takes leases apart without dropping them")]
 
 use core::cell::Cell;

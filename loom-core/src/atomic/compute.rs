@@ -5,7 +5,6 @@
 use super::{Complex, Word};
 use crate::vocabulary::AtomicOp;
 
-/// Computations on elements.
 pub(crate) trait Compute: Copy {
     type Word: Word;
 

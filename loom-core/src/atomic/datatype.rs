@@ -1,5 +1,3 @@
-//! Dispatches a runtime `Datatype` to code generic over the element type.
-
 /// Calls `$run::<E>($arguments)` with the type of the datatype.
 macro_rules! by_datatype {
     ($datatype:expr, $run:ident($($argument:expr),*)) => {

@@ -1,5 +1,3 @@
-//! [`AvAttr`]: size of an address vector.
-
 #![allow(unsafe_code, reason = "queries the transport of an open domain")]
 
 use core::alloc::Layout;
@@ -140,7 +138,6 @@ impl AvAttr {
     }
 }
 
-/// Converts by [`AvAttr::new`].
 impl From<usize> for AvAttr {
     fn from(capacity: usize) -> Self {
         AvAttr::new(capacity)

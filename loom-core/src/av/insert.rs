@@ -1,5 +1,3 @@
-//! Insertion of addresses into an [`Av`].
-
 #![allow(unsafe_code, reason = "inserts into raw handles")]
 
 use core::fmt;

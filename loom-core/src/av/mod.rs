@@ -57,9 +57,7 @@ pub(crate) struct AvInner<T: Transport> {
     table: Peers<'static>,
     /// In the vector's own block.
     addresses: spin::Mutex<Addresses>,
-    /// Bits of each address for the number of a receive context.
     rx_ctx_bits: u8,
-    /// Maximum number of addresses in the lifetime of the vector.
     limit: Option<usize>,
 }
 
@@ -109,9 +107,6 @@ impl<'m, T: Transport> Av<'m, T> {
     }
 
     /// [`Av::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Av::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: impl Into<AvAttr>) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
@@ -270,7 +265,7 @@ impl<T: Transport> Av<'_, T> {
         addr.rx_context(to.index, self.body.rx_ctx_bits).ok_or(beyond)
     }
 
-    /// Raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::Av {
         &self.body.raw

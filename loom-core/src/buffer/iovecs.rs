@@ -1,5 +1,3 @@
-//! [`IoVecs`], and arrays of buffers.
-
 use core::ptr::NonNull;
 
 use heapless::Vec;

@@ -1,5 +1,3 @@
-//! [`Prefixed`].
-
 use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
 /// Buffer with a prefix reserved for the provider (`FI_MSG_PREFIX`).

@@ -1,5 +1,3 @@
-//! [`RegisteredAllocator`].
-
 #![allow(unsafe_code, reason = "an unsafe trait, and implementations of `Buffer`")]
 
 use core::ptr::NonNull;

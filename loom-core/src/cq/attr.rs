@@ -1,5 +1,3 @@
-//! [`CqAttr`]: options and memory layout of a queue.
-
 use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;
@@ -94,7 +92,7 @@ impl CqAttr {
         self.depth.saturating_add(PEER_EVENTS)
     }
 
-    /// Layout of the block that a queue takes from an `A`.
+    /// Layout of a queue's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::OutOfRange`] if the depth is zero or a number is too large, and

@@ -1,5 +1,3 @@
-//! [`Completion`], as `poll.rs` makes it from an event, and [`Piece`], one message of a multi-receive.
-
 #![allow(unsafe_code, reason = "keeps the queue whose table a piece refers to")]
 
 use core::mem::ManuallyDrop;

@@ -1,5 +1,3 @@
-//! [`Driving`]: a deadline that also drives other queues.
-
 use super::CqError;
 use crate::deadline::Deadline;
 

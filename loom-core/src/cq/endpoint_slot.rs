@@ -1,5 +1,3 @@
-//! [`EndpointSlot`]: the place of one endpoint in its queue.
-
 #![allow(unsafe_code, reason = "keeps and closes a raw handle that was written when the endpoint was opened")]
 
 use core::cell::{Cell, RefCell, UnsafeCell};

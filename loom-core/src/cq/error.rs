@@ -1,5 +1,3 @@
-//! [`ErrorText`].
-
 #![allow(unsafe_code, reason = "queries the transport about an open queue")]
 
 use core::fmt;
@@ -41,7 +39,7 @@ impl ErrorText {
     /// Maximum length in bytes.
     pub const MAX_LEN: usize = 128;
 
-    /// Returns the text up to the first byte that is not UTF-8.
+    /// Text up to the first byte that is not UTF-8.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.len).unwrap_or(&self.bytes);
@@ -76,7 +74,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         unsafe { T::cq_error_data(queue, out) }
     }
 
-    /// Returns the provider's text for a failed operation.
+    /// Provider's text for a failed operation.
     ///
     /// ```
     /// use loom_core::{Errno, Forever, Source};

@@ -113,7 +113,6 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     has_signallers: Cell<bool>,
     /// All polls are slow: there are two provider queues, or prefixes.
     pub(crate) always_slow: bool,
-    /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
     /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
     writes_consume_receives: bool,
@@ -203,13 +202,13 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.strays()
     }
 
-    /// Returns the raw transmit and receive queues, which may be identical.
+    /// Raw transmit and receive queues, which may be identical.
     #[must_use]
     pub fn raw(&self) -> (&T::Cq, &T::Cq) {
         self.body.raw()
     }
 
-    /// Returns the info of the queue's domain.
+    /// Info of the queue's domain.
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         self.domain().info()

@@ -1,5 +1,3 @@
-//! Opening a queue, and the layout of its block.
-
 #![allow(unsafe_code, reason = "opens raw queues, and lays the queue out in its block")]
 
 use core::alloc::Layout;
@@ -67,10 +65,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::domain::scope).
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`]
-    /// - [`OpenError::OutOfRange`] if the depth is zero, or a number is too large
-    /// - [`OpenError::Size`] if the sizes do not fit into memory
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// Those of [`CqAttr::layout`], [`OpenError::OutOfMemory`], and [`OpenError::Errno`] if the
+    /// provider refuses.
     #[doc(alias = "fi_cq_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
@@ -222,9 +218,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// [`Cq::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Cq::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
     where

@@ -1,5 +1,3 @@
-//! Polling a queue for the next completion.
-
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
@@ -48,8 +46,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`CqError::Queue`]
-    /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
+    /// [`CqError::Queue`], [`CqError::Driven`]
     #[doc(alias = "fi_cq_read")]
     // Inlined, with only the fast path: a success of an operation, or a peer's write. It saves a third of
     // the cost of a poll. The rest is a `Detour`.

@@ -1,5 +1,3 @@
-//! Posting with retries.
-
 use super::Cq;
 use crate::buffer::Buffer;
 use crate::deadline::Deadline;
@@ -44,9 +42,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`post`](Self::post) for operations without a buffer: injected messages and writes, and
     /// peeks.
-    ///
-    /// # Errors
-    /// Those of [`post`](Self::post).
     #[inline]
     pub fn retry<V>(
         &self,

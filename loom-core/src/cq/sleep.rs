@@ -1,5 +1,3 @@
-//! Sleeping on a queue, and [`Signaller`], which ends a sleep.
-
 #![allow(unsafe_code, reason = "queries the transport about an open queue")]
 
 use core::ffi::c_int;

@@ -1,5 +1,3 @@
-//! Waiting for one operation. Other completions are kept meanwhile.
-
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
 use core::borrow::Borrow;
@@ -36,8 +34,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::UnknownKey`] if the completion was already taken
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::PiecesOut`] for a completed multi-receive with pieces out
-    /// - [`CqError::Queue`]
-    /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
+    /// - [`CqError::Queue`], [`CqError::Driven`]
     #[doc(alias = "fi_cq_sread")]
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         self.check_not_driven()?;
@@ -66,9 +63,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// [`wait`](Self::wait) for an atomic operation on a value.
-    ///
-    /// # Errors
-    /// Those of [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.check_not_driven()?;
@@ -113,7 +107,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// - [`CqError::CountedFailure`] if a counted operation fails meanwhile
-    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::PeerEvents`]
     /// - [`CqError::Queue`]
     #[doc(alias = "fi_cntr_wait")]
     pub fn wait_counter(
@@ -234,8 +228,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// processed.
     ///
     /// # Errors
-    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::Queue`]
+    /// [`CqError::PeerEvents`], [`CqError::Queue`]
     pub fn progress(&self) -> Result<bool, CqError> {
         let busy = self.body.progress();
         self.ops().wants_driver();

@@ -135,9 +135,6 @@ impl<T: Transport + 'static> Domain<'static, T> {
     }
 
     /// [`Domain::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Domain::open_in`].
     #[cfg(feature = "std")]
     pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
         Self::open_in(info, allocator_api2::alloc::Global)
@@ -217,13 +214,13 @@ impl<'m, T: Transport> Domain<'m, T> {
         Ok(DomainInner::plan::<A>(info)?.0.layout())
     }
 
-    /// Returns the info that the domain was opened with.
+    /// Info that the domain was opened with.
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         self.body.info()
     }
 
-    /// Returns the raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::Domain {
         self.body.raw()

@@ -1,5 +1,3 @@
-//! [`scope`]: objects and memory for the duration of a call.
-
 use core::cell::Cell;
 use core::marker::PhantomData;
 
@@ -71,10 +69,7 @@ pub struct Scope<'m, 'env: 'm> {
 }
 
 impl<'m, 'env> Scope<'m, 'env> {
-    /// Opens the fabric and the domain that an info names, in memory from `alloc`.
-    ///
-    /// # Errors
-    /// Those of [`Domain::open_in`].
+    /// [`Domain::open_in`] for objects of this scope.
     #[doc(alias = "fi_domain")]
     pub fn open_in<T: Transport + 'm, A: Allocator + Send + 'm>(
         &'m self,
@@ -85,9 +80,6 @@ impl<'m, 'env> Scope<'m, 'env> {
     }
 
     /// [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Domain::open_in`].
     #[cfg(feature = "std")]
     pub fn open<T: Transport + 'm>(&'m self, info: &Info<T>) -> Result<Domain<'m, T>, OpenError> {
         self.open_in(info, allocator_api2::alloc::Global)

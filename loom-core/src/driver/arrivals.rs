@@ -1,5 +1,3 @@
-//! [`AwaitedArrivals`]: immediate data that is counted, and awaited.
-
 use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
@@ -47,9 +45,6 @@ pub struct AwaitedArrivals<A: Allocator> {
 #[cfg(feature = "std")]
 impl AwaitedArrivals<Global> {
     /// [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// See [`open_in`](Self::open_in).
     pub fn open(values: usize, waiters: usize) -> Result<Self, OpenError> {
         Self::open_in(values, waiters, Global)
     }

@@ -1,5 +1,3 @@
-//! [`CounterDriver`]: reads a counter and wakes its waiters.
-
 #![allow(unsafe_code, reason = "projects pins")]
 
 use core::alloc::Layout;
@@ -71,15 +69,12 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     }
 
     /// [`CounterDriver::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`CounterDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(counter: &Counter<'m, T>) -> Result<Self, OpenError> {
         Self::open_in(counter, allocator_api2::alloc::Global)
     }
 
-    /// Layout of the block that a driver takes from an `A`.
+    /// Layout of a driver's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].

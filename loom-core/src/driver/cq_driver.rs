@@ -1,5 +1,3 @@
-//! [`CqDriver`]: polls a completion queue and wakes the waiters of its operations.
-
 #![allow(unsafe_code, reason = "lays entries out in the block of the driver")]
 
 use core::alloc::Layout;
@@ -161,9 +159,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     }
 
     /// [`CqDriver::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`CqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(cq: &Cq<'m, T, B>, unclaimed: Unclaimed) -> Result<Self, OpenError> {
         Self::open_in(cq, unclaimed, allocator_api2::alloc::Global)
@@ -175,8 +170,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Ok((plan, entries))
     }
 
-    /// Layout of the block that a driver takes from an `A`, for a queue of this depth
-    /// ([`Cq::capacity`]).
+    /// Layout of a driver's block in an `A`, for a queue of this depth ([`Cq::capacity`]).
     ///
     /// # Errors
     /// [`OpenError::Size`].
@@ -184,13 +178,13 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Ok(Self::plan::<A>(depth)?.0.layout())
     }
 
-    /// Returns the polled queue.
+    /// Polled queue.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.body.cq
     }
 
-    /// Returns its policy for operations of dropped futures.
+    /// Policy for operations of dropped futures.
     #[must_use]
     pub fn unclaimed(&self) -> Unclaimed {
         self.body.unclaimed

@@ -10,9 +10,7 @@ use crate::engine::op_table::OpKey;
 pub(super) enum Interest {
     /// The operation has no future.
     None,
-    /// A future waits for this operation.
     Awaited(OpKey),
-    /// The operation's future was dropped.
     GivenUp(OpKey),
     /// The operation completed after its future was dropped, and can be taken back.
     Unclaimed(OpKey),

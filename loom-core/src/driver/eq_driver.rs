@@ -1,5 +1,3 @@
-//! [`EqDriver`]: polls an event queue and wakes the futures of its connections.
-
 #![allow(unsafe_code, reason = "lays events out in the block of the driver, and projects pins")]
 
 use core::alloc::Layout;
@@ -82,7 +80,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`]
-    /// - [`OpenError::Size`] if `events` is zero, or more than fit into memory
+    /// - [`OpenError::Size`], see [`layout`](Self::layout)
     pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;
@@ -101,9 +99,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 
     /// [`EqDriver::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`EqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
@@ -118,7 +113,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok((plan, part))
     }
 
-    /// Layout of the block that a driver takes from an `A`.
+    /// Layout of a driver's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`] if `events` is zero, or more than fit into memory.
@@ -126,7 +121,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok(Self::plan::<A>(events)?.0.layout())
     }
 
-    /// Returns the polled queue.
+    /// Polled queue.
     #[must_use]
     pub fn eq(&self) -> &Eq<'m, T> {
         &self.body.eq

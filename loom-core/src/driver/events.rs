@@ -1,5 +1,3 @@
-//! [`NextEvent`] and [`NextUnclaimed`].
-
 #![allow(unsafe_code, reason = "projects pins")]
 
 use core::future::Future;

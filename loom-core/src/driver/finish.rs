@@ -1,5 +1,3 @@
-//! [`Finish`], [`FinishValue`] and [`FinishPeek`]: futures of one operation.
-
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -49,7 +47,7 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 pub struct Finish<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
 
 impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
-    /// Returns the key of the operation.
+    /// Key of the operation.
     #[must_use]
     pub fn key(&self) -> OpKey {
         self.0.wait.key()

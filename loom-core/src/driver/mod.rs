@@ -123,7 +123,6 @@ impl<D: Drive, const N: usize> Drive for [D; N] {
     }
 }
 
-/// Implements [`Drive`] for tuples.
 macro_rules! drive_tuples {
     ($(($($name:ident)*))*) => {$(
         impl<$($name: Drive),*> Drive for ($($name,)*) {

@@ -1,5 +1,3 @@
-//! [`Post`], [`Retry`] and [`Run`].
-
 #![allow(unsafe_code, reason = "projects pins")]
 
 use core::fmt;
@@ -267,7 +265,7 @@ pub struct Run<'m, T: Transport, B: Buffer, P> {
 }
 
 impl<'m, T: Transport, B: Buffer, P> Run<'m, T, B, P> {
-    /// Returns the key, if the operation has been posted.
+    /// Key, if the operation has been posted.
     #[must_use]
     pub fn key(&self) -> Option<OpKey> {
         self.wait.as_ref().map(Wait::key)
@@ -350,8 +348,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Post { place: self.place(), buf: Some(buf), post }
     }
 
-    /// [`post`](Self::post) for operations without a buffer: injected messages, atomic operations
-    /// on values, collectives, peeks.
+    /// [`post`](Self::post) for operations without a buffer.
     ///
     /// ```
     /// use loom_core::Source;
@@ -366,9 +363,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// # })?;
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// See [`post`](Self::post).
     #[inline(always)]
     pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
     where

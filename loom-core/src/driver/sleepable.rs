@@ -1,5 +1,3 @@
-//! [`Sleepable`]: descriptors that an idle executor may sleep on.
-
 #![allow(unsafe_code, reason = "promises that descriptors are open")]
 
 use core::ffi::c_int;
@@ -67,9 +65,6 @@ pub unsafe trait Sleepable: Drive {
     /// sleep, or `None` if the executor may not.
     ///
     /// Returns 1 ms where `may_sleep` would block for 1 ms (`tcp;ofi_rxm`, `udp;ofi_rxd`).
-    ///
-    /// # Errors
-    /// Those of [`may_sleep`](Self::may_sleep).
     fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         Ok(self.may_sleep(waker)?.then_some(Duration::MAX))
     }
@@ -210,7 +205,6 @@ unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
     }
 }
 
-/// Implements [`Sleepable`] for tuples.
 macro_rules! sleepable_tuples {
     ($(($($name:ident)*))*) => {$(
         // SAFETY: each driver in it is `Sleepable`.

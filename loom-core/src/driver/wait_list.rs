@@ -30,7 +30,6 @@ pub(crate) struct WaitList {
     last: Cell<Option<NonNull<Waiter>>>,
     /// Waiter that [`notify_next_in_turn`](Self::notify_next_in_turn) notifies next.
     next_in_turn: Cell<Option<NonNull<Waiter>>>,
-    /// Number of batch notifications so far.
     batches: Cell<u64>,
 }
 

@@ -1,18 +1,10 @@
 //! Atomic operations on a peer's memory (`man fi_atomic`).
 //!
-//! The domain [grants](super::granted::Granted) each operation. Forms for one value need no buffer.
-//! A fetching operation's buffer holds several lists of equal length.
+//! The domain [grants](super::granted::Granted) each operation.
 //!
 //! Results are the previous contents of the peer's memory, valid once the operation has completed
 //! with success. The completion's length is the buffer's. Space for results is initialised
 //! (`sm2-atomic-read-brings-nothing`).
-//!
-//! The peer's memory must be aligned to the element size. The software transport fails with
-//! `EINVAL`.
-//!
-//! Operations on an element are atomic among those of the same provider. Only the software
-//! transport also guarantees atomicity with respect to the memory's owner and other providers
-//! ([`Window::element`](crate::exposed::Window::element)).
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
@@ -228,9 +220,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// Those of [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
     #[inline]
     pub fn fetch_value<E: Element>(
@@ -383,7 +372,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-/// One list of elements.
 type List = Vec<Lent, { IoVecs::MOST }>;
 
 /// Rest of a buffer's pieces, without the first `used` bytes of the first piece.
@@ -429,7 +417,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.cq().domain().identity()
     }
 
-    /// Takes the next `bytes` bytes of a buffer's pieces.
     fn list(
         &self,
         rest: &mut Cut<'_>,

@@ -1,5 +1,3 @@
-//! [`Binding`]: bound objects and options of an endpoint.
-
 use heapless::Vec;
 
 use crate::av::Av;

@@ -1,5 +1,3 @@
-//! [`CollectiveGroup`]: collective operations of several endpoints.
-
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
 use allocator_api2::alloc::Allocator;

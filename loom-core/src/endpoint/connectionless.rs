@@ -1,5 +1,3 @@
-//! [`Connectionless`]: endpoint kind with an address vector.
-
 #![allow(unsafe_code, reason = "opens a raw endpoint")]
 
 use super::Endpoint;

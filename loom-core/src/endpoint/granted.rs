@@ -1,5 +1,3 @@
-//! [`Granted`]: an atomic operation that a domain supports.
-
 #![allow(unsafe_code, reason = "queries the raw domain")]
 
 use crate::atomic::{AnyOperation, Atomic, Operation};
@@ -38,7 +36,7 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
-    /// Returns the operation without its type.
+    /// Operation without its type.
     ///
     /// ```
     /// use loom_core::{Caps, atomic::{AnyOperation, CompareOp, FetchOp}, endpoint::Granted};

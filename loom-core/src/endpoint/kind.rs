@@ -1,6 +1,3 @@
-//! Kinds of endpoints, with their operations ([`Transmits`], [`Receives`]) and the type of peers in
-//! arguments.
-
 use super::limits::Limits;
 use crate::av::Av;
 use crate::engine::peer_table::Peer;

@@ -1,5 +1,3 @@
-//! [`Limits`] of an endpoint's posts.
-
 use super::options::CompletionLevel;
 use crate::buffer::Lent;
 use crate::cq::ReceiveMode;
@@ -28,7 +26,6 @@ pub struct Limits {
     pub(super) prefixes: Prefixes,
     /// Buffers must be registered.
     pub(super) local: bool,
-    /// Peers' writes consume receives.
     pub(super) writes_consume_receives: bool,
     pub(super) extra_checks: bool,
     /// Sends, reads and writes need not report success.
@@ -101,7 +98,6 @@ impl Limits {
         if lent.descriptor.is_none() && lent.len > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
-    /// Checks that memory is registered where buffers must be.
     pub(super) fn check_registration(&self, lent: &Lent) -> Result<(), PostError> {
         let missing = self.local && lent.descriptor.is_none() && lent.len > 0;
         if missing { Err(PostError::NotRegistered) } else { Ok(()) }

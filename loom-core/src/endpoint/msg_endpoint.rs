@@ -1,5 +1,3 @@
-//! [`MsgEndpoint`]: an endpoint connected to one peer.
-
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
 
 use core::marker::PhantomData;
@@ -112,7 +110,7 @@ pub enum Established {}
 #[doc(alias = "fid_ep")]
 pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
 
-/// Connection-oriented endpoint kind (`FI_EP_MSG`), in one of four states.
+/// Endpoint kind of [`MsgEndpoint`].
 #[derive(Debug)]
 pub struct Msg<S> {
     id: EndpointId,
@@ -159,8 +157,7 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::Counters`],
-    ///   [`OpenError::TooManyEndpoints`]
-    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    ///   [`OpenError::TooManyEndpoints`], [`OpenError::NotGranted`]
     /// - [`OpenError::Errno`] of the provider
     #[doc(alias = "fi_endpoint")]
     pub fn msg_endpoint<'b>(
@@ -253,7 +250,6 @@ impl<T: Connected, B: Buffer, S> From<&MsgEndpoint<'_, T, B, S>> for EndpointId 
 }
 
 impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
-    /// Opens an endpoint from an info of the queue's domain.
     pub(super) fn to_connect(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
@@ -383,9 +379,6 @@ impl<T: Connected> ConnectionRequest<'_, T> {
 
     /// [`endpoint`](Self::endpoint) that receives through a shared receive context and completes
     /// into its queue.
-    ///
-    /// # Errors
-    /// Those of [`endpoint`](Self::endpoint).
     #[doc(alias = "fi_ep_bind")]
     pub fn endpoint_through<'b, 'c, B: Buffer>(
         self,

@@ -1,5 +1,3 @@
-//! [`MulticastGroup`]: one message to many endpoints.
-
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
 use core::marker::PhantomData;
@@ -175,7 +173,6 @@ pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
     state: PhantomData<S>,
 }
 
-/// Leaves the group when dropped.
 struct Membership<'m, T: Multicast, B: Buffer> {
     endpoint: MulticastEndpoint<'m, T, B>,
     raw: T::Group,

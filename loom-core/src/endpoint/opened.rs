@@ -1,5 +1,3 @@
-//! [`Opened`], the common state of endpoint kinds, and [`Kept`], a handle without kind.
-
 #![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint slot")]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! [`Parked`]: a queue that moves to another thread.
-
 #![allow(unsafe_code, reason = "moves a queue to another thread")]
 
 use super::{Connectionless, Endpoint};

@@ -283,7 +283,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
     }
 
-    /// Checks all pieces of an operation, and puts them in the form that the provider requires.
     fn check_pieces(
         &self,
         pieces: &mut IoVecs,
@@ -343,7 +342,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 }
 
 impl<T: Transport, B: Buffer> Posting<'_, T, B, IoVecs> {
-    /// Number of bytes in all pieces.
     pub(super) fn total(&self) -> usize {
         self.lent.total().unwrap_or(usize::MAX)
     }

@@ -1,5 +1,3 @@
-//! [`ScalableEndpoint`]: one address with contexts for many queues.
-
 #![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
 
 use core::alloc::Layout;
@@ -151,9 +149,6 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     }
 
     /// [`ScalableEndpoint::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`ScalableEndpoint::open_in`].
     #[cfg(feature = "std")]
     pub fn open(av: &Av<'m, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
         Self::open_in(av, info, contexts, allocator_api2::alloc::Global)
@@ -186,7 +181,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         &self.av
     }
 
-    /// Raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::ScalableEndpoint {
         &self.body.raw

@@ -166,9 +166,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 
     /// [`send_with`](Self::send_with) for a tagged message.
-    ///
-    /// # Errors
-    /// Those of [`send_with`](Self::send_with).
     #[doc(alias = "fi_tsendmsg")]
     #[doc(alias = "fi_tsendv")]
     pub fn tagged_send_with(

@@ -1,5 +1,3 @@
-//! [`SharedRx`]: receives for many connections.
-
 #![allow(unsafe_code, reason = "opens a raw shared receive context")]
 
 use super::Endpoint;
@@ -101,9 +99,6 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
 
 impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
     /// [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint) that receives through this context.
-    ///
-    /// # Errors
-    /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint).
     #[doc(alias = "fi_ep_bind")]
     pub fn msg_endpoint<'b>(
         &self,

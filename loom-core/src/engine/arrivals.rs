@@ -153,7 +153,7 @@ struct Waiter {
 
 #[cfg(feature = "std")]
 impl Arrivals<Global> {
-    /// Opens a table with the global allocator.
+    /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
     /// The errors of [`open_in`](Self::open_in).
@@ -199,7 +199,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Counts an arrival.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`] if the table does not have the value.
+    /// [`CqError::NoSuchValue`]
     #[inline]
     pub fn count(&self, value: u64) -> Result<(), CqError> {
         let (index, entry) = self.value(value)?;
@@ -211,10 +211,10 @@ impl<A: Allocator> Arrivals<A> {
         Ok(())
     }
 
-    /// Returns the number of arrivals of a value.
+    /// Number of arrivals of a value.
     ///
     /// # Errors
-    /// [`CqError::NoSuchValue`] if the table does not have the value.
+    /// [`CqError::NoSuchValue`]
     #[inline]
     pub fn total(&self, value: u64) -> Result<u64, CqError> {
         Ok(self.value(value)?.1.total.get())
@@ -295,7 +295,6 @@ impl<A: Allocator> Arrivals<A> {
         found.ok_or(CqError::NoSuchValue { values: self.values.len() as u64 })
     }
 
-    /// Returns `true` if the value is in the queue of due values.
     fn is_due(&self, index: u32, entry: &Value) -> bool {
         entry.next_due.get() != NONE || self.due_queue.get().1 == index
     }

@@ -86,7 +86,7 @@ pub struct RxPeer {
 }
 
 impl Peer {
-    /// Returns the receive context of this number.
+    /// Receive context of this number.
     #[doc(alias = "fi_rx_addr")]
     #[must_use]
     pub const fn rx_context(self, index: u16) -> RxPeer {
@@ -152,13 +152,13 @@ pub struct Peers<'s> {
 }
 
 impl<'s> Peers<'s> {
-    /// Returns the number of slots.
+    /// Number of slots.
     #[must_use]
     pub const fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns the fabric address of a peer, unless it was removed.
+    /// Fabric address of a peer, unless it was removed.
     #[inline]
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
@@ -184,7 +184,7 @@ impl<'s> Peers<'s> {
         FabricAddr((rest as u64) << 32 | index as u64)
     }
 
-    /// Returns the peer in a slot.
+    /// Peer in a slot.
     #[inline]
     #[must_use]
     pub fn at(&self, place: u32) -> Option<Peer> {
@@ -196,7 +196,7 @@ impl<'s> Peers<'s> {
         self.entries.get(Self::split(addr).1 as usize).is_some_and(|entry| entry.load().0 > 0)
     }
 
-    /// Returns the peers in the table.
+    /// Peers in the table.
     pub fn iter(self) -> impl Iterator<Item = Peer> + use<'s> {
         (0u32..).zip(self.entries).filter_map(move |(place, _)| self.at(place))
     }

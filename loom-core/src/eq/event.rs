@@ -1,5 +1,3 @@
-//! [`EqEvent`]: an event of an event queue.
-
 use core::fmt;
 
 use super::{ConnectionRequest, EqEntry, Fid, Moment};
@@ -9,7 +7,7 @@ use crate::transport::connected::Fault;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EventKind};
 
-/// An event.
+/// Event of an event queue.
 ///
 /// ```
 /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};

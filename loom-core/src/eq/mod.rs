@@ -131,9 +131,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     }
 
     /// [`Eq::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Eq::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: EqAttr) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
@@ -297,7 +294,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         &self.body.domain
     }
 
-    /// Raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::Eq {
         &self.body.raw

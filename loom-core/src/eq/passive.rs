@@ -1,5 +1,3 @@
-//! [`PassiveEndpoint`], which accepts connections, and [`ConnectionRequest`], a peer's request.
-
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
 use super::{Eq, Fid};
@@ -36,8 +34,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Listens at the info's source address. This queue reports peers' requests.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`]
-    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::NotGranted`]
     /// - [`OpenError::TooManyEndpoints`] beyond [`LISTENERS`](super::LISTENERS)
     /// - [`OpenError::Errno`] of the provider, for example `EADDRINUSE`
     #[doc(alias = "fi_passive_ep")]
@@ -69,7 +66,7 @@ impl<'m, T: Connected> Eq<'m, T> {
 }
 
 impl<T: Connected> PassiveEndpoint<'_, T> {
-    /// Returns the address that peers connect to.
+    /// Address that peers connect to.
     ///
     /// # Errors
     /// Those of the provider.
@@ -166,7 +163,6 @@ debug_struct!(
     |it| listener: it.listener, peer_address: it.info.destination_address(), data: it.data
 );
 
-/// Checks the length of the data of a connection.
 pub(crate) fn check_data(data: &[u8], limit: Result<usize, Errno>) -> Result<(), OpenError> {
     match limit {
         _ if data.is_empty() => Ok(()),

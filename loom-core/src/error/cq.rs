@@ -1,5 +1,3 @@
-//! [`CqError`].
-
 use core::error::Error;
 use core::fmt;
 

@@ -1,5 +1,3 @@
-//! [`OpenError`].
-
 use core::error::Error;
 use core::fmt;
 

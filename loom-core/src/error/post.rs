@@ -1,5 +1,3 @@
-//! [`PostError`].
-
 use core::error::Error;
 use core::fmt;
 

@@ -1,5 +1,3 @@
-//! [`Rejected`]: an error with the value that was passed.
-
 use core::error::Error;
 use core::fmt;
 

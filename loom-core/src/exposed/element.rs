@@ -1,5 +1,3 @@
-//! [`ExposedElement`].
-
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;

@@ -1,5 +1,3 @@
-//! [`Hints`]: requirements of a query.
-
 use crate::vocabulary::{
     AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, RxAttributes,
     TxAttributes, Version,

@@ -1,5 +1,3 @@
-//! [`MrAttr`]: attributes of a region.
-
 use core::ffi::c_int;
 
 use crate::counter::Counter;
@@ -26,11 +24,8 @@ use crate::vocabulary::{Access, MemoryKey};
 #[must_use = "a region is opened by `Mr::open`"]
 pub struct MrAttr<'b, 'm, T: Transport> {
     pub(super) access: Access,
-    /// Requested key, or `None` for a key unique in the domain.
     pub(super) key: Option<MemoryKey>,
-    /// Number of the memory's device among those of its kind.
     pub(super) device: i32,
-    /// Part of a device's exported buffer.
     pub(super) dmabuf: Option<DmaBuf>,
     pub(super) counter: Option<&'b Counter<'m, T>>,
 }

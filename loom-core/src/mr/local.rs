@@ -1,5 +1,3 @@
-//! [`LocalMr`]: a region for local use over memory that the caller manages.
-
 #![allow(unsafe_code, reason = "registers memory, and closes the region")]
 
 use core::mem::ManuallyDrop;

@@ -111,9 +111,6 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     }
 
     /// [`Mr::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Mr::open_in`].
     #[cfg(feature = "std")]
     pub fn open<'b>(domain: &Domain<'m, T>, memory: M, attr: impl Into<MrAttr<'b, 'm, T>>) -> Result<Self, OpenError>
     where
@@ -193,9 +190,6 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     }
 
     /// [`Mr::open_for_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Mr::open_for_in`].
     #[cfg(feature = "std")]
     pub fn open_for<'b, B: Buffer, K: HasAddress>(
         domain: &Domain<'m, T>,
@@ -297,7 +291,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         RemoteRegion { base: RemoteAddr(base), len, key: T::mr_key(self.raw()), access: self.region.access & REMOTE }
     }
 
-    /// Raw handle, for calls that loom does not wrap.
+    /// Raw handle.
     #[must_use]
     pub fn raw(&self) -> &T::Mr {
         self.region.raw()

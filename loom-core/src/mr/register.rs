@@ -1,5 +1,3 @@
-//! Registration of memory, and the meaning of its errors.
-
 #![allow(unsafe_code, reason = "opens, binds and closes raw handles")]
 
 use core::ptr::NonNull;

@@ -1,5 +1,3 @@
-//! Endpoints: open, close and cancel.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Endpoints`")]
 
 use core::marker::PhantomData;

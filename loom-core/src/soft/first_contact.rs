@@ -1,5 +1,3 @@
-//! First contact with peers and targets of operations in a strict network.
-
 use core::cell::Cell;
 
 use heapless::Vec;

@@ -1,5 +1,3 @@
-//! Posts of messages, which `delivery` sends and receives.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Messages`")]
 
 use heapless::Vec;

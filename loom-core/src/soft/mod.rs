@@ -23,8 +23,7 @@
 //! operation, sources of messages, and counters, also of remote operations on an endpoint's memory
 //! and on a region. With the feature `std` on a Unix system, also queues to sleep on, with a file
 //! descriptor ([`WaitObj::FD`](crate::vocabulary::WaitObj::FD)) or without (`UNSPEC`), and signals
-//! to their sleepers, unless the network is strict. Counters cannot be slept on. Messages of one
-//! sender keep their order. RMA is done when the post returns, unless the network is strict.
+//! to their sleepers. Counters cannot be slept on. Messages of one sender keep their order.
 //!
 //! [`RequiredModes`] adds requirements of hardware: registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/post_checks.rs`). A [`Plan`] in an info

@@ -1,5 +1,3 @@
-//! Memory regions.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `MemoryRegions`")]
 
 use core::ptr::NonNull;

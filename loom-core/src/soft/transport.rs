@@ -1,5 +1,3 @@
-//! [`Soft`], the type of the software transport, and its guarantees.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
 use core::marker::PhantomData;

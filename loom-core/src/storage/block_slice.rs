@@ -1,5 +1,3 @@
-//! [`BlockSlice`]: values in the block of an object.
-
 #![allow(unsafe_code, reason = "values in a block of memory, which are dropped there")]
 
 use core::ops::{Deref, DerefMut};

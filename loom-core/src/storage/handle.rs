@@ -85,7 +85,6 @@ impl<V: ?Sized> HandleBlock<V> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The block can be freed.
     Free,
     /// The block is kept (rule 4).
     Kept,

@@ -1,5 +1,3 @@
-//! [`Atomics`].
-
 use super::{Context, Endpoints, Msg, Refusal, RemotePart, RmaTarget};
 use crate::atomic::Atomic;
 use crate::buffer::Lent;

@@ -1,5 +1,3 @@
-//! [`AddressVectors`].
-
 use super::Fabrics;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 

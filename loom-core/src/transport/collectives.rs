@@ -1,5 +1,3 @@
-//! [`Collectives`].
-
 use super::{Context, Refusal, Transport};
 use crate::buffer::Lent;
 use crate::collective::Collective;

@@ -200,7 +200,7 @@ pub unsafe trait Connected: Transport {
     /// Contract of callers. The queue was opened with a file descriptor, on `domain`.
     unsafe fn eq_may_sleep(domain: &Self::Domain, eq: &Self::Eq) -> Result<bool, Errno>;
 
-    /// `fi_passive_ep`, `fi_pep_bind` and `fi_listen`. The error reports objects left open.
+    /// `fi_passive_ep`, `fi_pep_bind` and `fi_listen`.
     ///
     /// # Safety
     /// Contract of callers. The queue belongs to `domain`.
@@ -234,7 +234,6 @@ pub unsafe trait Connected: Transport {
     unsafe fn reject(passive: &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno>;
 
     /// `fi_srx_context`: opens a shared receive context. Its endpoints complete receives into `rx`.
-    /// The error reports objects left open.
     ///
     /// # Safety
     /// Contract of callers. It is closed after the endpoints that receive through it, which
@@ -245,7 +244,7 @@ pub unsafe trait Connected: Transport {
         rx: &Self::Cq,
     ) -> Result<Self::Endpoint, EndpointError>;
     /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` of an endpoint to be connected, or that takes
-    /// and accepts a request. The error reports objects left open.
+    /// and accepts a request.
     ///
     /// # Safety
     /// Contract of callers. The queues belong to `domain`.

@@ -1,5 +1,3 @@
-//! [`Counters`].
-
 use core::ffi::c_int;
 
 use super::Fabrics;

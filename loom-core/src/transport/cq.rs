@@ -1,5 +1,3 @@
-//! [`CompletionQueues`].
-
 use core::alloc::Layout;
 use core::borrow::Borrow;
 use core::ffi::c_int;

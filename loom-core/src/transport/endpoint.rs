@@ -1,5 +1,3 @@
-//! [`Endpoints`].
-
 use super::{AddressVectors, CompletionQueues, Context, Counters};
 use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 
@@ -106,8 +104,7 @@ pub unsafe trait Endpoints: AddressVectors + CompletionQueues + Counters {
     /// `fid_ep`
     type Endpoint;
 
-    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the required order. The error reports objects
-    /// left open.
+    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the required order.
     ///
     /// # Safety
     /// Contract of callers. Every object in `bind` belongs to `domain`.

@@ -1,5 +1,3 @@
-//! [`Event`] and [`Context`].
-
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Word that identifies a posted operation in its completion: libfabric's `void *context`.

@@ -1,5 +1,3 @@
-//! [`Messages`].
-
 use super::{Context, Endpoints};
 use crate::buffer::Lent;
 use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};

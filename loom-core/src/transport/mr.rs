@@ -1,5 +1,3 @@
-//! [`MemoryRegions`].
-
 use core::ffi::c_int;
 use core::ptr::NonNull;
 

@@ -1,5 +1,3 @@
-//! [`Multicast`].
-
 use super::connected::Fid;
 use super::{Bindings, Connected, EndpointError};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};

@@ -1,5 +1,3 @@
-//! [`Rma`].
-
 use super::{Context, Endpoints, Msg, Refusal};
 use crate::buffer::Lent;
 use crate::vocabulary::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
@@ -37,7 +35,7 @@ pub struct RmaTarget {
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RemotePart {
-    /// Virtual address or offset in the region, as the peer's domain requires.
+    /// [`RmaTarget::addr`]
     pub addr: RemoteAddr,
     /// Length in bytes.
     pub len: usize,
@@ -82,7 +80,7 @@ pub unsafe trait Rma: Endpoints {
     /// # Safety
     /// Contract of callers.
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal>;
-    /// `fi_writemsg`. The parts have the same total length as the pieces.
+    /// `fi_writemsg`, like [`readmsg`](Self::readmsg).
     ///
     /// # Safety
     /// Contract of callers.

@@ -55,8 +55,7 @@ pub unsafe trait Scalable: Transport {
     /// Returns `true` if this transport type's serialisation suffices for several contexts.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
-    /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. The error reports objects left
-    /// open.
+    /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`.
     ///
     /// # Safety
     /// Contract of callers. The vector belongs to `domain`.
@@ -80,7 +79,7 @@ pub unsafe trait Scalable: Transport {
     fn injects_writes(endpoint: &Self::ScalableEndpoint) -> bool;
 
     /// `fi_tx_context`, `fi_ep_bind` and `fi_enable` of the transmit context with this number,
-    /// which completes into `tx`. The error reports objects left open.
+    /// which completes into `tx`.
     ///
     /// # Errors
     /// `EBUSY` if the context is open already, `EINVAL` if the number is out of range.
@@ -94,9 +93,6 @@ pub unsafe trait Scalable: Transport {
     ) -> Result<Self::Endpoint, EndpointError>;
     /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, like
     /// [`tx_context_open`](Self::tx_context_open).
-    ///
-    /// # Errors
-    /// Those of [`tx_context_open`](Self::tx_context_open).
     ///
     /// # Safety
     /// Contract of callers.

@@ -1,5 +1,3 @@
-//! [`Signals`].
-
 use super::Transport;
 use crate::vocabulary::Errno;
 

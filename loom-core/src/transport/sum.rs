@@ -1,5 +1,3 @@
-//! [`Transport`].
-
 use super::{Atomics, MemoryRegions, Messages, Rma};
 
 /// Network layer below the safe objects: the sum of the traits of a transport.

@@ -1,5 +1,3 @@
-//! Ending the process where continuing would break a promise to safe code.
-
 /// Ends the process without unwinding, using only `core`.
 #[cold]
 pub(crate) fn abort(why: &'static str) -> ! {

@@ -1,5 +1,3 @@
-//! [`clone_struct!`].
-
 /// Implements `Clone` by that of these fields, which are all: `clone_struct!([T: Transport] Av['_, T], body)`.
 macro_rules! clone_struct {
     ([$($param:tt)*] $Type:ident [$($arg:tt)*], $($field:ident),+) => {

@@ -1,5 +1,3 @@
-//! [`debug_struct!`].
-
 /// Implements `Debug` with these values: `debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait)`.
 macro_rules! debug_struct {
     ($([$($param:tt)*])? $Type:ident $([$($arg:tt)*])?, |$this:ident| $($field:ident: $value:expr),+) => {

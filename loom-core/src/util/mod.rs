@@ -1,5 +1,3 @@
-//! Tools of the core that know no fabric.
-
 pub(crate) mod abort;
 pub(crate) mod clone;
 pub(crate) mod count;

@@ -1,5 +1,3 @@
-//! [`OnDrop`] and [`for_each`]: functions that run also if user code unwinds.
-
 /// Runs its function when dropped. Forget it where nothing has unwound.
 pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 

@@ -28,9 +28,6 @@ pub mod hexadecimal {
     }
 
     /// Writes a number.
-    ///
-    /// # Errors
-    /// Those of the serializer.
     pub fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             serializer.collect_str(&Hexadecimal(*number))
@@ -40,9 +37,6 @@ pub mod hexadecimal {
     }
 
     /// Reads a number, or its text.
-    ///
-    /// # Errors
-    /// Those of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         super::number(deserializer, "a number of 64 bits, or its text such as 0x2a", |text| {
             match text.strip_prefix("0x") {

@@ -1,5 +1,3 @@
-//! Computations of atomics and collectives: [`Datatype`] and [`AtomicOp`].
-
 use super::enumerations::enumeration;
 
 enumeration! {

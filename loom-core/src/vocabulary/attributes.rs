@@ -1,5 +1,3 @@
-//! Numeric attributes of an `fi_info`.
-//!
 //! Fields have the names of the C structures. Zero in hints means "no demand". Sizes are in bytes.
 
 use super::{

@@ -1,5 +1,3 @@
-//! [`CmData`].
-
 use core::fmt;
 use core::ops::Deref;
 

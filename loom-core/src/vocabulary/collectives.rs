@@ -1,5 +1,3 @@
-//! [`CollectiveOp`].
-
 use super::enumerations::enumeration;
 
 enumeration! {

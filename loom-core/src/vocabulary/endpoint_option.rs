@@ -1,5 +1,3 @@
-//! [`EndpointOption`].
-
 use core::marker::PhantomData;
 
 /// Value of an option, with its type in C.
@@ -52,7 +50,6 @@ pub trait OptionType: Copy + Into<OptionValue> {
     fn of(value: OptionValue) -> Option<Self>;
 }
 
-/// Defines the conversions between a type and a value.
 macro_rules! option_type {
     ($type:ty, $variant:ident, $any:expr) => {
         impl From<$type> for OptionValue {

@@ -1,5 +1,3 @@
-//! Error numbers.
-
 use core::error::Error;
 use core::fmt;
 

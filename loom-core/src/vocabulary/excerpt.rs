@@ -1,5 +1,3 @@
-//! [`Excerpt`].
-
 use core::fmt;
 
 /// Text of the caller in an error, such as the name of a provider. A longer text is cut to 46 bytes

@@ -54,9 +54,9 @@ use super::{ImmediateData, RangeError};
     note = "`u8`, `u16`, `u32`, `u64` and `bool` are; implement `Field` for an enum or a number of your own"
 )]
 pub trait Field: Copy {
-    /// Returns the bits of the value, lowest first.
+    /// Bits of the value, lowest first.
     fn to_bits(self) -> u64;
-    /// Returns the value with these bits, if it exists.
+    /// Value with these bits, if it exists.
     fn from_bits(bits: u64) -> Option<Self>;
 }
 
@@ -116,13 +116,13 @@ pub trait Layout: Sized {
     /// Number of bytes that a provider must carry.
     const BYTES: usize = self::bytes(Self::WIDTH);
 
-    /// Returns the immediate data with these values.
+    /// Immediate data with these values.
     ///
     /// # Errors
     /// [`RangeError::ValueTooLarge`]
     fn encode(self) -> Result<ImmediateData, RangeError>;
 
-    /// Returns the values of immediate data.
+    /// Values of immediate data.
     ///
     /// # Errors
     /// [`RangeError::NoSuchValue`], [`RangeError::BitsOutside`]

@@ -22,9 +22,9 @@
 //! | [`Version`] | `"1.17"` | the number |
 //! | attributes | fields by name, with defaults for missing fields; other names are refused | fields in order |
 //!
-//! Unknown bits and numbers are kept, unknown names refused. Input may come from a peer: a wrong
-//! length is an error. Later versions of this crate read the text of this version, and the binary
-//! form of all but attributes, which may gain fields.
+//! Unknown names are refused. Input may come from a peer: a wrong length is an error. Later
+//! versions of this crate read the text of this version, and the binary form of all but attributes,
+//! which may gain fields.
 //!
 //! Types that borrow, and values with a meaning in one process only ([`FabricAddr`],
 //! [`Peer`](crate::Peer)), have no form.

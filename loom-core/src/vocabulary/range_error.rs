@@ -1,5 +1,3 @@
-//! [`RangeError`].
-
 use core::error::Error;
 use core::fmt;
 

@@ -1,5 +1,3 @@
-//! [`RemoteRegion`]: address, length, key and access of a peer's region.
-
 use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 
 /// Address, length, key and access of a memory region: plain data that its owner sends to peers.

@@ -1,5 +1,3 @@
-//! Version numbers of the interface and of providers.
-
 use core::fmt;
 
 /// Version as packed by libfabric: `FI_VERSION(major, minor)`.

@@ -1,6 +1,4 @@
 //! Atomic operations, by the rules of [`message`](super::message), and `fi_query_atomic`.
-//!
-//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Atomics`")]
 

@@ -1,5 +1,3 @@
-//! Conditions for closing an endpoint.
-
 use loom_core::transport::{Closing, InFlight};
 use loom_core::vocabulary::Errno;
 

@@ -1,5 +1,3 @@
-//! Implementation of [`Connected`].
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Connected`")]
 
 use core::ffi::c_int;

@@ -1,8 +1,3 @@
-//! Endpoints: opening, closing, addresses, cancelling.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 pub(crate) mod atomic;

@@ -1,7 +1,4 @@
 //! Options of endpoints: `fi_getopt`, `fi_setopt`.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

@@ -1,6 +1,4 @@
 //! Reads and writes of peers' memory, by the rules of [`message`](super::message).
-//!
-//! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Rma`")]
 

@@ -1,8 +1,3 @@
-//! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
-
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
 
 use core::mem::ManuallyDrop;

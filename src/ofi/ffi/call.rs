@@ -1,5 +1,3 @@
-//! Calls through operation tables, and their return values.
-
 use core::ffi::c_int;
 
 use loom_core::transport::Refusal;

@@ -1,6 +1,4 @@
 //! Conversion between raw handles and C objects.
-//!
-//! The contract of all `from_ptr` stands in the documentation of [`ofi`](crate::ofi#adopting).
 
 #![allow(unsafe_code, reason = "handles for objects that the program has opened")]
 
@@ -164,11 +162,8 @@ impl<L: Level> Cq<L> {
 }
 
 impl<E: QueueEntry, L: Level> EntryCq<E, L> {
-    /// Adopts a completion queue with entries that the user reads. `wait` is its wait object, or
-    /// [`WaitObj::NONE`] without one or with a wait set.
-    ///
-    /// # Errors
-    /// `ENOSYS` if queues of the domain cannot be slept on. The program then closes the queue.
+    /// Adopts a completion queue with entries that the user reads. `wait` and errors are those of
+    /// [`Cq::from_ptr`].
     ///
     /// # Safety
     /// The rules of [`ofi`](crate::ofi#adopting). The queue has the format of the entries, and a

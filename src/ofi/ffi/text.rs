@@ -1,5 +1,3 @@
-//! Strings for C, and from C, without an allocator.
-
 #![allow(unsafe_code, reason = "reads strings that C wrote")]
 
 use core::ffi::{CStr, c_char};

@@ -1,5 +1,3 @@
-//! Reads the numbers of an `fi_info`.
-
 #![allow(unsafe_code, reason = "follows pointers in an `fi_info`")]
 
 use loom_core::vocabulary::{

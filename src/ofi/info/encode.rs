@@ -1,5 +1,3 @@
-//! Writes hints into an `fi_info`.
-
 use loom_core::info::Hints;
 use loom_core::vocabulary::{
     DomainAttributes, EndpointAttributes, Mode, MrMode, RxAttributes, Threading, TxAttributes,

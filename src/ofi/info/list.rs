@@ -1,5 +1,3 @@
-//! Lists of `fi_info`: [`RawList`], and [`InfoList`] for users.
-
 #![allow(unsafe_code, reason = "owns a list that libfabric allocated")]
 
 use core::fmt;

@@ -1,5 +1,3 @@
-//! [`RawInfo`]: one `fi_info`, owned.
-
 #![allow(unsafe_code, reason = "owns memory that libfabric allocated")]
 
 pub(crate) mod decode;

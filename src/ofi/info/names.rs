@@ -1,5 +1,3 @@
-//! Unknown names in hints, and existing names: for errors.
-
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,3 @@
-//! Environment variables of libfabric and its providers: `fi_getparams`.
-
 #![allow(unsafe_code, reason = "calls `fi_getparams` and owns the list that it returns")]
 
 use core::fmt;

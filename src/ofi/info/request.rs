@@ -1,5 +1,3 @@
-//! [`Request`]: hints in C's form.
-
 #![allow(unsafe_code, reason = "fills an `fi_info`, and lends it what it points to")]
 
 use core::ffi::c_char;

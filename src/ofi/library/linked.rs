@@ -1,5 +1,3 @@
-//! libfabric as the program was linked with it.
-
 use core::fmt;
 
 use loom_core::vocabulary::Version;

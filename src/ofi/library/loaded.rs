@@ -1,5 +1,3 @@
-//! libfabric as the dynamic loader finds it at run time.
-
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
 use core::mem::transmute;

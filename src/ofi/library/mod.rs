@@ -1,5 +1,3 @@
-//! [`Library`]: the libfabric of this process.
-//!
 //! `fi_getinfo`, `fi_freeinfo` and `fi_dupinfo` have the version `FABRIC_1.3`, with the structures
 //! of 1.17. Their default versions have longer ones.
 
@@ -110,7 +108,7 @@ functions! {
     fi_getparams @ "FABRIC_1.0": fn(params: *mut *mut sys::fi_param, count: *mut c_int) -> c_int;
     /// Frees the array of `fi_getparams`.
     fi_freeparams @ "FABRIC_1.0": fn(params: *mut sys::fi_param) -> ();
-    /// Returns the version of the interface.
+    /// Version of the interface.
     fi_version @ "FABRIC_1.0": fn() -> u32;
 }
 

@@ -1,5 +1,3 @@
-//! [`EntryCq`]: completion queues of any format, for users of the raw layer.
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::c_int;
@@ -132,9 +130,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// [`read`](Self::read) with the sender of each entry where the provider grants sources, else
     /// [`FabricAddr::NOTAVAIL`]. The shorter slice limits the number.
     ///
-    /// # Errors
-    /// Those of [`read`](Self::read).
-    ///
     /// # Safety
     /// Contract of callers.
     #[doc(alias = "fi_cq_readfrom")]
@@ -175,9 +170,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
 
     /// [`sread`](Self::sread) with the sender of each entry, like [`read_from`](Self::read_from).
     ///
-    /// # Errors
-    /// Those of [`sread`](Self::sread).
-    ///
     /// # Safety
     /// Contract of callers.
     #[doc(alias = "fi_cq_sreadfrom")]
@@ -213,7 +205,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Contract of callers.
     #[doc(alias = "fi_cq_readerr")]
     pub unsafe fn read_error(&self) -> Result<Option<CqErrEntry>, Errno> {
-        /// With room for a newer library's fields.
         #[repr(C)]
         #[derive(Default)]
         struct WithRoom(CqErrEntry, [u64; 8]);
@@ -289,9 +280,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Closes the queue, which must not be used again whatever this returns.
-    ///
-    /// # Errors
-    /// The provider's.
     ///
     /// # Safety
     /// Contract of callers: its endpoints are closed.

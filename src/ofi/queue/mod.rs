@@ -1,8 +1,3 @@
-//! Completion queues.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
-
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
 pub(crate) mod entry_queue;

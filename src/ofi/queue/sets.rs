@@ -93,9 +93,6 @@ impl<L: Level> PollSet<L> {
 
     /// Adds a queue or counter.
     ///
-    /// # Errors
-    /// The provider's.
-    ///
     /// # Safety
     /// Contract of callers. The member belongs to the set's domain, and is not in the set.
     #[doc(alias = "fi_poll_add")]
@@ -110,9 +107,6 @@ impl<L: Level> PollSet<L> {
 
     /// Removes a queue or counter.
     ///
-    /// # Errors
-    /// The provider's.
-    ///
     /// # Safety
     /// Contract of callers. The member is in the set.
     #[doc(alias = "fi_poll_del")]
@@ -125,9 +119,6 @@ impl<L: Level> PollSet<L> {
 
     /// Drives all members, and writes the queues that may have entries and the counters that may
     /// have changed to `ready`. Returns their number.
-    ///
-    /// # Errors
-    /// The provider's.
     ///
     /// # Safety
     /// Contract of callers.
@@ -153,9 +144,6 @@ impl<L: Level> PollSet<L> {
     }
 
     /// Closes the set, which must not be used again whatever this returns.
-    ///
-    /// # Errors
-    /// The provider's.
     ///
     /// # Safety
     /// Contract of callers. The set is empty.
@@ -228,9 +216,6 @@ impl<L: Level> WaitSet<L> {
     /// Sleeps until a queue may have an entry, or returns `false` after `milliseconds`. Spurious
     /// wake-ups are possible.
     ///
-    /// # Errors
-    /// The provider's.
-    ///
     /// # Safety
     /// Contract of callers.
     #[doc(alias = "fi_wait")]
@@ -249,9 +234,6 @@ impl<L: Level> WaitSet<L> {
 
     /// File descriptor that is readable when one of the queues may have an entry.
     ///
-    /// # Errors
-    /// The provider's.
-    ///
     /// # Safety
     /// Contract of callers. The set was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
@@ -262,9 +244,6 @@ impl<L: Level> WaitSet<L> {
 
     /// Returns `true` if a sleep on the file descriptor misses no entry now.
     ///
-    /// # Errors
-    /// The provider's.
-    ///
     /// # Safety
     /// That of [`wait_fd`](Self::wait_fd). The domain belongs to the set's fabric.
     #[doc(alias = "fi_trywait")]
@@ -274,9 +253,6 @@ impl<L: Level> WaitSet<L> {
     }
 
     /// Closes the set, which must not be used again whatever this returns.
-    ///
-    /// # Errors
-    /// The provider's.
     ///
     /// # Safety
     /// Contract of callers: its queues are closed.

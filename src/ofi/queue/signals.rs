@@ -1,5 +1,3 @@
-//! Implementation of [`Signals`].
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Signals`")]
 
 use loom_core::transport::Signals;

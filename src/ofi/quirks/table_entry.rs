@@ -3,9 +3,6 @@
 //! Without an entry, an enabled endpoint crashes calls of its queue and vector, and its close
 //! (`sm2-closing-what-was-not-enabled-crashes`). So a vector reserves the entry, by the name,
 //! before the endpoint is bound. If the table is full, the endpoint is closed once there is room.
-//!
-//! Every `unsafe fn` relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

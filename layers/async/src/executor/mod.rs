@@ -150,9 +150,6 @@ impl<F> LocalExecutor<F> {
     }
 
     /// [`LocalExecutor::new_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// See [`LocalExecutor::new_in`].
     #[cfg(feature = "std")]
     pub fn new(tasks: usize) -> Result<Self, OpenError> {
         Self::new_in(tasks, allocator_api2::alloc::Global)
@@ -203,7 +200,7 @@ impl<F> LocalExecutor<F> {
         self.table.spawn(future)
     }
 
-    /// Returns a handle that adds tasks.
+    /// Handle that adds tasks.
     ///
     /// ```
     /// use core::cell::Cell;

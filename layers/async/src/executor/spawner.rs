@@ -51,7 +51,7 @@ impl<F> Spawner<F> {
         self.table.contains(task)
     }
 
-    /// Drops a task, after its poll if it cancels itself. Returns `true` if the task existed.
+    /// [`LocalExecutor::cancel`](super::LocalExecutor::cancel).
     pub fn cancel(&self, task: TaskId) -> bool {
         self.table.cancel(task)
     }

@@ -100,11 +100,7 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 
 #[cfg(feature = "std")]
 impl AllocatedBoard<Global> {
-    /// Calls [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    ///
-    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
+    /// [`open_in`](Self::open_in) with the global allocator.
     pub fn open(size: u32, limit: usize) -> Result<Self, BootstrapError> {
         Self::open_in(size, limit, Global)
     }

@@ -31,9 +31,6 @@ impl<E> Combine<E> for Moves {
 /// Errors of the first messages are those of [`Running::turn`], and end the team.
 impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     /// Completes after all members have called it.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ibarrier")]
     #[doc(alias = "fi_barrier")]
     pub fn barrier(&self) -> Result<Running<'_, '_, 'm, T, B, A, u8, Moves>, CollectiveError> {
@@ -41,9 +38,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Copies the root's elements to all members.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ibcast")]
     #[doc(alias = "fi_broadcast")]
     pub fn broadcast<'b, E: Element>(
@@ -58,9 +52,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Combines the elements of all members at the root. The output has the input's length at the
     /// root, else it is empty.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce")]
     #[doc(alias = "fi_reduce")]
     pub fn reduce<'b, E: Element, C: Combine<E>>(
@@ -78,9 +69,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     ///
     /// All members, and all runs with the same table, get the same bits, also of floating-point
     /// numbers, unless the [provider](Team::with_provider) runs it.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallreduce")]
     #[doc(alias = "fi_allreduce")]
     pub fn all_reduce<'b, E: Element, C: Combine<E>>(
@@ -94,9 +82,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Combines the elements of the members up to this one. The output has the input's length.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscan")]
     pub fn scan<'b, E: Element, C: Combine<E>>(
         &self,
@@ -109,9 +94,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Combines the elements of all members, and gives each member its block. The input is `n` blocks,
     /// the output one.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce_scatter_block")]
     #[doc(alias = "fi_reduce_scatter")]
     pub fn reduce_scatter<'b, E: Element, C: Combine<E>>(
@@ -124,9 +106,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Like [`reduce_scatter`](Self::reduce_scatter), with any `blocks`, equal on all members.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce_scatter")]
     pub fn reduce_scatter_blocks<'b, E: Element, C: Combine<E>>(
         &self,
@@ -141,9 +120,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Gathers the elements of all members at the root. The input is a block, the output `n` blocks
     /// at the root, else empty.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Igather")]
     #[doc(alias = "fi_gather")]
     pub fn gather<'b, E: Element>(
@@ -156,9 +132,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Like [`gather`](Self::gather), with any `blocks`, equal on all members.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Igatherv")]
     pub fn gather_blocks<'b, E: Element>(
         &self,
@@ -173,9 +146,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Gives each member its block from the root. The input is `n` blocks at the root, else empty, the
     /// output a block.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscatter")]
     #[doc(alias = "fi_scatter")]
     pub fn scatter<'b, E: Element>(
@@ -188,9 +158,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Like [`scatter`](Self::scatter), with any `blocks`, equal on all members.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscatterv")]
     pub fn scatter_blocks<'b, E: Element>(
         &self,
@@ -205,9 +172,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Gathers the elements of all members at all members. The input is a block, the output `n`
     /// blocks.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallgather")]
     #[doc(alias = "fi_allgather")]
     pub fn all_gather<'b, E: Element>(
@@ -219,9 +183,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Like [`all_gather`](Self::all_gather), with any `blocks`, equal on all members.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallgatherv")]
     pub fn all_gather_blocks<'b, E: Element>(
         &self,
@@ -234,9 +195,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     }
 
     /// Exchanges blocks between all members. Input and output are `n` blocks.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ialltoall")]
     #[doc(alias = "fi_alltoall")]
     pub fn all_to_all<'b, E: Element>(
@@ -252,9 +210,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Like [`all_to_all`](Self::all_to_all), with any blocks, equal at both members: `sent` by rank of
     /// the receiver, `received` by rank of the sender.
-    ///
-    /// # Errors
-    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ialltoallv")]
     pub fn all_to_all_blocks<'b, E: Element>(
         &self,

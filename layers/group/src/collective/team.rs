@@ -82,10 +82,7 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
 
 #[cfg(feature = "std")]
 impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::Global> {
-    /// Calls [`open_in`](Self::open_in) with the global allocator.
-    ///
-    /// # Errors
-    /// See [`open_in`](Self::open_in).
+    /// [`open_in`](Self::open_in) with the global allocator.
     pub fn open(
         group: &'g Group<'m, T, B, allocator_api2::alloc::Global>,
         attr: TeamAttr,

@@ -69,7 +69,7 @@ impl Schedule for AllGatherBruck<'_> {
     }
 }
 
-/// All-gather in a ring, for long blocks: from all inputs to all outputs.
+/// All-gather in a ring, for long blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherRing<'a> {
     member: Member,

@@ -65,8 +65,7 @@ impl Schedule for GatherTree<'_> {
     }
 }
 
-/// Gather by one message from each member to the root, for long blocks: from all inputs to the
-/// root's output.
+/// Gather by one message from each member to the root, for long blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherLinear<'a> {
     member: Member,

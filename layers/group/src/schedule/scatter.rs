@@ -66,8 +66,7 @@ impl Schedule for ScatterTree<'_> {
     }
 }
 
-/// Scatter by one message from the root to each member, for long blocks: from the root's input to
-/// all outputs.
+/// Scatter by one message from the root to each member, for long blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterLinear<'a> {
     member: Member,

@@ -1,5 +1,3 @@
-//! [`MxlError`].
-
 use core::fmt;
 
 use loom_core::{Errno, Error};

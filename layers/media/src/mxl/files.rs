@@ -1,5 +1,3 @@
-//! Directory of a flow.
-
 use core::hash::{BuildHasher, Hasher};
 use std::fs::{self, File, Permissions};
 use std::hash::RandomState;
@@ -24,7 +22,6 @@ use super::wire::{GrainHeader, put, take};
 use super::{FlowDefinition, FlowFormat, FlowId, MxlError};
 use crate::layout::FlowLayout;
 
-/// Length of `data`.
 const DATA_LEN: usize = 2064;
 /// Offsets in `data`.
 pub(super) const HEAD: usize = 200;

@@ -1,5 +1,3 @@
-//! [`TargetInfo`].
-
 use core::fmt;
 use std::string::String;
 use std::vec::Vec;

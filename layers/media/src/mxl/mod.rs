@@ -39,9 +39,6 @@ where
     /// After each event, the program commits in order, and releases below [`FlowWriter::oldest`]. With
     /// [`Release::Explicit`], the initiator writes only where readers no longer read.
     ///
-    /// # Errors
-    /// See [`Target::add_flow`].
-    ///
     /// ```
     /// use loom_core::{Domain, allocator_api2::alloc::Global};
     /// use loom_media::mxl::FlowWriter;
@@ -78,9 +75,6 @@ where
     A: Allocator + Clone + Send + 'm,
 {
     /// Registers the ring of a flow as a read-only source ([`Initiator::add_flow`]).
-    ///
-    /// # Errors
-    /// See [`Initiator::add_flow`].
     pub fn add_mxl_flow(&mut self, flow: &FlowReader, first: u64) -> Result<FlowKey, Error> {
         self.add_flow(Ring(flow.files.clone()), flow.layout(), first)
     }

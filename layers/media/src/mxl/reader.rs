@@ -1,5 +1,3 @@
-//! [`FlowReader`].
-
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;

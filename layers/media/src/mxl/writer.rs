@@ -1,5 +1,3 @@
-//! [`FlowWriter`].
-
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use std::path::Path;

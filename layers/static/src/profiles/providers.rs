@@ -1,9 +1,10 @@
 //! A profile for each provider of libfabric.
 //!
 //! Comments name the source of the values: a file of libfabric 2.1.0 (`prov/...`), a manual page of
-//! 2.1.0 or 1.17 (`fi_shm(7)`), or `fi_getinfo` of 1.17.0 and 2.5.1, which the tests query. No
-//! profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not always
-//! report. `mrail`, hooks and `coll` have the limits of the provider below, and no profile.
+//! 2.1.0 or 1.17 (`fi_shm(7)`), or `fi_getinfo` (of 1.17.0 and 2.5.1 unless stated), which the
+//! tests query. No profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17
+//! does not always report. `mrail`, hooks and `coll` have the limits of the provider below, and no
+//! profile.
 
 use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
@@ -80,7 +81,7 @@ impl Profile for Software {
 #[doc(alias = "fi_shm")]
 pub struct Shm;
 
-// prov/shm/src/smr_attr.c, `SMR_INJECT_SIZE` of smr_util.h, fi_getinfo of 1.17.0 and 2.5.1.
+// prov/shm/src/smr_attr.c, `SMR_INJECT_SIZE` of smr_util.h, fi_getinfo.
 // fi_shm(7) documents manual progress, the source of 1.17 has automatic control progress.
 impl Profile for Shm {
     const NAME: &'static str = "shm";
@@ -116,8 +117,8 @@ impl Profile for Sm2 {
 #[doc(alias = "fi_tcp")]
 pub struct Tcp;
 
-// prov/tcp/src/xnet_attr.c, `XNET_DEF_INJECT` of xnet.h, fi_getinfo of 1.17.0 and 2.5.1, which
-// report automatic progress where fi_tcp(7) of 1.17 documents manual progress.
+// prov/tcp/src/xnet_attr.c, `XNET_DEF_INJECT` of xnet.h, fi_getinfo, which reports
+// automatic progress where fi_tcp(7) of 1.17 documents manual progress.
 impl Profile for Tcp {
     const NAME: &'static str = "tcp";
     const ENDPOINT: EndpointType = EndpointType::MSG;
@@ -147,8 +148,8 @@ impl Profile for TcpRdm {
 #[doc(alias = "fi_rxm")]
 pub struct TcpRxm;
 
-// prov/rxm/src/rxm_attr.c and rxm_init.c, fi_getinfo of 1.17.0 and 2.5.1. Progress is manual unless
-// hints request automatic progress (rxm_alter_info).
+// prov/rxm/src/rxm_attr.c and rxm_init.c, fi_getinfo. Progress is manual unless hints
+// request automatic progress (rxm_alter_info).
 impl Profile for TcpRxm {
     const NAME: &'static str = "tcp;ofi_rxm";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -185,7 +186,7 @@ impl Profile for Net {
 #[doc(alias = "fi_udp")]
 pub struct Udp;
 
-// prov/udp/src/udpx_attr.c, fi_udp(7), fi_getinfo of 1.17.0 and 2.5.1.
+// prov/udp/src/udpx_attr.c, fi_udp(7), fi_getinfo.
 impl Profile for Udp {
     const NAME: &'static str = "udp";
     const ENDPOINT: EndpointType = EndpointType::DGRAM;
@@ -200,7 +201,7 @@ impl Profile for Udp {
 #[doc(alias = "fi_rxd")]
 pub struct UdpRxd;
 
-// prov/rxd/src/rxd_attr.c, fi_getinfo of 1.17.0 and 2.5.1. It also grants sources, which are wrong,
+// prov/rxd/src/rxd_attr.c, fi_getinfo. It also grants sources, which are wrong,
 // and atomic operations, which crash or never end (`tests/faults/faults.c`).
 impl Profile for UdpRxd {
     const NAME: &'static str = "udp;ofi_rxd";
@@ -228,8 +229,8 @@ const SOCKETS_ORDER: MsgOrder = READS_AND_WRITES
     .union(MsgOrder::SAR)
     .union(MsgOrder::RMA_WAR);
 
-// prov/sockets/src/sock_attr.c, prov/sockets/include/sock.h, fi_getinfo of 1.17.0 and 2.5.1. A
-// thread of the provider makes progress.
+// prov/sockets/src/sock_attr.c, prov/sockets/include/sock.h, fi_getinfo. A thread of the
+// provider makes progress.
 impl Profile for Sockets {
     const NAME: &'static str = "sockets";
     const ENDPOINT: EndpointType = EndpointType::RDM;

@@ -24,16 +24,10 @@ use super::{Posted, Receiver, Transmitter};
 #[doc(alias = "FI_MSG")]
 pub trait MsgSend: Transmitter {
     /// Sends a message.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_send")]
     fn send(&mut self, to: Self::To, buf: Self::Buf) -> Posted<Self>;
 
     /// Sends a message with immediate data.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_senddata")]
     fn send_data(&mut self, to: Self::To, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
 }
@@ -51,9 +45,6 @@ pub trait MsgSend: Transmitter {
 #[doc(alias = "FI_MSG")]
 pub trait MsgRecv: Receiver {
     /// Receives a message.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_recv")]
     fn recv(&mut self, from: Self::From, buf: Self::Buf) -> Posted<Self>;
 }
@@ -72,16 +63,10 @@ pub trait MsgRecv: Receiver {
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedSend: Transmitter {
     /// Sends a tagged message.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_tsend")]
     fn tagged_send(&mut self, to: Self::To, tag: Tag, buf: Self::Buf) -> Posted<Self>;
 
     /// Sends a tagged message with immediate data.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_tsenddata")]
     fn tagged_send_data(&mut self, to: Self::To, tag: Tag, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
 }
@@ -100,9 +85,6 @@ pub trait TaggedSend: Transmitter {
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedRecv: Receiver {
     /// Receives the oldest message that `tag` accepts.
-    ///
-    /// # Errors
-    /// Returns the buffer.
     #[doc(alias = "fi_trecv")]
     fn tagged_recv(&mut self, from: Self::From, tag: TagMatch, buf: Self::Buf) -> Posted<Self>;
 }

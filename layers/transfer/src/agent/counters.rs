@@ -1,5 +1,3 @@
-//! [`Counters`] of an agent, and its histogram.
-
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::boxed::Box;
 

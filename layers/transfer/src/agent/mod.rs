@@ -1,5 +1,3 @@
-//! [`Agent`]: an engine on its own thread.
-
 mod counters;
 mod desk;
 pub mod metadata;

@@ -1,5 +1,3 @@
-//! [`Submission`]: handle of work that the engine's thread does.
-
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;

@@ -230,7 +230,6 @@ impl<A: Allocator> Inbox<A> {
         self.review(peer);
     }
 
-    /// A peer waits for room.
     pub(crate) fn note_wait(&mut self, peer: u32) {
         if let Some(used) = self.used.get_mut(peer as usize) {
             used.waits = true;

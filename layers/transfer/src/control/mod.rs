@@ -32,9 +32,7 @@ pub(crate) struct Control<'m, T: Transport, A: Allocator> {
     pub(crate) av: Av<'m, T>,
     cq: Cq<'m, T, Slip<'m, T, A>>,
     slips: Slips<'m, T, A>,
-    /// Messages to send, in order.
     outbox: List,
-    /// Receives to post.
     unposted: List,
     pub(crate) inbox: Inbox<A>,
     pub(crate) layout: Layout,

@@ -54,7 +54,6 @@ impl<T: Transport, A: Allocator> Slip<'_, T, A> {
         unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// All bytes of the buffer.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the slip owns these initialised bytes, and is not posted while it is borrowed.
         unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.capacity) }
@@ -89,7 +88,6 @@ impl List {
     }
 }
 
-/// Receiver of a message, and the transfer that it belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Destination {
     /// `None` for an engine that is no peer.

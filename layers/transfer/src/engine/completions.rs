@@ -1,5 +1,3 @@
-//! Polls the rails, and books completions on their transfers.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Completion, Done, Error, OpError, Transport};
 

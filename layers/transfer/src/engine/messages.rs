@@ -1,5 +1,3 @@
-//! Control messages of an engine.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
@@ -265,7 +263,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    /// Frees the numbers that a peer has released.
     fn released(&mut self, index: u32) {
         let Engine { control: Some(control), peers, strays, .. } = self else { return };
         if let Some((head, body)) = control.message(index)

@@ -102,7 +102,6 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     waits: Waits<A>,
     strays: u64,
 
-    /// Time of the last poll.
     now: u64,
     /// First generation of this engine's keys, by which those of other engines are found stale.
     number: u32,

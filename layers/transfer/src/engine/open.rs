@@ -1,5 +1,3 @@
-//! Opens engines, and lays out their immediate data.
-
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;

@@ -1,5 +1,3 @@
-//! Posts the operations of transfers, on the rails in turn ([`Engine::post_some`]).
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};

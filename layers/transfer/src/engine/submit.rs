@@ -1,5 +1,3 @@
-//! Submission of transfers, and their validation.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::vocabulary::RangeError;

@@ -1,5 +1,3 @@
-//! [`bind_thread`]: processors of a thread.
-
 use core::marker::PhantomData;
 use std::io;
 

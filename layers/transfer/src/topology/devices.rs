@@ -1,5 +1,3 @@
-//! [`Card`] and [`Accelerator`], as Linux lists them.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
 

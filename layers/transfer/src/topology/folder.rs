@@ -1,5 +1,3 @@
-//! [`SysFolder`]: the files of a machine.
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,5 +1,3 @@
-//! [`Topology`].
-
 use core::ops::RangeInclusive;
 
 use allocator_api2::alloc::Allocator;

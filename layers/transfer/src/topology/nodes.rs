@@ -1,5 +1,3 @@
-//! NUMA nodes, with their processors and distances.
-
 use core::ops::RangeInclusive;
 
 use allocator_api2::alloc::Allocator;

@@ -99,12 +99,10 @@ impl PciPath {
         self.steps().last().copied().filter(|step| step.device != BRIDGE)
     }
 
-    /// Number of steps that both have.
     pub(super) fn common(&self, other: &Self) -> usize {
         self.steps().iter().zip(other.steps()).take_while(|(step, other)| step == other).count()
     }
 
-    /// Returns `true` if both use one port of the processor.
     pub(super) fn shares_port(&self, other: &Self) -> bool {
         self.steps().iter().take(2).eq(other.steps().iter().take(2))
     }

@@ -1,5 +1,3 @@
-//! Choice of cards: nearest, by accelerator, by bandwidth.
-
 use core::cmp::Reverse;
 use core::iter;
 

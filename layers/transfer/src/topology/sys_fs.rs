@@ -1,5 +1,3 @@
-//! [`SysFs`], and reading of its files.
-
 use core::fmt::{Arguments, Write};
 use core::ops::{Deref, DerefMut};
 use core::str::FromStr;

@@ -1,5 +1,3 @@
-//! [`Notices`]: ranges of memory that go away, for any number of caches.
-//!
 //! A ring of ranges and a version, which counts the notices given ([`NOTICE`]) and the running
 //! calls of [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being written
 //! ([`WRITING`]). Each cache stores the version that it has read.

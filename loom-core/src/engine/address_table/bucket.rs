@@ -1,5 +1,3 @@
-//! [`Bucket`]: a cache line of the index.
-
 use super::NIL;
 
 pub(super) const SLOTS: usize = 12;

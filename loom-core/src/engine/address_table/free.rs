@@ -1,5 +1,3 @@
-//! [`Free`]: the set of free places.
-
 /// Each word stands for 64 words of the level below.
 const LEVELS: usize = 6;
 

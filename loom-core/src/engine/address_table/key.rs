@@ -98,7 +98,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the number of words that distinguish the key from every other.
+    /// Number of words that distinguish the key from every other.
     #[inline]
     pub(super) fn words(&self) -> usize {
         match self {

@@ -1,5 +1,3 @@
-//! [`AddressTableMemory`]: memory of a table, from an allocator.
-
 #![allow(unsafe_code, reason = "lays a table out in memory of the allocator")]
 
 use core::alloc::Layout;
@@ -78,13 +76,13 @@ impl AddressTableAttr {
         }
     }
 
-    /// Returns the number of [bytes](Self::bytes) that an address of `len` bytes takes.
+    /// Number of [bytes](Self::bytes) that an address of `len` bytes takes.
     #[must_use]
     pub const fn bytes_for(len: usize) -> usize {
         cells_for(len) * size_of::<Cell>()
     }
 
-    /// Returns the layout of the one block that a table allocates.
+    /// Layout of the one block that a table allocates.
     ///
     /// # Errors
     /// [`OpenError::Size`] for 0 or at least 2^32 - 2 slots, for more ranges than

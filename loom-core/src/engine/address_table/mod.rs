@@ -85,7 +85,7 @@ pub enum Inserted {
 }
 
 impl Inserted {
-    /// Returns the peer that has the address.
+    /// Peer that has the address.
     #[must_use]
     pub const fn peer(self) -> Peer {
         match self {

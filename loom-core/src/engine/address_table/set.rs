@@ -1,5 +1,3 @@
-//! [`AddressSet`]: ordered subset of the peers of an address vector.
-
 use core::num::NonZeroU32;
 use core::ops::{Deref, RangeInclusive};
 
@@ -94,7 +92,7 @@ impl<A: Allocator> AddressSet<A> {
         }
     }
 
-    /// Returns the rank of a member.
+    /// Rank of a member.
     #[must_use]
     pub fn rank(&self, peer: Peer) -> Option<usize> {
         self.in_place_of(peer).filter(|(_, member)| *member == peer).map(|(rank, _)| rank)

@@ -1,5 +1,3 @@
-//! Ranges of consecutive socket addresses, and the slots of their members.
-
 use core::net::{IpAddr, SocketAddr};
 
 /// Range of consecutive ports (services) at consecutive addresses (nodes).
@@ -49,7 +47,7 @@ pub struct RangePeer {
 }
 
 impl RangePeer {
-    /// Returns the address of the member.
+    /// Address of the member.
     #[must_use]
     pub const fn socket(&self) -> SocketAddr {
         self.socket
@@ -67,14 +65,14 @@ impl SymmetricRange {
         (first.port() != 0 && whole).then_some(range)
     }
 
-    /// Returns the number of addresses.
+    /// Number of addresses.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a range is not a collection")]
     pub const fn len(&self) -> u64 {
         self.nodes as u64 * self.services as u64
     }
 
-    /// Returns the members: all services of a node, then the next node.
+    /// Members: all services of a node, then the next node.
     pub fn members(self) -> impl Iterator<Item = RangePeer> {
         (0..self.len()).filter_map(move |number| self.member(number))
     }

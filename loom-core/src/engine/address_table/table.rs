@@ -1,5 +1,3 @@
-//! [`AddressTable`].
-
 use core::net::SocketAddr;
 
 use super::Inserted;
@@ -44,27 +42,27 @@ pub struct AddressTable<'s> {
 }
 
 impl<'s> AddressTable<'s> {
-    /// Returns the handles and fabric addresses, readable by other threads while the table changes.
+    /// Handles and fabric addresses, readable by other threads while the table changes.
     #[inline]
     #[must_use]
     pub fn peers(&self) -> Peers<'s> {
         *self.peers
     }
 
-    /// Returns the number of peers.
+    /// Number of peers.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a table that begins empty")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns the number of range records in use.
+    /// Number of range records in use.
     #[must_use]
     pub fn ranges(&self) -> usize {
         self.segments.count
     }
 
-    /// Returns the number of free bytes for addresses other than IPv4 sockets.
+    /// Number of free bytes for addresses other than IPv4 sockets.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.store.free() * size_of::<Cell>()
@@ -75,7 +73,7 @@ impl<'s> AddressTable<'s> {
         Way::new(self.seed, Key::of(address, self.format))
     }
 
-    /// Returns the peer that has an address.
+    /// Peer that has an address.
     #[inline]
     #[must_use]
     pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
@@ -110,15 +108,15 @@ impl<'s> AddressTable<'s> {
         self.segments.places(key.socket()?).filter(is_free).min()
     }
 
-    /// Returns the address of a peer in canonical form. `None` if the peer was removed, or
-    /// [inserted without](Self::insert_unnamed_at) one.
+    /// Address of a peer in canonical form. `None` if the peer was removed, or [inserted
+    /// without](Self::insert_unnamed_at) one.
     #[doc(alias = "fi_av_lookup")]
     #[must_use]
     pub fn address(&self, peer: Peer) -> Option<EndpointAddr> {
         self.read(peer, |key| self.written(&key)).flatten()
     }
 
-    /// Returns the socket address of a peer, if it has one.
+    /// Socket address of a peer, if it has one.
     #[must_use]
     pub fn socket(&self, peer: Peer) -> Option<core::net::SocketAddr> {
         self.read(peer, |key| key.socket()).flatten()
@@ -223,9 +221,6 @@ impl<'s> AddressTable<'s> {
     /// Inserts a peer with an address that the provider does not report, like
     /// [`insert_at`](Self::insert_at). It is not [found](Self::find), and has no
     /// [address](Self::address).
-    ///
-    /// # Errors
-    /// The errors of [`insert_at`](Self::insert_at).
     pub fn insert_unnamed_at(&mut self, addr: FabricAddr) -> Result<Inserted, AddressError> {
         if let Some(peer) = self.peers.peer(addr) {
             return Ok(Inserted::Known(peer));

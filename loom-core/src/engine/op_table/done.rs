@@ -1,5 +1,3 @@
-//! [`Done`]: a completed operation, its buffer and its result.
-
 use core::fmt;
 use core::mem::MaybeUninit;
 
@@ -42,7 +40,6 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Returns the transfer of a successful event.
     #[inline(always)]
     pub(crate) fn of(event: &Event) -> Self {
         let has = |flags: CompletionFlags| event.flags.contains(flags | CompletionFlags::RECV);
@@ -159,13 +156,13 @@ impl<B> Done<B> {
         Done { key, buf, event }
     }
 
-    /// Returns the key that the post returned.
+    /// Key that the post returned.
     #[inline]
     pub const fn key(&self) -> OpKey {
         self.key
     }
 
-    /// Returns the result of the operation.
+    /// Result of the operation.
     ///
     /// # Errors
     /// The operation's own error: truncated, cancelled, refused by the peer.
@@ -175,7 +172,7 @@ impl<B> Done<B> {
         if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
     }
 
-    /// Returns a reference to the buffer.
+    /// Reference to the buffer.
     #[inline]
     pub const fn buf(&self) -> &B {
         &self.buf

@@ -69,7 +69,7 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// Returns the result of the operation.
+    /// Result of the operation.
     ///
     /// # Errors
     /// The operation's own error: cancelled, refused by the peer.
@@ -77,8 +77,7 @@ impl Fetched {
         if self.event.is_error() { Err(OpError::of(&self.event)) } else { Ok(()) }
     }
 
-    /// Returns the previous value, or `None` if the operation does not fetch or its elements have
-    /// another size.
+    /// Previous value, or `None` if the operation does not fetch or its elements have another size.
     ///
     /// # Errors
     /// The error of [`result`](Self::result).
@@ -95,7 +94,7 @@ impl<B> OpTable<B> {
     /// Takes a slot for an atomic operation on a value, and passes its lent memory to `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
+    /// Those of [`post`](Self::post), without a buffer.
     #[inline(always)]
     pub fn post_values<E: Element>(
         &self,

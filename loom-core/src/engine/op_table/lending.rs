@@ -58,7 +58,6 @@ impl<B: Buffer> OpTable<B> {
         Ok(lending)
     }
 
-    /// Moves `buf` into a free slot, and lends it there.
     #[inline(always)]
     fn fill_slot<L>(
         &self,

@@ -1,5 +1,3 @@
-//! Lists of slots, linked by index through the slots.
-
 use core::cell::Cell;
 
 use super::Slot;

@@ -142,7 +142,6 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Used-up receives, oldest first (rule 10).
     used_up: List,
     kept: Cell<bool>,
-    /// Number of completions not returned at once, modulo 2^32, and the slot of the last one.
     ends: Cell<(u32, u32)>,
     /// Driver waker for work that the wait descriptor does not signal.
     wanted: Cell<Option<Waker>>,
@@ -214,20 +213,20 @@ impl<B> OpTable<B> {
 }
 
 impl<B> OpTable<B> {
-    /// Returns the number of operations that can be in flight.
+    /// Number of operations that can be in flight.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// Returns the number of operations in flight.
+    /// Number of operations in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         let [transmits, receives] = &self.ghosts;
         self.capacity() - (self.room.get() + transmits.get() + receives.get()) as usize
     }
 
-    /// Returns the number of operations that can be posted now.
+    /// Number of operations that can be posted now.
     #[must_use]
     pub fn free_slots(&self) -> usize {
         let free = self.slots.iter().filter(|slot| slot.phase.get() == Phase::Free).count();
@@ -238,7 +237,7 @@ impl<B> OpTable<B> {
         self.room.get() == 0 && !self.has_ghosts()
     }
 
-    /// Returns the number of events without an operation in flight.
+    /// Number of events without an operation in flight.
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.strays.get()
@@ -446,7 +445,7 @@ impl<B> OpTable<B> {
         self.contexts
     }
 
-    /// Returns the context of an operation in flight, for cancellation.
+    /// Context of an operation in flight, for cancellation.
     #[must_use]
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
         let slot = self.named(key)?;
@@ -467,7 +466,7 @@ impl<B> OpTable<B> {
         self.named(key).is_some_and(|slot| slot.kind.get() == Kind::Value)
     }
 
-    /// Returns the endpoint of the operation in flight with this context.
+    /// Endpoint of the operation in flight with this context.
     pub(crate) fn endpoint_of(&self, context: u64) -> Option<u16> {
         let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
         [Phase::Posted, Phase::Filling, Phase::Spare].into_iter().find_map(of)

@@ -155,13 +155,13 @@ impl<B> Piece<'_, B> {
         Message { key: *key, event: *event }
     }
 
-    /// Returns the key of the multi-receive.
+    /// Key of the multi-receive.
     #[must_use]
     pub const fn key(&self) -> OpKey {
         self.message.key
     }
 
-    /// Returns the result of the message.
+    /// Result of the message.
     ///
     /// # Errors
     /// The message did not arrive: it was longer than the rest of the buffer, or its sender is
@@ -171,7 +171,7 @@ impl<B> Piece<'_, B> {
         if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
     }
 
-    /// Returns the message, or no bytes if it failed.
+    /// Message, or no bytes if it failed.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let event = &self.message.event;

@@ -1,5 +1,3 @@
-//! Keys, kinds and contexts of operations.
-
 use core::fmt;
 
 use crate::transport::Context;
@@ -122,7 +120,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the direction of the queue that reports the operation.
+    /// Direction of the queue that reports the operation.
     #[inline]
     #[must_use]
     pub const fn direction(self) -> Direction {

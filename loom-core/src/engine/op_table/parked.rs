@@ -28,7 +28,7 @@ pub enum ParkedCompletion<B> {
 }
 
 impl<B> ParkedCompletion<B> {
-    /// Returns the completion, if the operation has a buffer.
+    /// Completion, if the operation has a buffer.
     pub fn done(self) -> Option<Done<B>> {
         match self {
             ParkedCompletion::Done(done) => Some(done),

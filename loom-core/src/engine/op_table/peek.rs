@@ -85,7 +85,7 @@ pub struct Claim {
 }
 
 impl Peek {
-    /// Returns the message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
+    /// Message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
     ///
     /// # Errors
     /// The peek or the discard failed.
@@ -109,7 +109,7 @@ impl<B> OpTable<B> {
     /// which waits after a transient error.
     ///
     /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
+    /// Those of [`post`](Self::post), without a buffer.
     pub fn post_empty(
         &self,
         endpoint: u16,

@@ -46,7 +46,6 @@ impl<B> OpTable<B> {
         self.kept.set(true);
     }
 
-    /// Returns `true` if completions are parked.
     pub(crate) fn has_parked(&self) -> bool {
         self.parked.iter().any(|parked| parked.first().is_some())
     }

@@ -1,5 +1,3 @@
-//! [`Slot`]: one operation and its buffer.
-
 use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -221,7 +219,7 @@ impl<B> Slot<B> {
         unsafe { self.scratch.get().write(Scratch { event }) };
     }
 
-    /// Returns the stored event.
+    /// Stored event.
     ///
     /// # Safety
     /// An event was stored since the operation was posted.

@@ -49,7 +49,7 @@ impl TagMatcherAttr {
     /// Maximum number of masks.
     pub const MAX_MASKS: u32 = 254;
 
-    /// Returns the layout of the one block that a matcher allocates.
+    /// Layout of the one block that a matcher allocates.
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large.
@@ -139,7 +139,7 @@ struct NodeKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(NodeKey);
 
-/// Waiting message. Unknown after the removal until its slot was used 2^31 times.
+/// Waiting message, valid like a [`ReceiveId`].
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -161,7 +161,7 @@ pub struct ReceiveId(NodeKey);
 pub struct MessageId(NodeKey);
 
 impl ReceiveId {
-    /// Returns the slot index, below [`TagMatcherAttr::receives`].
+    /// Slot index, below [`TagMatcherAttr::receives`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -169,7 +169,7 @@ impl ReceiveId {
 }
 
 impl MessageId {
-    /// Returns the slot index, below [`TagMatcherAttr::messages`].
+    /// Slot index, below [`TagMatcherAttr::messages`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -247,8 +247,7 @@ impl<A: Allocator> TagMatcher<A> {
     /// Makes a matcher in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large
-    /// - [`OpenError::OutOfMemory`]
+    /// Those of [`TagMatcherAttr::layout`], and [`OpenError::OutOfMemory`].
     pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
         let plan = attr.plan()?;
         let block = Block::new(plan.layout, alloc)?;
@@ -308,7 +307,7 @@ impl<A: Allocator> TagMatcher<A> {
         Some(ReceiveId(place))
     }
 
-    /// Returns the oldest posted receive that accepts a message, without removing it.
+    /// Oldest posted receive that accepts a message, without removing it.
     #[must_use]
     pub fn receive_for(&self, envelope: &Envelope) -> Option<ReceiveId> {
         self.posted.find(*envelope).map(|index| ReceiveId(self.receives.named(index)))
@@ -325,7 +324,7 @@ impl<A: Allocator> TagMatcher<A> {
         Some(want)
     }
 
-    /// Returns the number of posted receives.
+    /// Number of posted receives.
     #[must_use]
     pub fn posted(&self) -> usize {
         self.receives.taken as usize
@@ -339,7 +338,7 @@ impl<A: Allocator> TagMatcher<A> {
         Some(MessageId(place))
     }
 
-    /// Returns the oldest message that a receive accepts, without removing it.
+    /// Oldest message that a receive accepts, without removing it.
     #[must_use]
     pub fn message_for(&self, want: &Want) -> Option<MessageId> {
         self.unexpected.find(want).map(|index| MessageId(self.messages.named(index)))
@@ -356,13 +355,13 @@ impl<A: Allocator> TagMatcher<A> {
         Some(envelope)
     }
 
-    /// Returns the number of waiting messages.
+    /// Number of waiting messages.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.messages.taken as usize
     }
 
-    /// Returns the waiting messages, oldest first.
+    /// Waiting messages, oldest first.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;

@@ -1,5 +1,3 @@
-//! [`UnexpectedMessages`]: the messages that wait for a receive.
-//!
 //! Receives walk a list of at most [`FEW`].
 //!
 //! A receive compares the tag bits that it does not ignore, with or without the source. Each such

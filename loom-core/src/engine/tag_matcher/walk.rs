@@ -1,8 +1,6 @@
-//! [`Walk`]: a few nodes, oldest first, searched linearly.
-
 use core::cell::Cell;
 
-/// A few nodes in slots, in order of arrival.
+/// A few nodes in slots, in order of arrival, searched linearly.
 #[derive(Debug)]
 pub(crate) struct Walk {
     used: Cell<u32>,

@@ -1,5 +1,3 @@
-//! Membership in groups: joining, leaving, and reports of ended calls.
-
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::EndpointState;
 use crate::soft::network::group::{Group, Usable};

@@ -1,5 +1,4 @@
-//! Collective operations, which one member runs for all. Reduces by rank, so that results are
-//! identical bit by bit.
+//! Reduces by rank, so that results are identical bit by bit.
 
 #![allow(unsafe_code, reason = "copies and computes in memory that was lent with collective operations")]
 

@@ -1,5 +1,3 @@
-//! Delivery from the inbox: matches messages with posted receives, and reports notices.
-
 #![allow(unsafe_code, reason = "hands messages to receives")]
 
 use super::lane_requests::answer;

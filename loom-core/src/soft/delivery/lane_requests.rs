@@ -1,5 +1,3 @@
-//! Requests for lanes, answers, and ends.
-
 use crate::soft::lane::{Lane, LaneUse};
 use crate::soft::network::Net;
 use crate::soft::network::endpoint_state::LocalState;

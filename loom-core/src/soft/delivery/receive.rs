@@ -1,5 +1,3 @@
-//! Posts of receives, matched with unexpected messages first; peeks, claims and discards.
-
 #![allow(unsafe_code, reason = "copies into memory that was lent with a receive")]
 
 use core::ptr;

@@ -189,7 +189,7 @@ impl Injected {
         sum
     }
 
-    /// Returns the sum of all counts.
+    /// Sum of all counts.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = *self;

@@ -1,5 +1,3 @@
-//! [`Plan`]: faults of the endpoints that are opened with it.
-
 use super::required_modes::RequiredModes;
 use super::strict::Strict;
 use crate::util::random::Random;

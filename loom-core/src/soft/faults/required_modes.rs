@@ -1,5 +1,3 @@
-//! [`RequiredModes`]: requirements of hardware that a network's domains can simulate.
-
 use bitflags::bitflags;
 
 use crate::vocabulary::{Mode, MrMode};

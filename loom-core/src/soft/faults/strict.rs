@@ -20,21 +20,16 @@ const ORDERS: MsgOrder = MsgOrder::RAR
 /// Maximum length, in bytes, of injected data, as over `tcp;ofi_rxm`.
 const INJECT_SIZE: usize = 64;
 
-/// Quirks that some tested provider has.
+/// Quirks that some tested provider has, by the table of [`soft`](crate::soft).
 pub(crate) const QUIRKS: ProviderQuirks = ProviderQuirks {
-    // Only `tcp` of libfabric 2 stays within the buffer.
     multi_recv: false,
-    // No tested provider supports them.
     tagged_multi_recv: false,
-    // `net`, `tcp`, and `shm` and `tcp;ofi_rxm` of libfabric 2.
     directed_recv: false,
     // Only `shm` of libfabric 1 has this fault.
     masked_recv: true,
-    // `shm` of libfabric 1 peeks by receiving. `udp;ofi_rxd` supports only peeks.
     peek: false,
     claims: Claims::Not,
     discard: false,
-    // `sockets`, and `shm` of libfabric 2.
     mr_close: false,
     close_with_sends: true,
     ends_with_queue: true,

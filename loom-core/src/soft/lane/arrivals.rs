@@ -1,5 +1,3 @@
-//! Lanes for receiving, and the progress of each.
-
 #![allow(unsafe_code, reason = "keeps lanes as pointers")]
 
 use core::cell::Cell;

@@ -152,7 +152,6 @@ impl Slot {
 pub(super) enum LaneState {
     Idle,
     Requested,
-    /// Withdrawn by the sender.
     Withdrawn,
     Open,
     /// The receiver may sleep.

@@ -1,5 +1,3 @@
-//! Attributes of a network's infos.
-
 use super::NetworkAttr;
 use crate::soft::shared::copy::{LIMIT, receive_limit, send_limit};
 use crate::vocabulary::{

@@ -1,5 +1,3 @@
-//! Counters of the software transport.
-
 #![allow(unsafe_code, reason = "endpoints refer to counters that stay where they are")]
 
 use core::cell::Cell;

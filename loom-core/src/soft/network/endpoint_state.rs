@@ -64,7 +64,6 @@ pub(crate) struct LocalState {
     pub(crate) attended: Cell<bool>,
     pub(crate) may_sleep: Cell<bool>,
     faults: NonNull<Faults>,
-    /// Minimum of bytes left in a multi-receive that stays posted.
     pub(crate) min_left: Cell<usize>,
     /// Next ports in the circles of the transmit and receive queues. One shared queue uses the
     /// former.
@@ -315,7 +314,6 @@ impl LocalState {
         receive.next.set(self.receives.replace(at));
     }
 
-    /// Removes a posted receive of one of the `KINDS`.
     pub(crate) fn unpost(&self, kind: usize, at: u32) {
         self.posted[kind].remove(at);
         self.free_pieces(self.receive(at).room());

@@ -69,9 +69,7 @@ impl RecvBuffer {
 pub(crate) enum RecvKind {
     /// Free, or a further buffer of another receive.
     Other,
-    /// Posted receive without tag.
     Plain,
-    /// Posted receive with tag.
     Tagged,
     /// Claimed message. `len` is the number of its cell.
     Claimed,
@@ -182,9 +180,7 @@ impl WaitsLayout {
 pub(crate) struct Matching {
     /// Places for receives, linked as free places.
     pub(crate) receives: Table<Receive>,
-    /// Place of the last receive posted with a context that maps here.
     pub(crate) by_context: Table<Cell<u32>>,
-    /// Posted receives, for each of the `KINDS`.
     pub(crate) posted: [PostedReceives; 2],
     pub(crate) unexpected: [UnexpectedMessages; 2],
 }

@@ -490,10 +490,7 @@ impl<'n> Network<'n> {
     /// allocator shared by value.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be)
-    ///   or too large
-    /// - [`OpenError::Size`] if the block exceeds an address space
-    /// - [`OpenError::OutOfMemory`]
+    /// Those of [`NetworkAttr::layout`], and [`OpenError::OutOfMemory`].
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
 

@@ -1,5 +1,3 @@
-//! Polls of queues, which advance messages and operations.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `CompletionQueues`")]
 
 pub(crate) mod sleep;

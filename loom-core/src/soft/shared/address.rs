@@ -1,5 +1,3 @@
-//! Addresses of the software transport, as numbers and text.
-
 use core::fmt::Write;
 
 use heapless::String;

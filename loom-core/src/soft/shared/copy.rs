@@ -1,5 +1,3 @@
-//! Copies between lists of buffers.
-
 #![allow(unsafe_code, reason = "copies memory")]
 
 use core::ptr;

@@ -32,7 +32,6 @@ impl PeerCount {
     }
 }
 
-/// Operations that peers count.
 pub(crate) const BY_PEERS: [Counted; 2] = [Counted::REMOTE_READ, Counted::REMOTE_WRITE];
 
 #[derive(Debug)]

@@ -1,5 +1,3 @@
-//! Address of an endpoint, kept byte for byte as the provider returned it.
-
 use core::error::Error;
 use core::fmt;
 

@@ -45,7 +45,6 @@ pub(super) fn families(format: AddressFormat) -> (bool, bool) {
 }
 
 impl EndpointAddr {
-    /// Reads the bytes as a socket address of this format, if they are one.
     pub(crate) fn socket_as(&self, format: AddressFormat) -> Option<SocketAddr> {
         let (v4, v6) = families(format);
         match *self.bytes() {

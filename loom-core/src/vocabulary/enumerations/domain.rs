@@ -1,5 +1,3 @@
-//! Promises and requirements of a domain.
-
 enumeration! {
     /// Calls that the user keeps from running at the same time.
     ///

@@ -1,5 +1,3 @@
-//! Kinds, address formats, protocols and traffic classes of endpoints.
-
 enumeration! {
     /// Kind of an endpoint.
     ///

@@ -1,5 +1,3 @@
-//! Wait objects, entry formats and events of queues.
-
 enumeration! {
     /// Object to sleep on until a queue has an entry.
     ///

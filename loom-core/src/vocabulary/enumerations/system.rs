@@ -1,5 +1,3 @@
-//! System below a provider: cards, and environment parameters.
-
 enumeration! {
     /// Kind of bus of a network card.
     ///

@@ -1,5 +1,3 @@
-//! Capabilities of a provider ([`Caps`]) and its demands on the user ([`Mode`]).
-
 flags! {
     /// Capabilities of an endpoint, a domain or an `Info`.
     ///

@@ -1,5 +1,3 @@
-//! [`Counted`].
-
 flags! {
     /// Operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///

@@ -1,6 +1,3 @@
-//! Registered memory: a domain's requirements ([`MrMode`]), permitted uses ([`Access`]), special
-//! properties ([`MrFlags`]).
-
 flags! {
     /// Requirements of a domain on memory registration.
     ///

@@ -1,5 +1,3 @@
-//! Flag words, with libfabric's bit values.
-//!
 //! libfabric reuses the 64 bits, so each meaning has its own type.
 
 /// Defines a flag type that retains unknown bits. Its text has the names joined with ` | `, then

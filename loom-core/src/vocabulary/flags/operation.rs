@@ -1,5 +1,3 @@
-//! Flags of an operation ([`OpFlags`]) and of its completion ([`CompletionFlags`]).
-
 flags! {
     /// Flags of an operation.
     ///

@@ -1,5 +1,3 @@
-//! Order of operations ([`MsgOrder`]) and of completions ([`CompOrder`]).
-
 flags! {
     /// Order in which operations of one endpoint take effect at one peer.
     ///

@@ -16,7 +16,6 @@ pub(super) struct Mark {
     pub(super) end: u16,
 }
 
-/// Mark with its header, if the slot has one.
 pub(super) type Match<H> = (Mark, Option<H>);
 
 /// Memory for one mark of each place.
@@ -75,7 +74,6 @@ impl<H: Copy> Arrivals<H> {
         }
     }
 
-    /// Oldest match.
     pub(super) fn next(&mut self) -> Option<Match<H>> {
         self.matches.pop()
     }

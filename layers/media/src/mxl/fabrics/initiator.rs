@@ -1,5 +1,3 @@
-//! [`FabricsInitiator`].
-
 use core::fmt;
 use core::ops::Range;
 use std::rc::Rc;
@@ -52,7 +50,6 @@ pub(super) struct Link<'m, T: Connected, M: Buffer + Send> {
     pub(super) position: Option<(u64, u16)>,
 }
 
-/// Transfer to a target.
 #[derive(Clone, Copy)]
 pub(super) struct Sending {
     pub(super) target: usize,
@@ -173,9 +170,6 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
 impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
     /// [`open`](Self::open) with the ring of a flow in shared memory, which is read. Grains and samples that its
     /// writer overwrites are passed over, or end with an error.
-    ///
-    /// # Errors
-    /// Those of [`open`](Self::open).
     pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowReader, first: u64, attr: FabricsAttr) -> Result<Self, Error> {
         let source = Some(flow.files.clone());
         let initiator = Self::open(domain, Ring(flow.files.clone()), flow.layout(), first, attr)?;

@@ -108,7 +108,6 @@ struct Part<'m, T: Transport, M: Buffer + Send> {
     sending: usize,
 }
 
-/// Ring of grains, or blocks of samples.
 enum Source<'m, T: Transport, M: Buffer + Send> {
     Ring(Rc<Mr<'m, T, M>>),
     Blocks(Rc<Mr<'m, T, Vec<u8>>>),

@@ -1,5 +1,3 @@
-//! [`Posting`]: writes of a transfer to a target.
-
 use loom_core::error::{OpenError, PostError};
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};

@@ -1,5 +1,3 @@
-//! [`FabricsTarget`].
-
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use std::string::String;
@@ -86,7 +84,6 @@ struct Slot {
     is_invalid: bool,
 }
 
-/// Header of a slot or an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Header {
     /// `is_stale` if the header is older than the connection: its slices had none of their own.
@@ -215,9 +212,6 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
 impl<'m, T: Connected + 'm> FabricsTarget<'m, T, Ring> {
     /// [`open`](Self::open) with the ring of a flow in shared memory, and its batch. The program commits after each
     /// event.
-    ///
-    /// # Errors
-    /// Those of [`open`](Self::open).
     pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowWriter, mut attr: FabricsAttr) -> Result<Self, Error> {
         // MXL's initiators send batches of the flow.
         if let FlowLayout::Samples(layout) = flow.layout() {

@@ -1,5 +1,3 @@
-//! Bell for systems without a way to wake up threads.
-
 use core::ffi::c_int;
 
 use crate::vocabulary::{Errno, WaitObj};

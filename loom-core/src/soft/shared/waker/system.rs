@@ -1,5 +1,3 @@
-//! Bell of a system with threads and descriptors.
-
 use core::ffi::c_int;
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
@@ -93,7 +91,7 @@ impl Bell {
         }
     }
 
-    /// Returns the descriptor.
+    /// Descriptor.
     ///
     /// # Errors
     /// `ENOSYS` if the bell has no descriptor.
