@@ -1,0 +1,177 @@
+//! [`Messages`], and what posts share.
+
+#![allow(unsafe_code, reason = "implements unsafe traits of the boundary")]
+
+use loom_core::buffer::Lent;
+use loom_core::engine::tag_matcher::Want;
+use loom_core::transport::{Context, Messages, Msg, Refusal};
+use loom_core::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
+
+use super::{Tcp, TcpEndpoint};
+use crate::attr::TcpAttr;
+use crate::engine::{Post, Verb};
+use crate::memory::Spans;
+use crate::wire::{Frame, FrameFlags, Operation};
+
+fn frame_flags(flags: OpFlags) -> FrameFlags {
+    let mut wanted = FrameFlags::empty();
+    wanted.set(
+        FrameFlags::DELIVERY_COMPLETE,
+        flags.intersects(OpFlags::DELIVERY_COMPLETE | OpFlags::TRANSMIT_COMPLETE | OpFlags::MATCH_COMPLETE),
+    );
+    wanted.set(FrameFlags::COMMIT_COMPLETE, flags.contains(OpFlags::COMMIT_COMPLETE));
+    wanted
+}
+
+fn message(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
+    let data = data.map(|data| data.0);
+    match tag {
+        None => (Verb::Message, Operation::Message { data }),
+        Some(Tag(tag)) => (Verb::Tagged, Operation::Tagged { tag, data }),
+    }
+}
+
+/// # Safety
+/// The memory is valid until the operation ends (L1).
+pub(super) unsafe fn lent(pieces: &[Lent]) -> Result<Spans, Refusal> {
+    // SAFETY: the caller guarantees the memory.
+    unsafe { Spans::lent(pieces) }.ok_or(Refusal::Errno(Errno::EINVAL))
+}
+
+impl TcpEndpoint {
+    /// # Safety
+    /// The endpoint is open (H1), and spans are valid until the operation ends (L1).
+    #[inline]
+    pub(super) unsafe fn post(&self, post: Post<'_>) -> Result<(), Refusal> {
+        // SAFETY: the caller guarantees that the endpoint is open.
+        unsafe { self.engine.get() }?.post(self.index, post)
+    }
+
+    /// # Safety
+    /// The requirements of [`post`](Self::post).
+    pub(super) unsafe fn post_msg(&self, msg: &Msg<'_>, (verb, operation): (Verb, Operation)) -> Result<(), Refusal> {
+        // Everything is in order.
+        let known = OpFlags::COMPLETION
+            | OpFlags::MORE
+            | OpFlags::INJECT
+            | OpFlags::INJECT_COMPLETE
+            | OpFlags::TRANSMIT_COMPLETE
+            | OpFlags::DELIVERY_COMPLETE
+            | OpFlags::COMMIT_COMPLETE
+            | OpFlags::MATCH_COMPLETE
+            | OpFlags::REMOTE_CQ_DATA
+            | OpFlags::FENCE;
+        if !known.contains(msg.flags) {
+            return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+        }
+        // SAFETY: the caller guarantees the memory.
+        let spans = unsafe { lent(msg.pieces) }?;
+        let payload = if verb == Verb::Read { 0 } else { spans.left() };
+        let post = Post {
+            peer: msg.address.0,
+            verb,
+            frame: Frame { operation, flags: frame_flags(msg.flags), payload },
+            spans,
+            inject: None,
+            context: Some(msg.context),
+            reports_success: !self.selective || msg.flags.contains(OpFlags::COMPLETION),
+            more: msg.flags.contains(OpFlags::MORE),
+        };
+        // SAFETY: the caller guarantees the endpoint and the memory.
+        unsafe { self.post(post) }
+    }
+
+    pub(super) fn injected<'b>(to: FabricAddr, bytes: &'b [u8], (verb, operation): (Verb, Operation)) -> Post<'b> {
+        Post {
+            peer: to.0,
+            verb,
+            frame: Frame { operation, flags: FrameFlags::empty(), payload: bytes.len() as u64 },
+            spans: Spans::default(),
+            inject: Some(bytes),
+            context: None,
+            reports_success: false,
+            more: false,
+        }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl Messages for Tcp {
+    #[inline]
+    unsafe fn send(
+        endpoint: &TcpEndpoint,
+        to: FabricAddr,
+        piece: &Lent,
+        tag: Option<Tag>,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let (verb, operation) = message(tag, data);
+        let post = Post {
+            peer: to.0,
+            verb,
+            frame: Frame { operation, flags: FrameFlags::empty(), payload: piece.len as u64 },
+            // SAFETY: the memory is valid until the operation ends (L1).
+            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
+            inject: None,
+            context: Some(context),
+            reports_success: true,
+            more: false,
+        };
+        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        unsafe { endpoint.post(post) }
+    }
+
+    #[inline]
+    unsafe fn inject(
+        endpoint: &TcpEndpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        tag: Option<Tag>,
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        if bytes.len() > TcpAttr::INJECT_SIZE {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        // SAFETY: the endpoint is open (H1), and no memory is lent.
+        unsafe { endpoint.post(TcpEndpoint::injected(to, bytes, message(tag, data))) }
+    }
+
+    #[inline]
+    unsafe fn recv(
+        endpoint: &TcpEndpoint,
+        from: FabricAddr,
+        piece: &Lent,
+        tag: Option<TagMatch>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the memory is valid until the operation ends (L1).
+        let spans = unsafe { lent(core::slice::from_ref(piece)) }?;
+        let (kind, want) = wanted(from, tag);
+        // SAFETY: the endpoint is open (H1).
+        unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, context.addr())
+    }
+
+    unsafe fn sendmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
+        // SAFETY: the endpoint is open (H1), and the memory valid (L1).
+        unsafe { endpoint.post_msg(msg, message(tag, msg.data)) }
+    }
+
+    unsafe fn recvmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
+        if !(OpFlags::COMPLETION | OpFlags::MORE).contains(msg.flags) {
+            return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+        }
+        // SAFETY: the memory is valid until the operation ends (L1).
+        let spans = unsafe { lent(msg.pieces) }?;
+        let (kind, want) = wanted(msg.address, tag);
+        // SAFETY: the endpoint is open (H1).
+        unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, msg.context.addr())
+    }
+}
+
+fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (usize, Want) {
+    match tag {
+        None => (0, Want { tag: TagMatch::ANY, source }),
+        Some(tag) => (1, Want { tag, source }),
+    }
+}
