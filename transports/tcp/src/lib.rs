@@ -14,6 +14,8 @@ mod attr;
 mod engine;
 mod info;
 mod memory;
+#[cfg(test)]
+mod strangers;
 mod tcp;
 pub mod wire;
 

@@ -3,15 +3,18 @@
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use heapless::Deque;
+use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 
 use super::NIL;
 use super::list::{Linked, List};
+use super::send::{Send, Verb};
 use crate::memory::Spans;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER};
 
-/// Read responses that a connection queues. With more requests, it is not read.
-pub(super) const RESPONSES: usize = 16;
+/// Read responses that a connection queues. With more requests, it is not read. Not more requests
+/// are sent, so that two peers which read from each other go on.
+pub(super) const RESPONSES: usize = 32;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,10 @@ pub(super) struct Connection {
     pub(super) address: SocketAddr,
     /// Opened by this side.
     pub(super) initiated: bool,
+    /// Number of connections before it.
+    pub(super) since: u64,
+    /// The peer has sent a frame.
+    pub(super) has_sent: bool,
     /// Process of the peer.
     pub(super) pid: u32,
     /// Ticks left to open the connection.
@@ -105,13 +112,19 @@ pub(super) struct Connection {
     pub(super) unacknowledged: List,
     /// Reads that await their bytes.
     pub(super) reads: List,
+    /// Number of reads of which the request was sent, and the response has not begun.
+    pub(super) reading: usize,
     pub(super) acknowledgements: u32,
     pub(super) responses: Deque<Response, RESPONSES>,
     pub(super) current: Option<Partial>,
     /// Number of the next frame.
     pub(super) frame_id: u8,
+    /// The kernel takes no more bytes, because the peer has ended the connection.
+    pub(super) is_broken: bool,
     /// The kernel's buffer is full.
     pub(super) is_full: bool,
+    /// Events that the kernel reports, or `None` if the socket is not watched.
+    pub(super) watched: Option<EventFlags>,
     pub(super) is_dirty: bool,
     /// Turn of the last system call for a post.
     pub(super) sent_in: u64,
@@ -124,8 +137,9 @@ pub(super) struct Connection {
     pub(super) is_paused: bool,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
-    /// Bytes of unexpected messages that are kept.
-    pub(super) kept: u64,
+    /// Number of unexpected messages that are kept, and their bytes.
+    pub(super) kept: u32,
+    pub(super) kept_bytes: u64,
 }
 
 impl Connection {
@@ -139,17 +153,22 @@ impl Connection {
             peer: NIL,
             address: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
             initiated: false,
+            since: 0,
+            has_sent: false,
             pid: 0,
             ticks: 0,
             order: ByteOrder::NATIVE,
             queue: List::new(),
             unacknowledged: List::new(),
             reads: List::new(),
+            reading: 0,
             acknowledgements: 0,
             responses: Deque::new(),
             current: None,
             frame_id: 0,
+            is_broken: false,
             is_full: false,
+            watched: None,
             is_dirty: false,
             sent_in: 0,
             next_dirty: NIL,
@@ -159,11 +178,39 @@ impl Connection {
             is_paused: false,
             received: 0,
             kept: 0,
+            kept_bytes: 0,
         }
     }
 
-    pub(super) fn has_frames(&self) -> bool {
-        self.current.is_some() || self.acknowledgements > 0 || !self.responses.is_empty() || !self.queue.is_empty()
+    /// Returns `true` if frames can be sent, as far as the kernel takes them.
+    pub(super) fn has_frames(&self, sends: &[Send]) -> bool {
+        let has = self.current.is_some()
+            || self.acknowledgements > 0
+            || !self.responses.is_empty()
+            || self.queue.first().is_some_and(|send| self.may_send(&sends[send as usize]));
+        has && !self.is_broken
+    }
+
+    /// Returns `true` if the peer has room for the response to a read, or the operation is another.
+    fn may_send(&self, send: &Send) -> bool {
+        send.verb != Verb::Read || self.reading < RESPONSES
+    }
+
+    /// Returns `true` if no operation of either side is in progress.
+    fn is_idle(&self) -> bool {
+        let is_empty = self.current.is_none() && self.queue.is_empty() && self.responses.is_empty();
+        let awaits = !self.unacknowledged.is_empty() || !self.reads.is_empty() || self.acknowledgements > 0;
+        is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
+    }
+
+    /// Returns `true` if the connection may end for another one: of a stranger that has sent no
+    /// frame, or to a peer that was removed.
+    pub(super) fn is_dispensable(&self) -> bool {
+        match self.state {
+            State::Accepted => true,
+            State::Open => self.peer == NIL && self.is_idle() && (self.initiated || !self.has_sent),
+            _ => false,
+        }
     }
 }
 

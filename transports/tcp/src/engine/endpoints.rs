@@ -75,7 +75,10 @@ impl Engine {
         }
         self.forget_messages(endpoint);
         let closed = &mut self.endpoints[usize::from(endpoint)];
-        closed.listener = None;
+        if let Some(listener) = closed.listener.take() {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        self.deaf -= u32::from(core::mem::take(&mut closed.is_deaf));
     }
 
     /// Address at which an endpoint listens.
@@ -120,7 +123,11 @@ impl Engine {
 
     /// Inserts an address at the lowest free index. Connections of the peer get it, too.
     pub(crate) fn insert_peer(&mut self, vector: u16, address: SocketAddr) -> Result<u32, Errno> {
-        if address.port() == 0 || address.ip().is_unspecified() || address.ip().is_multicast() {
+        if address.is_ipv4() != self.is_ipv4
+            || address.port() == 0
+            || address.ip().is_unspecified()
+            || address.ip().is_multicast()
+        {
             return Err(Errno::EINVAL);
         }
         let free = self.peers_of(vector).iter().position(Option::is_none).ok_or(Errno::ENOSPC)?;
@@ -131,7 +138,7 @@ impl Engine {
             let connection = &mut self.connections[index];
             let endpoint = connection.endpoint;
             let is_of_vector = self.endpoints[usize::from(endpoint)].bound.vector == vector;
-            if connection.state == State::Open
+            if !matches!(connection.state, State::Free | State::Accepted)
                 && connection.address == address
                 && connection.peer == NIL
                 && is_of_vector
@@ -142,6 +149,8 @@ impl Engine {
                 self.routes_of(endpoint)[free] = index;
             }
         }
+        // Their messages may wait for it.
+        self.try_paused |= self.paused > 0;
         Ok(peer)
     }
 
@@ -161,6 +170,11 @@ impl Engine {
             let bound = self.endpoints[usize::from(connection.endpoint)].bound;
             if bound.vector == vector && u64::from(connection.peer) == peer {
                 connection.peer = NIL;
+            }
+        }
+        for endpoint in 0..self.attr.endpoints {
+            if self.endpoints[usize::from(endpoint)].bound.vector == vector {
+                self.forget_source(endpoint, peer);
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{SendFlags, send};
 
-use super::connection::{Connection, Inbound, Item, State, To};
+use super::connection::{Connection, Inbound, Item, Partial, State, To};
 use super::list::List;
 use super::socket::{self, TICK_MS, Token, errno};
 use super::{Engine, Full, NIL};
@@ -109,30 +109,36 @@ impl Engine {
         opened.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
         self.routes_of(endpoint)[peer as usize] = connection;
         self.began_opening();
-        self.connect(connection);
-        Ok(connection)
+        match self.connect(connection) {
+            Ok(()) => Ok(connection),
+            Err(errno) => {
+                self.lose(connection, Loss::Ended(errno));
+                Err(errno.into())
+            }
+        }
     }
 
-    /// A free connection. If there is none, one to a peer that was removed ends for it.
+    /// A free connection. If there is none, the oldest dispensable one ends for it.
     fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
         if self.free_connections.count() == 0 {
-            let idle = self.connections.iter().position(|connection| {
-                connection.state == State::Open
-                    && connection.peer == NIL
-                    && connection.initiated
-                    && !connection.has_frames()
-                    && connection.unacknowledged.is_empty()
-                    && connection.reads.is_empty()
-                    && matches!(connection.inbound, Inbound::Frame)
-            });
-            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
-            self.lose(idle.ok_or(Full::CONNECTIONS)? as u32, Loss::Replaced);
+            self.dispense();
         }
         let index = self.free_connections.take(&mut self.connections).ok_or(Full::CONNECTIONS)?;
+        self.opened += 1;
+        let since = self.opened;
         let taken = &mut self.connections[index as usize];
         let generation = taken.generation.wrapping_add(1) & (u32::MAX >> 1);
-        *taken = Connection { generation, endpoint, address, state: State::Waiting, ..Connection::free(NIL) };
+        *taken = Connection { generation, endpoint, address, since, state: State::Waiting, ..Connection::free(NIL) };
         Ok(index)
+    }
+
+    /// Ends the oldest connection that is dispensable, if there is one.
+    fn dispense(&mut self) {
+        let dispensable = self.connections.iter().enumerate().filter(|(_, connection)| connection.is_dispensable());
+        if let Some((index, _)) = dispensable.min_by_key(|(_, connection)| connection.since) {
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            self.lose(index as u32, Loss::Replaced);
+        }
     }
 
     fn began_opening(&mut self) {
@@ -149,28 +155,33 @@ impl Engine {
         }
     }
 
-    /// Watches the socket of a connection.
-    pub(super) fn watch(&self, index: u32, flags: EventFlags) {
-        let connection = &self.connections[index as usize];
+    /// Watches the socket of a connection for these events, and for its end. Without events, it is
+    /// not watched: the kernel would report the end again and again.
+    pub(super) fn watch(&mut self, index: u32, flags: EventFlags) {
+        let connection = &mut self.connections[index as usize];
+        let wanted = Some(flags).filter(|flags| !flags.is_empty());
         let data = Token::Connection { index, generation: connection.generation }.data();
         let Some(socket) = &connection.socket else { return };
-        if epoll::modify(&self.epoll, socket, data, flags).is_err() {
-            let _ = epoll::add(&self.epoll, socket, data, flags);
+        let done = match (connection.watched, wanted) {
+            (watched, wanted) if watched == wanted => return,
+            (_, None) => epoll::delete(&self.epoll, socket),
+            (None, Some(flags)) => epoll::add(&self.epoll, socket, data, flags),
+            (Some(_), Some(flags)) => epoll::modify(&self.epoll, socket, data, flags),
+        };
+        // The kernel lacks memory for it: the next call tries again.
+        if done.is_ok() {
+            connection.watched = wanted;
         }
     }
 
-    fn connect(&mut self, index: u32) {
-        let connection = &self.connections[index as usize];
+    /// Begins to connect. The connection is not lost by an error.
+    fn connect(&mut self, index: u32) -> Result<(), Errno> {
+        let connection = &mut self.connections[index as usize];
         let from = self.endpoints[usize::from(connection.endpoint)].name;
-        match socket::connect(from, connection.address, self.attr.connect_timeout) {
-            Ok(socket) => {
-                let connection = &mut self.connections[index as usize];
-                connection.socket = Some(socket);
-                connection.state = State::Connecting;
-                self.watch(index, EventFlags::OUT);
-            }
-            Err(error) => self.lose(index, Loss::Ended(errno(error))),
-        }
+        connection.socket = Some(socket::connect(from, connection.address).map_err(errno)?);
+        connection.state = State::Connecting;
+        self.watch(index, EventFlags::OUT);
+        Ok(())
     }
 
     /// The kernel has connected, or failed to.
@@ -208,13 +219,19 @@ impl Engine {
     /// Accepts what the kernel has for an endpoint.
     pub(super) fn accept(&mut self, endpoint: u16) {
         for _ in 0..16 {
+            if self.free_connections.count() == 0 {
+                self.dispense();
+            }
             let Some(listener) = &self.endpoints[usize::from(endpoint)].listener else { return };
             if self.free_connections.count() == 0 {
-                let _ = epoll::delete(&self.epoll, listener);
-                self.endpoints[usize::from(endpoint)].is_deaf = true;
-                return;
+                return self.be_deaf(endpoint);
             }
-            let Ok(Some((socket, address))) = socket::accept(listener, self.attr.connect_timeout) else { return };
+            let (socket, address) = match socket::accept(listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                // The process has no more descriptors, or the kernel no more memory.
+                Err(_) => return self.be_deaf(endpoint),
+            };
             let Ok(index) = self.take_connection(endpoint, address) else { return };
             let connection = &mut self.connections[index as usize];
             connection.socket = Some(socket);
@@ -222,6 +239,17 @@ impl Engine {
             connection.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
             self.began_opening();
             self.watch(index, EventFlags::IN);
+        }
+    }
+
+    /// Does not watch a listener until there may be room for its connections.
+    fn be_deaf(&mut self, endpoint: u16) {
+        let endpoint = &mut self.endpoints[usize::from(endpoint)];
+        if let Some(listener) = &endpoint.listener
+            && epoll::delete(&self.epoll, listener).is_ok()
+        {
+            endpoint.is_deaf = true;
+            self.deaf += 1;
         }
     }
 
@@ -344,8 +372,8 @@ impl Engine {
     }
 
     fn retry_later(&mut self, index: u32) {
+        self.close_socket(index);
         let connection = &mut self.connections[index as usize];
-        connection.socket = None;
         connection.generation = connection.generation.wrapping_add(1) & (u32::MAX >> 1);
         connection.state = State::Waiting;
         connection.inbound = Inbound::Connect;
@@ -365,22 +393,53 @@ impl Engine {
             let index = index as u32;
             if is_over {
                 self.lose(index, Loss::Timeout);
-            } else if state == State::Waiting {
-                self.connect(index);
+            } else if state == State::Waiting
+                && let Err(errno) = self.connect(index)
+            {
+                self.lose(index, Loss::Ended(errno));
             }
         }
     }
 
-    /// Ends a connection. Its operations fail; those of a closed endpoint report no event.
+    /// Operations fail of which the peer has not received all, or not acknowledged it. Those of a
+    /// closed endpoint report no event.
+    pub(super) fn fail_sends(&mut self, index: u32, loss: Loss) {
+        let connection = &mut self.connections[index as usize];
+        let current = connection.current.take();
+        let mut lists =
+            [&mut connection.unacknowledged, &mut connection.queue].map(|list| core::mem::replace(list, List::new()));
+        let mut next = match current {
+            Some(Partial { item: Item::Send(send), .. }) => Some(send),
+            _ => None,
+        };
+        loop {
+            let sends = &mut self.sends;
+            let Some(send) = next.take().or_else(|| lists.iter_mut().find_map(|list| list.pop(sends))) else { return };
+            self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
+        }
+    }
+
+    /// Closes the socket of a connection, also for forked children.
+    fn close_socket(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.watched = None;
+        if let Some(socket) = connection.socket.take() {
+            let _ = epoll::delete(&self.epoll, &socket);
+            socket::shut_down(socket);
+        }
+    }
+
+    /// Ends a connection. Its operations fail.
     pub(super) fn lose(&mut self, index: u32, loss: Loss) {
-        let place = &mut self.connections[index as usize];
-        if place.state == State::Free {
+        if self.connections[index as usize].state == State::Free {
             return;
         }
+        self.fail_sends(index, loss);
+        self.close_socket(index);
+        let place = &mut self.connections[index as usize];
         let generation = place.generation;
         let lost = core::mem::replace(place, Connection { generation, ..Connection::free(NIL) });
-        let Connection { endpoint, peer, state, socket, inbound, .. } = lost;
-        drop(socket);
+        let Connection { endpoint, state, inbound, .. } = lost;
         if self.last == index {
             self.last = NIL;
         }
@@ -393,17 +452,15 @@ impl Engine {
         if lost.is_dirty {
             self.unmark_dirty(index, lost.next_dirty);
         }
-        if peer != NIL && self.routes_of(endpoint)[peer as usize] == index {
-            self.routes_of(endpoint)[peer as usize] = NIL;
+        for route in self.routes_of(endpoint) {
+            if *route == index {
+                *route = NIL;
+            }
         }
         let (errno, code) = (loss.errno(), loss.code());
         let quietly = loss == Loss::Closed;
-        let current = lost.current.and_then(|partial| match partial.item {
-            Item::Send(send) => Some(send),
-            _ => None,
-        });
-        let reading = match inbound {
-            Inbound::Payload { to: To::Read(send), .. } => Some(send),
+        match inbound {
+            Inbound::Payload { to: To::Read(send), .. } => self.fail_send(send, errno, code, quietly),
             Inbound::Payload { to: To::Receive(receive), frame, .. } => {
                 let kind = usize::from(matches!(frame.operation, crate::wire::Operation::Tagged { .. }));
                 if quietly {
@@ -412,33 +469,27 @@ impl Engine {
                 } else {
                     self.fail_receive(endpoint, kind, receive, errno, code);
                 }
-                None
             }
-            Inbound::Payload { to: To::Kept(kind, kept), .. } => {
-                self.drop_kept(endpoint, kind, kept);
-                None
-            }
+            Inbound::Payload { to: To::Kept(kind, kept), .. } => self.drop_kept(endpoint, kind, kept),
             Inbound::Payload { to: To::Regions { .. }, frame, .. } if frame.operation.data().is_some() => {
                 let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                 self.release(rx);
-                None
             }
-            _ => None,
-        };
-        let mut lists = [lost.unacknowledged, lost.reads, lost.queue];
-        let mut next = {
-            let mut first = current.into_iter().chain(reading);
-            move |sends: &mut [super::Send]| first.next().or_else(|| lists.iter_mut().find_map(|list| list.pop(sends)))
-        };
-        while let Some(send) = next(&mut self.sends) {
+            _ => {}
+        }
+        let mut reads = lost.reads;
+        while let Some(send) = reads.pop(&mut self.sends) {
             self.fail_send(send, errno, code, quietly);
         }
         self.free_connections.give_back(&mut self.connections, index);
         self.hear_again();
     }
 
-    /// Watches the listeners that were not, as there is a free connection.
-    fn hear_again(&mut self) {
+    /// Watches the listeners again that were not watched.
+    pub(super) fn hear_again(&mut self) {
+        if self.deaf == 0 {
+            return;
+        }
         for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
             if endpoint.is_deaf
                 && let Some(listener) = &endpoint.listener
@@ -446,6 +497,7 @@ impl Engine {
                 #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
                 let data = Token::Listener(index as u16).data();
                 endpoint.is_deaf = epoll::add(&self.epoll, listener, data, EventFlags::IN).is_err();
+                self.deaf -= u32::from(!endpoint.is_deaf);
             }
         }
     }

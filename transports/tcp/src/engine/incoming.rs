@@ -14,6 +14,9 @@ use crate::wire::{ConnectMessage, Frame, Operation, RdmData, Violation};
 /// System calls for one event of the kernel, so that other connections have their turn.
 const CALLS: usize = 16;
 
+/// Acknowledgements that a connection queues. With more requests, it is not read.
+const ACKNOWLEDGEMENTS: u32 = 1 << 16;
+
 /// Payload that is left from which on it is received directly to its memory.
 const DIRECT: u64 = 1024;
 
@@ -181,10 +184,13 @@ impl Engine {
     /// Handles the header of a frame. Without room for it, the connection is not read.
     fn begin(&mut self, index: u32, frame: Frame) -> Result<(), Violation> {
         let left = frame.payload;
+        self.connections[index as usize].has_sent = true;
+        let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
+            _ if is_full && !frame.flags.is_empty() => None,
             Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
             Operation::Write { data, parts } => {
-                let reached = self.reach(parts, Access::REMOTE_WRITE)?;
+                let reached = self.reach(parts, Access::REMOTE_WRITE, *data)?;
                 let endpoint = self.connections[index as usize].endpoint;
                 let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                 let has_room = data.is_none() || self.reserve(rx);
@@ -197,7 +203,7 @@ impl Engine {
                 return Ok(());
             }
             Operation::ReadRequest { parts } => {
-                let reached = self.reach(parts, Access::REMOTE_READ)?;
+                let reached = self.reach(parts, Access::REMOTE_READ, None)?;
                 let (len, regions) = (reached.spans.left(), reached.regions);
                 let response = Response { spans: reached.spans, len, regions };
                 let connection = &mut self.connections[index as usize];
@@ -211,6 +217,7 @@ impl Engine {
                 let connection = &mut self.connections[index as usize];
                 let send = connection.reads.pop(&mut self.sends).ok_or(Violation::Unsolicited(3))?;
                 connection.inbound = Inbound::Payload { frame, to: To::Read(send), left };
+                connection.reading -= 1;
                 if self.sends[send as usize].spans.left() != left {
                     return Err(Violation::PartLengths);
                 }

@@ -32,15 +32,27 @@ pub(crate) struct Kept {
     last: u32,
     /// Bytes that have arrived.
     arrived: u64,
-    /// Connection that the rest arrives on, or `NIL`.
-    arrives_on: u32,
+    /// Connection that it has arrived on, with the generation, and whether all of it has.
+    connection: u32,
+    generation: u32,
+    is_whole: bool,
     /// Index of the sender in the vector, or `NIL`.
     peer: u32,
 }
 
 impl Kept {
     pub(super) const fn none() -> Self {
-        Kept { id: None, frame: None, pieces: List::new(), last: NIL, arrived: 0, arrives_on: NIL, peer: NIL }
+        Kept {
+            id: None,
+            frame: None,
+            pieces: List::new(),
+            last: NIL,
+            arrived: 0,
+            connection: NIL,
+            generation: 0,
+            is_whole: false,
+            peer: NIL,
+        }
     }
 }
 
@@ -154,13 +166,12 @@ impl Engine {
             left -= len as u64;
             self.free_pieces.give_back(&mut self.pieces, piece);
         }
-        self.try_paused |= self.paused > 0;
-        if kept.arrives_on == NIL {
+        self.give_back_share(kept.connection, kept.generation, frame.payload);
+        if kept.is_whole {
             self.finish_receive(endpoint, kind, receive, &frame, kept.peer);
             return;
         }
-        let connection = &mut self.connections[kept.arrives_on as usize];
-        connection.kept = connection.kept.saturating_sub(frame.payload);
+        let connection = &mut self.connections[kept.connection as usize];
         let left = frame.payload - kept.arrived;
         connection.inbound = Inbound::Payload { frame, to: To::Receive(receive), left };
     }
@@ -213,12 +224,15 @@ impl Engine {
         }
         let most = u64::from(self.attr.unexpected_size) / 4;
         let count = frame.payload.div_ceil(PIECE as u64);
-        if count > u64::from(self.free_pieces.count()) || of.kept + frame.payload > most.max(PIECE as u64) {
+        let has_share = of.kept < self.attr.unexpected.div_ceil(4) && of.kept_bytes.checked_add(frame.payload)? <= most;
+        // A stranger's message waits until its sender is inserted, or a receive accepts it.
+        if of.peer == NIL || !has_share || count > u64::from(self.free_pieces.count()) {
             return None;
         }
         let id = matcher.keep(envelope)?;
-        of.kept += frame.payload;
-        let peer = of.peer;
+        of.kept += 1;
+        of.kept_bytes += frame.payload;
+        let (peer, generation) = (of.peer, of.generation);
         let at = self.kept_at(endpoint, kind, id);
         let mut pieces = List::new();
         for _ in 0..count {
@@ -226,8 +240,17 @@ impl Engine {
             pieces.push(&mut self.pieces, piece);
         }
         let last = pieces.first().unwrap_or(NIL);
-        let kept =
-            Kept { id: Some(id), frame: Some(frame.clone()), pieces, last, arrived: 0, arrives_on: connection, peer };
+        let kept = Kept {
+            id: Some(id),
+            frame: Some(frame.clone()),
+            pieces,
+            last,
+            arrived: 0,
+            connection,
+            generation,
+            is_whole: false,
+            peer,
+        };
         self.kept[at] = kept;
         #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
         Some(To::Kept(kind, at as u32))
@@ -235,12 +258,44 @@ impl Engine {
 
     /// All bytes of an unexpected message have arrived.
     pub(super) fn finish_kept(&mut self, at: u32) {
-        let kept = &mut self.kept[at as usize];
-        let connection = core::mem::replace(&mut kept.arrives_on, NIL);
-        let len = kept.arrived;
-        if connection != NIL {
-            let connection = &mut self.connections[connection as usize];
-            connection.kept = connection.kept.saturating_sub(len);
+        self.kept[at as usize].is_whole = true;
+    }
+
+    /// A connection no longer has a message among the unexpected ones.
+    fn give_back_share(&mut self, connection: u32, generation: u32, len: u64) {
+        if let Some(connection) = self.connections.get_mut(connection as usize)
+            && connection.generation == generation
+        {
+            connection.kept = connection.kept.saturating_sub(1);
+            connection.kept_bytes = connection.kept_bytes.saturating_sub(len);
+        }
+        self.try_paused |= self.paused > 0;
+    }
+
+    /// The messages that wait of a peer which was removed have no source any more.
+    pub(super) fn forget_source(&mut self, endpoint: u16, peer: u64) {
+        for kind in 0..KINDS {
+            loop {
+                let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind];
+                let found = matcher.messages().find(|(_, envelope)| envelope.source == FabricAddr(peer));
+                let Some((id, envelope)) = found else { break };
+                // In the order of their arrival, so that they keep it.
+                matcher.remove_message(id);
+                let Some(moved) = matcher.keep(Envelope { source: FabricAddr::UNSPEC, ..envelope }) else { break };
+                let (from, to) = (self.kept_at(endpoint, kind, id), self.kept_at(endpoint, kind, moved));
+                let mut kept = core::mem::replace(&mut self.kept[from], Kept::none());
+                kept.id = Some(moved);
+                kept.peer = NIL;
+                if !kept.is_whole
+                    && let Inbound::Payload { to: To::Kept(_, at), .. } =
+                        &mut self.connections[kept.connection as usize].inbound
+                {
+                    #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
+                    let place = to as u32;
+                    *at = place;
+                }
+                self.kept[to] = kept;
+            }
         }
     }
 
@@ -253,7 +308,7 @@ impl Engine {
         if let Some(id) = kept.id {
             self.endpoints[usize::from(endpoint)].matchers[kind].remove_message(id);
         }
-        self.try_paused |= self.paused > 0;
+        self.give_back_share(kept.connection, kept.generation, kept.frame.map_or(0, |frame| frame.payload));
     }
 
     /// Cancels a posted receive. Returns `true` if there was one.

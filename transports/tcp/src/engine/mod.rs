@@ -94,7 +94,13 @@ pub(crate) struct Engine {
     pub(crate) attr: TcpAttr,
     pub(crate) process: Process,
     pid: u32,
+    /// Family of the addresses.
+    is_ipv4: bool,
     epoll: OwnedFd,
+    /// Number of listeners that are not watched.
+    deaf: u32,
+    /// Number of connections so far.
+    opened: u64,
     /// Ticks while connections are being opened.
     timer: OwnedFd,
     /// Number of connections being opened.

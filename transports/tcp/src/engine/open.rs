@@ -103,7 +103,7 @@ const fn index(number: usize) -> u32 {
 
 impl Engine {
     /// Makes an engine with tables in `block`, which has the layout of `attr`.
-    pub(crate) fn open(attr: TcpAttr, block: Block) -> Result<Self, Errno> {
+    pub(crate) fn open(attr: TcpAttr, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
         let counts = Counts::of(&attr);
         let all = [counts.sends, counts.receives, counts.kept, counts.pieces, counts.routes, counts.peers];
         if all.into_iter().any(|count| count >= NIL as usize) {
@@ -117,8 +117,11 @@ impl Engine {
             attr,
             process,
             pid: getpid().as_raw_nonzero().get().unsigned_abs(),
+            is_ipv4,
             epoll,
             timer,
+            deaf: 0,
+            opened: 0,
             opening: 0,
             paused: 0,
             try_paused: false,

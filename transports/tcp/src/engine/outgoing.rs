@@ -10,7 +10,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::fd::AsFd;
 use rustix::io;
 
-use super::connection::{Item, Partial, State};
+use super::connection::{Item, Partial, RESPONSES, State};
 use super::handshake::Loss;
 use super::send::{Post, Send, Verb};
 use super::socket::errno;
@@ -100,8 +100,9 @@ impl Engine {
     }
 
     pub(super) fn mark_dirty(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        if !connection.is_dirty && connection.has_frames() && connection.state == State::Open {
+        let Self { connections, sends, .. } = self;
+        let connection = &mut connections[index as usize];
+        if !connection.is_dirty && connection.has_frames(sends) && connection.state == State::Open {
             connection.is_dirty = true;
             connection.next_dirty = self.dirty;
             self.dirty = index;
@@ -145,7 +146,7 @@ impl Engine {
     pub(super) fn flush(&mut self, index: u32) {
         while self.connections[index as usize].state == State::Open
             && !self.connections[index as usize].is_full
-            && self.connections[index as usize].has_frames()
+            && self.connections[index as usize].has_frames(&self.sends)
         {
             match self.send_batch(index) {
                 Ok(true) => {}
@@ -154,9 +155,29 @@ impl Engine {
                     self.watch_open(index);
                 }
                 Err(io::Errno::INTR) => {}
-                Err(error) => self.lose(index, Loss::Ended(errno(error))),
+                Err(error) => self.break_off(index, errno(error)),
             }
         }
+    }
+
+    /// Ends the send side of a connection. What the peer has sent before is received.
+    fn break_off(&mut self, index: u32, errno: Errno) {
+        let loss = Loss::Ended(errno);
+        self.connections[index as usize].is_broken = true;
+        self.fail_sends(index, loss);
+        // As many bytes as the kernel may have of a peer that is gone.
+        for _ in 0..1024 {
+            let before = self.connections[index as usize].received;
+            self.read(index);
+            let connection = &self.connections[index as usize];
+            if !connection.is_broken || connection.is_paused {
+                return;
+            }
+            if connection.received == before {
+                break;
+            }
+        }
+        self.lose(index, loss);
     }
 
     /// Events of an open connection to wait for.
@@ -215,9 +236,16 @@ impl Engine {
             batch.add(Queued::Response, gather.len());
         }
         let mut next = connection.queue.first().unwrap_or(NIL);
+        let mut reading = connection.reading;
         while next != NIL && !batch.is_full() && !gather.is_full() {
             let send = &sends[next as usize];
             let Some(frame) = &send.frame else { break };
+            if send.verb == Verb::Read {
+                if reading == RESPONSES {
+                    break;
+                }
+                reading += 1;
+            }
             header(frame, &mut gather);
             gather.copy(injected[next as usize].get(..usize::from(send.injected)).unwrap_or_default());
             if send.verb != Verb::Read {
@@ -268,6 +296,7 @@ impl Engine {
                 },
                 Queued::Send(send) => {
                     connection.queue.pop(&mut self.sends);
+                    connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
                     Item::Send(send)
                 }
             };
@@ -318,7 +347,7 @@ impl Engine {
     /// The kernel has all bytes of a frame.
     fn sent_frame(&mut self, index: u32, item: Item) {
         match item {
-            Item::Acknowledgement => {}
+            Item::Acknowledgement => self.try_paused |= self.paused > 0,
             Item::Response(response) => {
                 let endpoint = self.connections[index as usize].endpoint;
                 self.count(endpoint, CompletionFlags::REMOTE_READ, true);

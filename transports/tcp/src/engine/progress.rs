@@ -40,7 +40,7 @@ impl Engine {
     /// Reads the connection that had the last bytes, without asking the kernel which ones have some.
     /// Returns `false` if it is the turn of all connections.
     fn read_last(&mut self, queue: u16) -> bool {
-        if self.last == NIL || self.try_paused {
+        if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;
         }
         self.turn += 1;
@@ -62,6 +62,9 @@ impl Engine {
     /// (without limit if negative).
     pub(crate) fn progress(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
         self.turn += 1;
+        if self.deaf > 0 && self.turn.is_multiple_of(1024) {
+            self.hear_again();
+        }
         self.polled = queue;
         let result = self.wait(milliseconds);
         if self.try_paused && self.paused > 0 {
@@ -120,10 +123,7 @@ impl Engine {
                 if connection.generation != generation || connection.socket.is_none() {
                     return;
                 }
-                if connection.is_paused && flags.intersects(ended) {
-                    // The kernel reports the end whether it is awaited or not.
-                    self.lose(index, super::handshake::Loss::Ended(Errno::ENOTCONN));
-                } else if flags.intersects(EventFlags::IN | ended) && !connection.is_paused {
+                if flags.intersects(EventFlags::IN | ended) && !connection.is_paused {
                     self.read(index);
                 }
             }

@@ -115,7 +115,7 @@ impl Engine {
         self.send_dirty();
         let queue = &mut self.queues[usize::from(queue)];
         queue.wait.as_mut().ok_or(Errno::ENOSYS)?.reset();
-        Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !self.try_paused)
+        Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !(self.try_paused && self.paused > 0))
     }
 
     /// Reserves room for the event of an operation.
@@ -131,6 +131,7 @@ impl Engine {
     /// Gives back room that [`reserve`](Self::reserve) granted.
     #[inline]
     pub(super) fn release(&mut self, queue: u16) {
+        self.try_paused |= self.paused > 0;
         let queue = &mut self.queues[usize::from(queue)];
         queue.reserved = queue.reserved.saturating_sub(1);
     }

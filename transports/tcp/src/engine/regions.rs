@@ -86,10 +86,16 @@ impl Engine {
     }
 
     /// Memory of the ranges that a peer names.
-    pub(super) fn reach(&self, parts: &[RemoteRange], access: Access) -> Result<Reached, Violation> {
+    pub(super) fn reach(&self, parts: &[RemoteRange], access: Access, data: Option<u64>) -> Result<Reached, Violation> {
         let mut reached = Reached { spans: Spans::default(), regions: heapless::Vec::new() };
-        // No byte of an empty range is accessed.
-        for part in parts.iter().filter(|part| part.len > 0) {
+        match (data, parts.iter().all(|part| part.len == 0)) {
+            // Without a key, a stranger could make events.
+            (Some(_), _) if parts.is_empty() => return Err(Violation::RemoteMemory),
+            // No byte is accessed: the region may have been closed since.
+            (None, true) => return Ok(reached),
+            _ => {}
+        }
+        for part in parts {
             let index = self.place_of(part.key);
             let region = self.regions[usize::from(index)].as_ref().filter(|region| region.key == part.key);
             let region = region.filter(|region| region.access.contains(access)).ok_or(Violation::RemoteMemory)?;

@@ -2,13 +2,17 @@
 
 use core::mem::MaybeUninit;
 use core::net::SocketAddr;
+use core::time::Duration;
 
 use loom_core::vocabulary::Errno;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io;
-use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay, set_tcp_user_timeout, socket_error};
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_socket_reuseaddr, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
+    socket_error,
+};
+use rustix::net::{self, AddressFamily, Shutdown, SocketFlags, SocketType};
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 
 /// Connections that the kernel completes before they are accepted.
@@ -36,9 +40,9 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 }
 
 /// Begins to connect from an address, with any port.
-pub(super) fn connect(mut from: SocketAddr, to: SocketAddr, timeout_ms: u32) -> io::Result<OwnedFd> {
+pub(super) fn connect(mut from: SocketAddr, to: SocketAddr) -> io::Result<OwnedFd> {
     let socket = new(to)?;
-    prepare(&socket, timeout_ms)?;
+    prepare(&socket)?;
     // Peers recognise an endpoint by the address of its listener.
     from.set_port(0);
     net::bind(&socket, &from)?;
@@ -48,17 +52,20 @@ pub(super) fn connect(mut from: SocketAddr, to: SocketAddr, timeout_ms: u32) -> 
     }
 }
 
-/// The timeout ends connections to hosts that do not acknowledge.
-fn prepare(socket: impl AsFd, timeout_ms: u32) -> io::Result<()> {
+/// The kernel ends connections to hosts that are gone, also those without bytes in flight.
+fn prepare(socket: impl AsFd) -> io::Result<()> {
     set_tcp_nodelay(&socket, true)?;
-    set_tcp_user_timeout(socket, timeout_ms)
+    set_tcp_keepidle(&socket, Duration::from_secs(10))?;
+    set_tcp_keepintvl(&socket, Duration::from_secs(2))?;
+    set_tcp_keepcnt(&socket, 5)?;
+    set_socket_keepalive(socket, true)
 }
 
 /// Returns the next connection, with the address of its peer, or `None` if there is none yet.
-pub(super) fn accept(listener: impl AsFd, timeout_ms: u32) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
+pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, Some(address))) => {
-            prepare(&socket, timeout_ms)?;
+            prepare(&socket)?;
             Ok(Some((socket, SocketAddr::try_from(address)?)))
         }
         Ok((_, None)) => Ok(None),
@@ -87,13 +94,18 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option
 /// Reads what a socket has, so that closing it does not reset the connection.
 pub(super) fn drain(socket: impl AsFd) {
     let mut dropped = [MaybeUninit::uninit(); 4096];
-    // As many as a receive buffer of the kernel has at most.
-    for _ in 0..64 {
+    // The kernel's buffer usually has at most 6 MiB.
+    for _ in 0..2048 {
         match io::read(&socket, &mut dropped) {
             Ok((received, _)) if !received.is_empty() => {}
             _ => return,
         }
     }
+}
+
+/// Ends a connection, also for forked children that have the socket.
+pub(super) fn shut_down(socket: impl AsFd) {
+    let _ = net::shutdown(socket, Shutdown::Both);
 }
 
 /// Periods of [`TICK_MS`], or no more.

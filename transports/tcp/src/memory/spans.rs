@@ -1,5 +1,6 @@
 //! [`Spans`]: memory lent with an operation, or of a region.
 
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use heapless::Vec;
@@ -136,18 +137,21 @@ const RANGES: usize = 64;
 /// Bytes of one send: headers and short payloads copied to a buffer, and long payloads where they
 /// are.
 pub(crate) struct Gather<'a> {
-    buffer: &'a mut [u8],
+    buffer: NonNull<u8>,
+    room: usize,
     /// Bytes in the buffer, and the first of them that belongs to no range yet.
     end: usize,
     begin: usize,
     ranges: Vec<IoVec, RANGES>,
     len: u64,
+    memory: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Gather<'a> {
     /// `buffer` has room for a header and its short payload at least.
-    pub(crate) const fn over(buffer: &'a mut [u8]) -> Self {
-        Gather { buffer, end: 0, begin: 0, ranges: Vec::new(), len: 0 }
+    pub(crate) fn over(buffer: &'a mut [u8]) -> Self {
+        let (room, buffer) = (buffer.len(), NonNull::from_mut(buffer).cast());
+        Gather { buffer, room, end: 0, begin: 0, ranges: Vec::new(), len: 0, memory: PhantomData }
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -156,24 +160,33 @@ impl<'a> Gather<'a> {
 
     /// Returns `true` if a frame with payload may not fit.
     pub(crate) fn is_full(&self) -> bool {
-        self.buffer.len() - self.end < MAX_HEADER + COPIED || self.ranges.len() + MAX_PARTS + 2 > RANGES
+        self.room - self.end < MAX_HEADER + COPIED || self.ranges.len() + MAX_PARTS + 2 > RANGES
+    }
+
+    /// Next `len` bytes of the buffer, or `None` if it has fewer.
+    fn take(&mut self, len: usize) -> Option<NonNull<u8>> {
+        if len > self.room - self.end {
+            return None;
+        }
+        // SAFETY: the bytes lie within the buffer.
+        let place = unsafe { self.buffer.add(self.end) };
+        self.end += len;
+        self.len += len as u64;
+        Some(place)
     }
 
     /// Writes a header, whose length in bytes the function returns.
     pub(crate) fn encode(&mut self, write: impl FnOnce(&mut [u8; MAX_HEADER]) -> usize) {
-        if let Some(room) = self.buffer[self.end..].first_chunk_mut() {
-            let len = write(room);
-            self.end += len;
-            self.len += len as u64;
-        }
+        let mut header = [0; MAX_HEADER];
+        let len = write(&mut header);
+        self.copy(header.get(..len).unwrap_or_default());
     }
 
     /// Copies bytes.
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.buffer.get_mut(self.end..self.end + bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.end += bytes.len();
-            self.len += bytes.len() as u64;
+        if let Some(place) = self.take(bytes.len()) {
+            // SAFETY: the place has room for the bytes, and the buffer is borrowed exclusively.
+            unsafe { place.copy_from_nonoverlapping(NonNull::from_ref(bytes).cast(), bytes.len()) };
         }
     }
 
@@ -181,11 +194,9 @@ impl<'a> Gather<'a> {
     pub(crate) fn spans(&mut self, spans: &'a Spans) {
         if spans.left <= COPIED as u64 {
             for span in spans.rest() {
-                let Some(room) = self.buffer.get_mut(self.end..self.end + span.len) else { return };
+                let Some(place) = self.take(span.len) else { return };
                 // SAFETY: both have the length of the span, which is valid (`Span::new`).
-                unsafe { copy_exposed(span.first.as_ptr(), room.as_mut_ptr(), span.len) };
-                self.end += span.len;
-                self.len += span.len as u64;
+                unsafe { copy_exposed(span.first.as_ptr(), place.as_ptr(), span.len) };
             }
             return;
         }
@@ -198,9 +209,11 @@ impl<'a> Gather<'a> {
     }
 
     fn end_range(&mut self) {
-        let range = &mut self.buffer[self.begin..self.end];
-        if !range.is_empty() {
-            let _ = self.ranges.push(IoVec { base: range.as_mut_ptr(), len: range.len() });
+        let len = self.end - self.begin;
+        if len > 0 {
+            // SAFETY: the bytes lie within the buffer.
+            let base = unsafe { self.buffer.add(self.begin) };
+            let _ = self.ranges.push(IoVec { base: base.as_ptr(), len });
         }
         self.begin = self.end;
     }

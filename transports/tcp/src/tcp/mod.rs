@@ -177,7 +177,7 @@ unsafe impl Fabrics for Tcp {
         let block = unsafe { memory.add(at) };
         // SAFETY: the memory has the layout of `domain_layout`, and stays with the domain (M1).
         let block = unsafe { Block::over(block, tables) };
-        let engine = Engine::open(info.attr, block)?;
+        let engine = Engine::open(info.attr, info.address.is_ipv4(), block)?;
         let place = memory.cast::<Engine>();
         // SAFETY: the layout begins with an engine.
         unsafe { place.write(engine) };

@@ -1,0 +1,415 @@
+//! Peers that do not keep the protocol, over raw sockets: they lose their connection, and other peers go on.
+
+use std::format;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+use std::vec;
+use std::vec::Vec;
+
+use loom_core::vocabulary::MemoryKey;
+use loom_core::{
+    Access, Av, Cq, Deadline, Domain, Endpoint, Errno, Hints, Mr, OpKey, Peer, PostError, RemoteRegion, Source, Tag,
+};
+
+use crate::wire::{
+    ByteOrder, ConnectKind, ConnectMessage, Frame, FrameFlags, MAX_CONNECT_MESSAGE, MAX_HEADER, Operation, RdmData,
+    RemoteRange,
+};
+use crate::{Tcp, TcpAttr, query};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+const SMALL: TcpAttr = TcpAttr {
+    endpoints: 2,
+    connections: 8,
+    queues: 2,
+    peers: 8,
+    tx_depth: 64,
+    rx_depth: 64,
+    unexpected: 64,
+    unexpected_size: 1 << 16,
+    receive_buffer: 4096,
+    connect_timeout: 200,
+    ..TcpAttr::DEFAULT
+};
+
+/// Endpoint with its own domain.
+struct Node {
+    domain: Domain<'static, Tcp>,
+    av: Av<'static, Tcp>,
+    cq: Cq<'static, Tcp, Vec<u8>>,
+    endpoint: Endpoint<'static, Tcp, Vec<u8>>,
+}
+
+impl Node {
+    fn open() -> Self {
+        let domain = Domain::open(&query(&Hints::default(), SMALL).expect("loopback")).expect("domain");
+        let (av, cq) = (Av::open(&domain, 8).expect("vector"), Cq::open(&domain, 64).expect("queue"));
+        let endpoint = cq.endpoint(&av).expect("endpoint");
+        Node { domain, av, cq, endpoint }
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::try_from(&self.endpoint.address().expect("address")).expect("socket")
+    }
+
+    fn knows(&self, other: &Node) -> Peer {
+        self.av.insert(&other.endpoint.address().expect("address")).expect("inserted")
+    }
+
+    fn poll(&self) {
+        self.cq.progress().expect("the queue works");
+    }
+
+    /// Exchanges a message with another node, whatever else goes on.
+    fn talks_to(&self, other: &Node) {
+        let (to, _) = (self.knows(other), other.knows(self));
+        let received = other.endpoint.tagged_recv(Source::Any, Tag(99), vec![0; 64]).expect("posted");
+        let sent = self.endpoint.tagged_send(to, Tag(99), vec![7; 64]).expect("posted");
+        let mut until = Instant::now() + LIMIT;
+        while !other.is_done(received) || !self.is_done(sent) {
+            assert!(!until.passed(), "peers go on");
+            self.poll();
+            other.poll();
+        }
+        assert_eq!(other.cq.finish(received, until).expect("done").into_result().expect("received").0, vec![7; 64]);
+        self.cq.finish(sent, until).expect("done").into_result().expect("sent");
+    }
+
+    fn is_done(&self, key: OpKey) -> bool {
+        self.cq.has_succeeded(key).expect("a known key").is_some()
+    }
+
+    fn result(&self, key: OpKey) -> Result<(), Errno> {
+        let done = self.cq.finish(key, Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{key:?}: {error:?}"));
+        done.result().map(drop).map_err(|failed| failed.errno)
+    }
+}
+
+/// Raw socket to a node.
+struct Stranger(TcpStream);
+
+impl Stranger {
+    fn connect(node: &Node) -> Self {
+        let stream = TcpStream::connect(node.address()).expect("the node listens");
+        stream.set_nodelay(true).expect("option");
+        stream.set_nonblocking(true).expect("option");
+        Stranger(stream)
+    }
+
+    /// Connects as the endpoint with this port, and is accepted.
+    fn greet(node: &Node, port: u16) -> Self {
+        let mut stranger = Self::connect(node);
+        stranger.send(&request(port));
+        let answer = stranger.receive(node, 40);
+        let (message, ..) = ConnectMessage::parse(&answer).expect("an answer").expect("a whole one");
+        assert_eq!(message.kind, ConnectKind::Response);
+        stranger
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the kernel has room");
+    }
+
+    fn receive(&mut self, node: &Node, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let (mut at, mut until) = (0, Instant::now() + LIMIT);
+        while at < len {
+            assert!(!until.passed(), "{at} of {len} bytes arrive");
+            node.poll();
+            match self.0.read(&mut bytes[at..]) {
+                Ok(0) => panic!("the node has closed the connection after {at} bytes"),
+                Ok(received) => at += received,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        bytes
+    }
+
+    /// Waits until the node closes the connection.
+    fn is_closed(mut self, node: &Node, why: &str) {
+        let mut until = Instant::now() + LIMIT;
+        loop {
+            assert!(!until.passed(), "{why}: the connection ends");
+            node.poll();
+            match self.0.read(&mut [0; 1024]) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn connect_message(kind: ConnectKind, data: &[u8]) -> Vec<u8> {
+    let mut bytes = [0; MAX_CONNECT_MESSAGE];
+    let len = ConnectMessage { kind, data }.encode(&mut bytes).expect("short");
+    bytes[..len].to_vec()
+}
+
+fn request(port: u16) -> Vec<u8> {
+    connect_message(ConnectKind::Request, &RdmData { version: 0, features: 0, port, pid: 4711 }.encode())
+}
+
+fn frame(operation: Operation, flags: FrameFlags, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = [0; MAX_HEADER];
+    let len = Frame { operation, flags, payload: payload.len() as u64 }.encode(ByteOrder::NATIVE, 0, &mut bytes);
+    [&bytes[..len], payload].concat()
+}
+
+fn tagged(tag: u64, payload: &[u8]) -> Vec<u8> {
+    frame(Operation::Tagged { tag, data: None }, FrameFlags::empty(), payload)
+}
+
+fn one(addr: u64, len: u64, key: MemoryKey) -> heapless::Vec<RemoteRange, 4> {
+    core::iter::once(RemoteRange { addr, len, key: key.0 }).collect()
+}
+
+#[test]
+fn nonsense_ends_its_connection_alone() {
+    let (node, other) = (Node::open(), Node::open());
+    let none = FrameFlags::empty();
+    let greetings: [(&str, Vec<u8>); 5] = [
+        ("another version", vec![4; 40]),
+        ("no data", connect_message(ConnectKind::Request, &[])),
+        ("a response", connect_message(ConnectKind::Response, &[0; 8])),
+        ("a rejection", connect_message(ConnectKind::Reject, &[0; 8])),
+        ("text", b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec()),
+    ];
+    for (why, bytes) in greetings {
+        let mut stranger = Stranger::connect(&node);
+        stranger.send(&bytes);
+        stranger.is_closed(&node, why);
+    }
+    let frames = [
+        ("acknowledgement", frame(Operation::Acknowledgement, none, &[])),
+        ("read response", frame(Operation::ReadResponse, none, &[1; 8])),
+        ("announcement", frame(Operation::ReadyToSend { id: 1, tag: 7, len: 8, data: None }, none, &[])),
+        ("clear to send", frame(Operation::ClearToSend { id: 1 }, none, &[])),
+        ("rendezvous data", frame(Operation::Rendezvous { id: 1 }, none, &[1; 8])),
+        ("unknown operation", vec![3, 9, 0, 0, 0, 0, 16, 0, 16, 0, 0, 0, 0, 0, 0, 0]),
+        ("short header", vec![3, 0, 0, 0, 0, 0, 15, 0, 16, 0, 0, 0, 0, 0, 0, 0]),
+        ("short frame", vec![3, 0, 0, 0, 0, 0, 16, 0, 15, 0, 0, 0, 0, 0, 0, 0]),
+        ("five ranges", vec![3, 4, 0, 0, 0, 5, 120, 0, 120, 0, 0, 0, 0, 0, 0, 0]),
+        ("a connect message", request(9)),
+    ];
+    for (why, bytes) in frames {
+        let mut stranger = Stranger::greet(&node, 9);
+        stranger.send(&bytes);
+        stranger.is_closed(&node, why);
+    }
+    node.talks_to(&other);
+}
+
+#[test]
+fn forged_keys_and_ranges_reach_no_memory() {
+    let (node, other) = (Node::open(), Node::open());
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    let memory = Mr::open(&node.domain, vec![5_u8; 64], access).expect("region");
+    let locked = Mr::open(&node.domain, vec![5_u8; 64], Access::REMOTE_READ).expect("region");
+    let (key, read_only) = (memory.remote().key, locked.remote().key);
+    let write = |data, parts, payload: &[u8]| frame(Operation::Write { data, parts }, FrameFlags::empty(), payload);
+    let read = |parts| frame(Operation::ReadRequest { parts }, FrameFlags::empty(), &[]);
+    let attempts = [
+        ("another key", write(None, one(0, 8, MemoryKey(key.0 ^ 1 << 40)), &[1; 8])),
+        ("behind the end", write(None, one(57, 8, key), &[1; 8])),
+        ("far behind", write(None, one(u64::MAX - 3, 8, key), &[1; 8])),
+        ("no permission", write(None, one(0, 8, read_only), &[1; 8])),
+        ("an event without a key", write(Some(9), one(0, 0, MemoryKey(key.0 ^ 1 << 40)), &[])),
+        ("an event without a range", write(Some(9), heapless::Vec::new(), &[])),
+        ("a read behind the end", read(one(1, 64, key))),
+        ("a read of everything", read(one(0, u64::MAX, key))),
+    ];
+    for (why, bytes) in attempts {
+        let mut stranger = Stranger::greet(&node, 9);
+        stranger.send(&bytes);
+        stranger.is_closed(&node, why);
+    }
+    let mut bytes = [0; 64];
+    for region in [&memory, &locked] {
+        region.window().copy_to(0, &mut bytes).expect("the whole window");
+        assert_eq!(bytes, [5; 64]);
+    }
+    // Control: with the key, the same bytes are written and read.
+    let mut stranger = Stranger::greet(&node, 9);
+    stranger.send(&write(None, one(8, 8, key), &[1; 8]));
+    stranger.send(&read(one(0, 24, key)));
+    let answer = stranger.receive(&node, 16 + 24);
+    assert_eq!(answer[16..], [[5; 8], [1; 8], [5; 8]].concat());
+    assert!(node.cq.poll().expect("the queue works").is_none(), "no event is made");
+    node.talks_to(&other);
+}
+
+#[test]
+fn messages_arrive_byte_by_byte() {
+    let node = Node::open();
+    let mut received: Vec<_> =
+        (0..4).map(|tag| node.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 300]).expect("posted")).collect();
+    let mut stranger = Stranger::connect(&node);
+    let mut bytes = request(9);
+    for tag in 0..4 {
+        bytes.extend(tagged(tag, &vec![tag as u8 + 1; 100 * tag as usize]));
+    }
+    for byte in bytes {
+        stranger.send(&[byte]);
+        node.poll();
+    }
+    for (tag, key) in received.drain(..).enumerate() {
+        let done = node.cq.finish(key, Instant::now() + LIMIT).expect("done");
+        let (buf, transfer) = done.into_result().expect("received");
+        assert_eq!((transfer.len, &buf[..100 * tag]), (100 * tag, &vec![tag as u8 + 1; 100 * tag][..]));
+        assert_eq!(transfer.source, None, "a stranger");
+    }
+}
+
+#[test]
+fn strangers_do_not_fill_the_memory_for_messages() {
+    let (node, other) = (Node::open(), Node::open());
+    let mut strangers: Vec<_> = (1..4).map(|port| Stranger::greet(&node, port)).collect();
+    for stranger in &mut strangers {
+        for tag in 0..500 {
+            stranger.send(&tagged(tag, &[1; 10]));
+        }
+    }
+    (0..100).for_each(|_| node.poll());
+    // A message of a known peer is kept until its receive is posted.
+    let (to_node, _) = (other.knows(&node), node.knows(&other));
+    let sent = other.endpoint.tagged_send(to_node, Tag(1000), vec![9; 1000]).expect("posted");
+    let mut until = Instant::now() + LIMIT;
+    while !other.is_done(sent) {
+        assert!(!until.passed(), "the message is sent");
+        other.poll();
+        node.poll();
+    }
+    (0..100).for_each(|_| node.poll());
+    let received = node.endpoint.tagged_recv(Source::Any, Tag(1000), vec![0; 1000]).expect("posted");
+    assert_eq!(node.cq.finish(received, until).expect("done").into_buf(), vec![9; 1000]);
+    // Receives that accept them take them, in their order.
+    for tag in 0..3 {
+        let received = node.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 10]).expect("posted");
+        assert_eq!(node.result(received), Ok(()));
+    }
+    node.talks_to(&other);
+}
+
+#[test]
+fn silent_connections_make_room_for_peers() {
+    let (node, other) = (Node::open(), Node::open());
+    // Twice as many as there is room for: some say nothing, some greet and say nothing more.
+    let silent: Vec<_> = (0..16).map(|_| Stranger::connect(&node)).collect();
+    (0..100).for_each(|_| node.poll());
+    let greeted: Vec<_> = (1..17)
+        .map(|port| {
+            let mut stranger = Stranger::connect(&node);
+            stranger.send(&request(port));
+            (0..10).for_each(|_| node.poll());
+            stranger
+        })
+        .collect();
+    other.talks_to(&node);
+    node.talks_to(&other);
+    drop((silent, greeted));
+}
+
+#[test]
+fn peers_that_do_not_answer_fail_with_a_reason() {
+    let node = Node::open();
+    let insert = |address: SocketAddr| node.av.insert(&address.into()).expect("inserted");
+    // A listener that accepts nothing: its kernel does.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+    let begin = Instant::now();
+    let silent = insert(listener.local_addr().expect("address"));
+    let sent = node.endpoint.send(silent, vec![1; 8]).expect("posted");
+    let done = node.cq.finish(sent, begin + LIMIT).expect("done");
+    let failed = done.result().expect_err("no answer");
+    assert_eq!(failed.errno, Errno::ETIMEDOUT);
+    let text = format!("{}", node.cq.error_text(&failed));
+    assert!(text.contains("TcpAttr::connect_timeout"), "{text}");
+    assert!(begin.elapsed() >= Duration::from_millis(180), "{:?}", begin.elapsed());
+    // A port without a listener.
+    let closed = insert(listener.local_addr().expect("address"));
+    drop(listener);
+    let sent = node.endpoint.send(closed, vec![1; 8]).expect("posted");
+    assert_eq!(node.result(sent), Err(Errno::from_raw(111)));
+    // An address that this interface does not reach.
+    let far = insert("8.8.8.8:9".parse().expect("an address"));
+    let refused = node.endpoint.send(far, vec![1; 8]).expect_err("not from 127.0.0.1");
+    assert!(matches!(refused.error, PostError::Errno(_)), "{:?}", refused.error);
+    assert_eq!(node.cq.in_flight(), 0);
+    let foreign = node.av.insert(&"[::1]:9".parse().expect("an address"));
+    assert!(foreign.is_err(), "{foreign:?}");
+}
+
+#[test]
+fn peer_that_does_not_read_holds_up_only_itself() {
+    let (node, other) = (Node::open(), Node::open());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listener");
+    let peer = node.av.insert(&listener.local_addr().expect("address").into()).expect("inserted");
+    let sent: Vec<_> = (0..16).map(|seed| node.endpoint.send(peer, vec![seed; 1 << 20]).expect("posted")).collect();
+    node.poll();
+    let (mut stream, _) = listener.accept().expect("it connects");
+    let answer = RdmData { version: 0, features: 0, port: 0, pid: 1 };
+    (0..100).for_each(|_| node.poll());
+    stream.write_all(&connect_message(ConnectKind::Response, &answer.encode())).expect("sent");
+    (0..1000).for_each(|_| node.poll());
+    assert!(sent.iter().any(|key| !node.is_done(*key)), "16 MiB exceed the kernel's buffers");
+    node.talks_to(&other);
+    // It ends: what was not sent fails.
+    stream.shutdown(Shutdown::Both).expect("shut down");
+    drop(stream);
+    let results: Vec<_> = sent.into_iter().map(|key| node.result(key)).collect();
+    assert!(results.last().is_some_and(Result::is_err), "{results:?}");
+    node.talks_to(&other);
+}
+
+/// Both read much more than the kernel has room for, more often than a connection queues responses.
+#[test]
+fn reads_in_both_directions_go_on() {
+    const LEN: usize = 1 << 20;
+    let nodes = [Node::open(), Node::open()];
+    let to = [nodes[0].knows(&nodes[1]), nodes[1].knows(&nodes[0])];
+    let memory: Vec<_> = nodes
+        .iter()
+        .zip([3_u8, 4])
+        .map(|(node, byte)| Mr::open(&node.domain, vec![byte; LEN], Access::REMOTE_READ).expect("region"))
+        .collect();
+    let mut reads = Vec::new();
+    for (side, node) in nodes.iter().enumerate() {
+        for _ in 0..48 {
+            let remote: RemoteRegion = memory[1 - side].remote();
+            reads.push((side, node.endpoint.read(to[side], &remote, 0, vec![0; LEN]).expect("posted")));
+        }
+    }
+    let mut until = Instant::now() + LIMIT;
+    while reads.iter().any(|(side, key)| !nodes[*side].is_done(*key)) {
+        assert!(!until.passed(), "all reads end");
+        nodes.iter().for_each(Node::poll);
+    }
+    for (side, key) in reads {
+        let (buf, _) = nodes[side].cq.finish(key, until).expect("done").into_result().expect("read");
+        assert!(buf.iter().all(|byte| usize::from(*byte) == 4 - side), "the other's bytes");
+    }
+}
+
+#[test]
+fn messages_before_the_end_of_a_connection_are_received() {
+    let node = Node::open();
+    let mut stranger = Stranger::greet(&node, 9);
+    let peer = node.av.insert(&SocketAddr::from(([127, 0, 0, 1], 9)).into()).expect("inserted");
+    let keys: Vec<_> =
+        (0..5).map(|tag| node.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 100]).expect("posted")).collect();
+    for tag in 0..5 {
+        stranger.send(&tagged(tag, &[tag as u8; 100]));
+    }
+    drop(stranger);
+    // The first send makes the kernel answer with a reset, the second finds it.
+    let sent: Vec<_> = (0..8).map(|_| node.endpoint.send(peer, vec![1; 8]).expect("posted")).collect();
+    for (number, key) in keys.into_iter().enumerate() {
+        assert_eq!(node.result(key), Ok(()), "message {number}");
+    }
+    for key in sent {
+        let _ = node.result(key);
+    }
+}
