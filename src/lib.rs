@@ -47,6 +47,7 @@
 //! - `loom_static` (`loom-fabric-static`): queries, profiles and protocol traits, checked by the
 //!   compiler.
 //! - `loom_tagged` (`loom-fabric-tagged`): tagged messages over endpoints without them.
+//! - `loom_tcp` (`loom-fabric-tcp`): the transport over TCP in Rust.
 //! - `loom_transfer` (`loom-fabric-transfer`): transfers of pages and ranges over several network
 //!   cards.
 //! - `loom_updates` (`loom-fabric-updates`): read-modify-write of a peer's memory over messages.

@@ -62,7 +62,7 @@ step_docs() { # rustdoc, warnings denied, without a libfabric; no more items wit
     [ -e target/linked/doc/loom_fabric/ofi/index.html ] || die "the module ofi is not documented"
     local package number=0
     [ -z "$EVERYTHING" ] || skip "the documentation of two thirds of the packages by themselves: they have their turn on other days"
-    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-media loom-fabric-static loom-fabric-tagged loom-fabric-transfer loom-fabric-updates; do
+    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-media loom-fabric-static loom-fabric-tagged loom-fabric-tcp loom-fabric-transfer loom-fabric-updates; do
         number=$((number + 1))
         has_its_turn $((number % 3)) of 3 || continue
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
@@ -177,6 +177,7 @@ loom-fabric-group std pmi
 loom-fabric-media std mxl
 loom-fabric-static std
 loom-fabric-tagged std serde
+loom-fabric-tcp std
 loom-fabric-transfer std
 loom-fabric-updates std
 SETS

@@ -10,6 +10,7 @@ use loom_async::tokio::Mode;
 use loom_fabric::{
     Av, Cq, CqAttr, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
 };
+use loom_tcp::TcpAttr;
 
 /// Each error of an example converts into it.
 pub(crate) type Failure = Box<dyn Error>;
@@ -21,13 +22,15 @@ pub(crate) trait Program {
     fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<Self::Output, Failure>;
 }
 
-/// Runs a program over the transport that the hints name: `soft` or a provider of libfabric.
+/// Runs a program over the transport that the hints name: `soft`, `loom-tcp` or a provider of
+/// libfabric.
 pub(crate) fn over<P: Program>(hints: &Hints<'_>, program: P) -> Result<P::Output, Failure> {
     match hints.provider {
         Some("soft") => {
             let network = Network::new(NetworkAttr::default())?;
             program.run(&network.query(hints)?)
         }
+        Some("loom-tcp") => program.run(&loom_tcp::query(hints, TcpAttr::DEFAULT)?),
         _ => over_libfabric(hints, program),
     }
 }

@@ -14,6 +14,12 @@ fn first_program_runs_unchanged_over_a_strict_network() {
     assert_eq!(hello(&network.info()).unwrap(), b"hello");
 }
 
+#[test]
+fn first_program_runs_unchanged_over_tcp_in_rust() {
+    let info = loom_tcp::query(&loom_fabric::Hints::default(), loom_tcp::TcpAttr::DEFAULT).unwrap();
+    assert_eq!(hello(&info).unwrap(), b"hello");
+}
+
 #[cfg(feature = "libfabric")]
 #[test]
 fn first_program_runs_unchanged_over_providers_of_libfabric() {

@@ -71,6 +71,7 @@ use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::Caps;
+use loom_tcp::TcpAttr;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
 use failure::Failure;
@@ -258,6 +259,20 @@ fn soft(tally: &mut Tally) {
             tally.leases("soft, registered", &local, scaled(100_000));
         }
         Err(error) => tally.judge(false, &format!("soft: {error:#}")),
+    }
+}
+
+/// TCP in Rust, over the loopback device.
+fn tcp(tally: &mut Tally) {
+    let (name, seal) = ("loom-tcp", Seal::new());
+    match loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT) {
+        Ok(info) => {
+            let (rounds, long_rounds) = (scaled(20_000), scaled(1000));
+            let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: |_| None };
+            tally.transport(&facts, &info, &seal, run);
+            tally.deferred(name, &info, scaled(10_000));
+        }
+        Err(error) => tally.judge(false, &format!("{name}: {error:#}")),
     }
 }
 
@@ -459,6 +474,7 @@ fn main() -> ExitCode {
     println!("calls of allocators in the steady state");
     let mut tally = Tally::default();
     soft(&mut tally);
+    tcp(&mut tally);
     tags(&mut tally);
     arrivals(&mut tally);
     #[cfg(feature = "libfabric")]

@@ -11,7 +11,7 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 17] = [
+    const FOLDERS: [&str; 18] = [
         "",
         "docs",
         "docs/dev",
@@ -29,6 +29,7 @@ fn pages() -> Vec<PathBuf> {
         "layers/tagged",
         "layers/transfer",
         "layers/updates",
+        "transports/tcp",
     ];
     let mut pages = Vec::new();
     for folder in FOLDERS {

@@ -25,7 +25,7 @@ use report::Bench;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Providers, between commas: soft (the software transport), and those that `loom info` names [default: soft, shm and tcp;ofi_rxm, as
+    /// Providers, between commas: soft (the software transport), loom-tcp (TCP in Rust), and those that `loom info` names [default: soft, shm and tcp;ofi_rxm, as
     /// far as they are here; shm of libfabric 2 needs two processes]
     #[arg(long, value_name = "LIST")]
     provider: Option<String>,

@@ -7,6 +7,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Attributes, Caps, LinkState};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Library, Local, Ofi, QueryError};
+use loom_tcp::TcpAttr;
 use loom_transfer::topology::{SysFolder, Topology};
 
 #[derive(Debug)]
@@ -81,6 +82,9 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error:#}"))?;
     if let Ok(info) = network.query(hints) {
         offers.push(Offer::of(&info, info.to_string(), true, &topology));
+    }
+    if let Ok(info) = loom_tcp::query(hints, TcpAttr::DEFAULT) {
+        offers.push(Offer::of(&info, String::new(), true, &topology));
     }
     let library = libfabric(hints, &topology, &mut offers)?;
     if offers.is_empty() {

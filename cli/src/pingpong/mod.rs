@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// The provider: soft (the software transport), or one that `loom info` names: shm, 'tcp;ofi_rxm' [default: soft]
+    /// The provider: soft (the software transport), loom-tcp (TCP in Rust), or one that `loom info` names: shm, 'tcp;ofi_rxm' [default: soft]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use loom_core::domain::Domain;
 use loom_core::info::{Hints, Info};
+use loom_core::transport::Transport;
 use loom_core::vocabulary::{
     AddressFormat, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Version,
 };
@@ -30,19 +31,33 @@ const DEFAULT_NODE: &str = "127.0.0.1";
 
 pub(super) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
     let (name, info) = find(setup)?;
+    play(&name, &info, setup, interrupted, report)
+}
+
+/// Plays over the offer of a transport with this name and version.
+pub(super) fn play<T: Transport + 'static>(
+    name: &str,
+    info: &Info<T>,
+    setup: &Setup,
+    interrupted: &Arc<AtomicBool>,
+    report: &mut dyn Report,
+) -> Result<(), Failure>
+where
+    T::Info: Sync,
+{
     let longest = info.attributes().endpoint.max_msg_size;
     if let Some(size) = setup.sizes.iter().find(|size| **size > longest) {
         let provider = info.provider();
         return Err(Failure::Unavailable(format!("{provider} moves up to {longest} bytes at once, not {size}")));
     }
-    let open = || Domain::open(&info).map_err(Failure::when("opening the domain"));
+    let open = || Domain::open(info).map_err(Failure::when("opening the domain"));
     match &setup.place {
         Place::OneThread => {
-            report.begin(&name, info.provider(), &setup.place)?;
+            report.begin(name, info.provider(), &setup.place)?;
             open::play_both(&open()?, setup, interrupted, report)
         }
         Place::TwoThreads => {
-            report.begin(&name, info.provider(), &setup.place)?;
+            report.begin(name, info.provider(), &setup.place)?;
             open::in_two_threads(
                 setup,
                 interrupted,
@@ -55,7 +70,7 @@ pub(super) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
             let session = meet(setup, interrupted, &terms(setup, info.provider()))?;
             // The side that connected is the initiator: it measures and reports.
             if matches!(setup.place, Place::Connect(_)) {
-                report.begin(&name, info.provider(), &setup.place)?;
+                report.begin(name, info.provider(), &setup.place)?;
                 return open::play_one(&domain, setup, session, Some(report));
             }
             open::play_one(&domain, setup, session, None)?;

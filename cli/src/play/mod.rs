@@ -16,6 +16,7 @@ pub(crate) mod session;
 pub(crate) mod setup;
 mod side;
 pub(crate) mod soft;
+pub(crate) mod tcp;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,10 +43,14 @@ pub(crate) fn library() -> Option<String> {
     Library::get().ok().map(|library| library.version().to_string())
 }
 
+/// Over a provider of libfabric, or TCP in Rust.
 pub(crate) fn over_libfabric(
     setup: &Setup,
     interrupted: &Arc<AtomicBool>,
     report: &mut dyn Report,
 ) -> Result<(), Failure> {
-    libfabric::run(setup, interrupted, report)
+    match setup.provider.as_deref() {
+        Some(tcp::NAME) => tcp::run(setup, interrupted, report),
+        _ => libfabric::run(setup, interrupted, report),
+    }
 }

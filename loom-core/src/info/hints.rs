@@ -114,7 +114,8 @@ impl<'a> Hints<'a> {
     #[must_use]
     pub fn at(provider: &'a str, node: &'a str) -> Self {
         let lowest = provider.split(';').next().unwrap_or(provider);
-        let listen = ["tcp", "net", "sockets", "udp"].iter().any(|sockets| lowest.eq_ignore_ascii_case(sockets));
+        let listen =
+            ["tcp", "net", "sockets", "udp", "loom-tcp"].iter().any(|sockets| lowest.eq_ignore_ascii_case(sockets));
         Hints { provider: Some(provider), node: listen.then_some(node), listen, ..Hints::default() }
     }
 }

@@ -110,12 +110,19 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
 }
 
+/// Room for the behaviours with the most objects.
+const TCP: TcpAttr =
+    TcpAttr { endpoints: 64, vectors: 32, rx_depth: 128, unexpected: 128, tx_depth: 64, ..TcpAttr::DEFAULT };
+
 /// Over sockets, in Rust.
 fn tcp_trials(trials: &mut Vec<Trial>) {
-    for behaviour in cases::<Tcp>() {
+    if let Ok(info) = loom_tcp::query(&Hints::default(), TCP) {
+        describe("loom-tcp", &info);
+    }
+    for (number, behaviour) in cases::<Tcp>().into_iter().enumerate() {
         trials.push(Trial::test(format!("{SECTION}::loom-tcp::{}", behaviour.0), move || {
-            let info = loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 64, vectors: 32, ..TcpAttr::DEFAULT })?;
-            needs::run(behaviour, &info);
+            let info = loom_tcp::query(&Hints::default(), TCP)?;
+            report::watch((SECTION, number, behaviour.0), "loom-tcp", || needs::run(behaviour, &info));
             Ok(())
         }));
     }
@@ -250,7 +257,8 @@ pub(crate) fn section() -> Section {
         tcp_trials(&mut trials);
     }
     #[cfg(feature = "libfabric")]
-    let providers = [if with_soft { vec!["soft", "strict"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
+    let providers =
+        [if with_soft { vec!["soft", "strict", "loom-tcp"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
     #[cfg(not(feature = "libfabric"))]
     let providers = Vec::new();
     assert!(!trials.is_empty(), "a run over no transport proves nothing");

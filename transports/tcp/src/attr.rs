@@ -37,7 +37,7 @@ pub struct TcpAttr {
 }
 
 impl TcpAttr {
-    /// Sizes for 8 endpoints and 64 connections: about 4 MiB.
+    /// Sizes for 8 endpoints and 64 connections.
     pub const DEFAULT: TcpAttr = TcpAttr {
         endpoints: 8,
         connections: 64,
@@ -47,9 +47,9 @@ impl TcpAttr {
         vectors: 4,
         peers: 256,
         tx_depth: 256,
-        rx_depth: 1024,
-        unexpected: 1024,
-        unexpected_size: 1 << 20,
+        rx_depth: 512,
+        unexpected: 512,
+        unexpected_size: 4 << 20,
         receive_buffer: 1 << 15,
         connect_timeout: 10_000,
     };

@@ -1,12 +1,58 @@
 //! Transport over TCP sockets, wire-compatible with libfabric's provider `tcp`.
 //!
-//! Endpoints without connections (`FI_EP_RDM`) of this package and of libfabric exchange messages,
-//! tagged messages and RMA. Programs need neither libfabric nor a C library.
+//! Endpoints without connections (`FI_EP_RDM`) exchange messages, tagged messages and RMA with each
+//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Linux on
+//! x86-64 and aarch64, without a C library.
+//!
+#![doc = include_str!("../README.md")]
+//!
+//! # How it works
+//!
+//! - [`query`] returns an info with the sizes of [`TcpAttr`]. A domain takes all memory when it
+//!   opens. Steady state does not allocate.
+//! - An endpoint listens at the address of its info, and has one connection to each peer, which is
+//!   opened by the first operation. An operation is refused if the kernel has no route, and fails
+//!   with the kernel's error number or, after [`TcpAttr::connect_timeout`], `ETIMEDOUT`.
+//! - Progress is manual: polls send and receive. The first operation to a peer after a poll is sent
+//!   at once. Later ones are sent by the next poll, many in one system call, so a program polls
+//!   after its last post.
+//! - Long payloads go from and to the memory of the operation. Payloads of up to 512 bytes are
+//!   copied.
+//! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
+//!   whose sender is not in the address vector, holds up its connection until a receive accepts it.
+//!
+//! # Security
+//!
+//! Bytes from the network are validated: each length, key, range, flag and order. A violation ends
+//! its connection, and [`OpError`](loom_core::OpError) of the operations in flight has its text.
+//! Keys of regions have 64 random bits. A peer, known or not, takes at most a share of the memory
+//! for messages, and connections of silent strangers end when others require their places.
+//!
+//! The protocol has neither encryption nor authentication: who can send from a peer's IP address can
+//! take its place, and who can read the network reads the keys. It is for trusted networks.
+//!
+//! # Limits
+//!
+//! - No connections (`FI_EP_MSG`), atomics, multi-receives, peeks, claims, or counters to sleep on.
+//!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
+//! - A domain and its objects stay on one thread.
+//! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that the
+//!   kernel has the bytes: use
+//!   [`CompletionLevel::Delivery`](loom_core::CompletionLevel::Delivery) where that matters.
+//! - A peer's write or read of a region that was closed ends the connection. Its other operations
+//!   fail, and the next one opens another connection.
+//! - A host that vanishes with bytes in flight is noticed when the kernel gives up
+//!   (`net.ipv4.tcp_retries2`, about 15 minutes), otherwise after 20 s.
+//! - A connection has 32 reads in flight. Others wait.
+//! - libfabric's `net` of 1.17 closes a connection after a truncated message, and reports tags
+//!   without their highest bit.
 
-#![cfg_attr(not(target_os = "linux"), allow(unused))]
 #![no_std]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("loom-fabric-tcp requires 64-bit Linux");
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
