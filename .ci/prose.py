@@ -33,7 +33,7 @@ PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, (pattern, _, _) i
 # The first word of a documentation comment, in percent.
 FIRST = re.compile(r"(What|Whether|How|As|Of|Who|Whose|By|That|With|For|None|The same|Where|Which|If|To)\b")
 FIRST_BUDGET = 2.0
-FILES = ["*.md", "src/*.rs", "loom-core/src/*.rs", "loom-alloc/src/*.rs", "layers/*.rs", "cli/*.rs", "examples/*.rs"]
+FILES = ["*.md", "src/*.rs", "loom-core/src/*.rs", "loom-alloc/src/*.rs", "layers/*.rs", "transports/*.rs", "cli/*.rs", "examples/*.rs"]
 
 
 def prose(path):

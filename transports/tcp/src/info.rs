@@ -49,12 +49,11 @@ pub struct TcpInfo {
     pub(crate) address: SocketAddr,
 }
 
-/// Returns an info for domains of the sizes of `attr`, whose endpoints listen at the address of
-/// `hints`: [`Hints::source`], or [`Hints::node`] and [`Hints::service`] with [`Hints::listen`].
-/// By default, it is 127.0.0.1 with a free port.
+/// Returns an info for domains of these sizes, if the transport satisfies the hints.
 ///
-/// The address is one of an interface of this host. Peers recognise an endpoint by it, so that the
-/// wildcard addresses `0.0.0.0` and `::` are refused.
+/// Endpoints listen at [`Hints::source`], or at [`Hints::node`] and [`Hints::service`] with
+/// [`Hints::listen`], or else at 127.0.0.1 with a free port. The address is one of an interface of
+/// this host, by which peers recognise the endpoint. `0.0.0.0` and `::` are refused.
 ///
 /// ```
 /// use loom_core::{Caps, Hints, OpenError};

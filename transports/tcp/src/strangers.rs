@@ -1,9 +1,13 @@
 //! Peers that do not keep the protocol, over raw sockets: they lose their connection, and other peers go on.
 
+#![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
+
+use core::net::SocketAddr;
+use core::time::Duration;
 use std::format;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Instant;
 use std::vec;
 use std::vec::Vec;
 
@@ -128,7 +132,7 @@ impl Stranger {
     }
 
     /// Waits until the node closes the connection.
-    fn is_closed(mut self, node: &Node, why: &str) {
+    fn ends(mut self, node: &Node, why: &str) {
         let mut until = Instant::now() + LIMIT;
         loop {
             assert!(!until.passed(), "{why}: the connection ends");
@@ -181,7 +185,7 @@ fn nonsense_ends_its_connection_alone() {
     for (why, bytes) in greetings {
         let mut stranger = Stranger::connect(&node);
         stranger.send(&bytes);
-        stranger.is_closed(&node, why);
+        stranger.ends(&node, why);
     }
     let frames = [
         ("acknowledgement", frame(Operation::Acknowledgement, none, &[])),
@@ -198,7 +202,7 @@ fn nonsense_ends_its_connection_alone() {
     for (why, bytes) in frames {
         let mut stranger = Stranger::greet(&node, 9);
         stranger.send(&bytes);
-        stranger.is_closed(&node, why);
+        stranger.ends(&node, why);
     }
     node.talks_to(&other);
 }
@@ -225,7 +229,7 @@ fn forged_keys_and_ranges_reach_no_memory() {
     for (why, bytes) in attempts {
         let mut stranger = Stranger::greet(&node, 9);
         stranger.send(&bytes);
-        stranger.is_closed(&node, why);
+        stranger.ends(&node, why);
     }
     let mut bytes = [0; 64];
     for region in [&memory, &locked] {
