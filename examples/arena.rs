@@ -29,7 +29,7 @@ const HELP: &str = "\
 Opens a deployment in one block of memory, and prints the use of each byte.
 
     --mib N            size of the block, in MiB (default 64)
-    --provider NAME    soft (default), or a provider of libfabric
+    --provider NAME    soft (default), loom-tcp, or a provider of libfabric
 ";
 
 const PEERS: usize = 200;

@@ -26,7 +26,7 @@ Ping-pong between two sides on one thread.
 
     --executor NAME    own (default): loom's. tokio-busy polls, tokio-sleep sleeps, tokio-hybrid polls
                        for 50 us and then sleeps
-    --provider NAME    soft (default), or a provider of libfabric
+    --provider NAME    soft (default), loom-tcp, or a provider of libfabric
     --rounds N         number of rounds (default 20000)
     --size BYTES       size of a message (default 64)
 ";

@@ -32,7 +32,7 @@ use common::{Failure, Node, Program};
 use histogram::Histogram;
 
 const HELP: &str = "\
-    --provider NAME    soft (default), or a provider of libfabric
+    --provider NAME    soft (default), loom-tcp, or a provider of libfabric
     --seconds N        running time (default 2)
     --interval N       microseconds between two requests (default 20)
 ";

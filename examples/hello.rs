@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! cargo run --example hello                                       the software transport
+//! cargo run --example hello -- loom-tcp                           TCP in Rust
 //! cargo run --example hello --features libfabric -- shm           a provider of libfabric
 //! cargo run --example hello --features libfabric -- 'tcp;ofi_rxm'
 //! ```
 
 use std::time::{Duration, Instant};
 
-use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Transport};
+use loom_fabric::{Av, Cq, Domain, Error, Hints, Info, Network, NetworkAttr, Source, Transport};
+use loom_tcp::TcpAttr;
 
 /// Sends a message and receives it; the same over every transport.
 fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
@@ -28,9 +30,10 @@ fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let bytes = match std::env::args().nth(1) {
+    let bytes = match std::env::args().nth(1).as_deref() {
         None => hello(&Network::new(NetworkAttr::default())?.info())?,
-        Some(provider) => over(&provider)?,
+        Some("loom-tcp") => hello(&loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT)?)?,
+        Some(provider) => over(provider)?,
     };
     println!("{}", String::from_utf8_lossy(&bytes));
     Ok(())
@@ -38,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(feature = "libfabric")]
 fn over(provider: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    use loom_fabric::{Caps, Hints, Local, Ofi};
+    use loom_fabric::{Caps, Local, Ofi};
 
     let hints = Hints { caps: Caps::MSG, ..Hints::local(provider) };
     let info = Ofi::<Local>::query(&hints)
