@@ -69,8 +69,8 @@ judged() {
     die "slower than what is promised, three times"
 }
 
-step_bench() { # the benchmark runs and prints its figures, of which those that are promised are judged: machines are shared; among all steps every third day
-    has_its_turn 1 of 3 || { skip "judged benchmarks: they have their turn on other days"; return 0; }
+step_bench() { # the benchmark runs and prints its figures, of which those that are promised are judged: machines are shared; among all steps every sixth day
+    has_its_turn 3 of 6 || { skip "judged benchmarks: they have their turn on other days"; return 0; }
     libfabric
     packages valgrind
     local log bench=(cargo bench --locked --features libfabric)
@@ -91,8 +91,8 @@ step_bench() { # the benchmark runs and prints its figures, of which those that 
     rm -f "$log"
 }
 
-step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had; among all steps every third day
-    has_its_turn 1 of 3 || { skip "NIXL: it has its turn on other days"; return 0; }
+step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had; among all steps every sixth day
+    has_its_turn 3 of 6 || { skip "NIXL: it has its turn on other days"; return 0; }
     libfabric
     local log python
     python=$(nixl_python) || { skip "$python"; return 0; }
@@ -110,8 +110,8 @@ measured_matching() {
         awk '{ print } $2 == "tag_match.c_shm_over_soft.16384" { print "metric tag_match.soft_over_c_shm.16384", 1 / $3, "ratio" }'
 }
 
-step_matching() { # matching at a depth of 65,536 is judged: instructions, time, and beside libfabric; among all steps every third day
-    has_its_turn 2 of 3 || { skip "the benchmark of matching: it has its turn on other days"; return 0; }
+step_matching() { # matching at a depth of 65,536 is judged: instructions, time, and beside libfabric; among all steps every sixth day
+    has_its_turn 4 of 6 || { skip "the benchmark of matching: it has its turn on other days"; return 0; }
     libfabric
     packages valgrind
     local log

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
 # Sanitizers and fuzzing. A part of `.ci/run`.
 
-step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and a planted bug as control, another one each time; among all steps every third day
-    has_its_turn 0 of 3 || { skip "fuzzing: it has its turn on other days"; return 0; }
+step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and a planted bug as control, another one each time; among all steps every sixth day
+    has_its_turn 0 of 6 || { skip "fuzzing: it has its turn on other days"; return 0; }
     nightly || { skip "no nightly toolchain"; return 0; }
     packages g++
     cargo_tool cargo-fuzz 0.13.2
@@ -17,9 +17,9 @@ step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and 
     rm -f "$log"
 }
 
-step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps every third day, over a third of them
-    has_its_turn 1 of 3 || { skip "AddressSanitizer: it has its turn on other days"; return 0; }
-    local DAY=$((DAY / 3))
+step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps every sixth day, over a third of them
+    has_its_turn 2 of 6 || { skip "AddressSanitizer: it has its turn on other days"; return 0; }
+    local DAY=$((DAY / 6))
     nightly || { skip "no nightly toolchain"; return 0; }
     libfabric
     # Leaks are not looked for: some tests forget handles on purpose, and libfabric keeps pools.
@@ -118,8 +118,8 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     rm -f "$faults"
 }
 
-step_tsan() { # ThreadSanitizer over the threaded tests of the software transport, with a planted race as control; among all steps every third day
-    has_its_turn 2 of 3 || { skip "ThreadSanitizer: it has its turn on other days"; return 0; }
+step_tsan() { # ThreadSanitizer over the threaded tests of the software transport, with a planted race as control; among all steps every sixth day
+    has_its_turn 4 of 6 || { skip "ThreadSanitizer: it has its turn on other days"; return 0; }
     nightly || { skip "no nightly toolchain"; return 0; }
     # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2154
 # The tests, in their forms. A part of `.ci/run`.
 
-step_test() { # the tests, over the software transport and every software provider; among all steps what the compiler refuses every third day
+step_test() { # the tests, over the software transport and every software provider; among all steps what the compiler refuses every sixth day
     libfabric
     local docs log said failed= left=() without=()
     if [ -n "$EVERYTHING" ]; then
         # Steps of their own run `fault_injection` and `no_alloc`.
         without=(--without fault_injection,no_alloc)
-        has_its_turn 0 of 3 || { left=(-- --skip refusals::); skip "programs that the compiler refuses: they have their turn on other days"; }
+        has_its_turn 1 of 6 || { left=(-- --skip refusals::); skip "programs that the compiler refuses: they have their turn on other days"; }
     fi
     log=$(mktemp)
     # Beside them: most of it is building.
@@ -30,18 +30,18 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}"
-    has_its_turn 1 of 3 || { skip "allocations over libfabric 2.5.1: they have their turn on other days"; return 0; }
+    has_its_turn 1 of 6 || { skip "allocations over libfabric 2.5.1: they have their turn on other days"; return 0; }
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }
 
-step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one of them every third day
-    has_its_turn 0 of 3 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
+step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one of them every sixth day
+    has_its_turn 1 of 6 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
     libfabric
     local folder said versions
     versions=("" "$(newer_libfabric)")
     [ -n "${versions[1]}" ] || die "there is no libfabric.so.1 in the wheel"
     if [ -n "$EVERYTHING" ]; then
-        versions=("${versions[DAY / 3 % 2]}")
+        versions=("${versions[DAY / 6 % 2]}")
         skip "one version of libfabric as untested: the other one has its turn on other days"
     fi
     for folder in "${versions[@]}"; do
@@ -57,7 +57,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     [[ $said == *shm* && $said != *"Not tested"* ]] || die "shm does not count as tested: $said"
 }
 
-step_strict() { # the examples and the programs of the documentation over a strict software network, with a control; among all steps the latter every third day
+step_strict() { # the examples and the programs of the documentation over a strict software network, with a control; among all steps the latter every sixth day
     libfabric
     examples_and_command
     local docs=(env LOOM_STRICT=1 timeout 600 cargo test --locked --workspace --features "$FEATURES" --doc --)
@@ -73,7 +73,7 @@ step_strict() { # the examples and the programs of the documentation over a stri
         tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --test layers -- echo_server::clients_over_soft
         tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --example kv
     )
-    has_its_turn 2 of 3 || { skip "documentation over a strict network: it has its turn on other days"; return 0; }
+    has_its_turn 5 of 6 || { skip "documentation over a strict network: it has its turn on other days"; return 0; }
     # These are about what a strict network does not have; two of them post without trying again, too.
     tested "${docs[@]}" --skip tagged_peek --skip op_table::peek --skip multi_recv --skip completion::Piece --skip send_unsignaled --skip layers/group/src/lib.rs --skip layers/group/src/../README.md --skip 'A>::tagged_send' \
         --skip layers/tagged/src/lib.rs --skip endpoint::TaggedEndpoint --skip layers/tagged/src/operation.rs \
@@ -99,8 +99,8 @@ step_replay() { # the fuzz targets' seeds and regressions, on stable
     CARGO_TARGET_DIR=$PWD/target/fuzz-replay tested cargo test --locked --manifest-path fuzz/Cargo.toml
 }
 
-step_model() { # the lock-free parts under the model checker loom, with controls in the models; among all steps every third day
-    has_its_turn 1 of 3 || { skip "the model checker: it has its turn on other days"; return 0; }
+step_model() { # the lock-free parts under the model checker loom, with controls in the models; among all steps every sixth day
+    has_its_turn 3 of 6 || { skip "the model checker: it has its turn on other days"; return 0; }
     # What takes time is the checker: it alone is optimised.
     RUSTFLAGS="--cfg loom_model" CARGO_TARGET_DIR=$PWD/target/model tested cargo test --locked \
         --config 'profile.dev.package.loom.opt-level=3' --config 'profile.dev.package.generator.opt-level=3' \

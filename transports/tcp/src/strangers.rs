@@ -48,8 +48,13 @@ struct Node {
 
 impl Node {
     fn open() -> Self {
-        let domain = Domain::open(&query(&Hints::default(), SMALL).expect("loopback")).expect("domain");
-        let (av, cq) = (Av::open(&domain, 8).expect("vector"), Cq::open(&domain, 64).expect("queue"));
+        Self::with(SMALL)
+    }
+
+    fn with(attr: TcpAttr) -> Self {
+        let domain = Domain::open(&query(&Hints::default(), attr).expect("loopback")).expect("domain");
+        let (av, cq) =
+            (Av::open(&domain, attr.peers as usize).expect("vector"), Cq::open(&domain, 128).expect("queue"));
         let endpoint = cq.endpoint(&av).expect("endpoint");
         Node { domain, av, cq, endpoint }
     }
@@ -416,4 +421,60 @@ fn messages_before_the_end_of_a_connection_are_received() {
     for key in sent {
         let _ = node.result(key);
     }
+}
+
+#[test]
+fn many_peers_talk_at_once() {
+    const PEERS: usize = 64;
+    let attr = TcpAttr { connections: 80, peers: 64, rx_depth: 256, unexpected: 1024, ..SMALL };
+    let server = Node::with(attr);
+    let clients: Vec<_> = (0..PEERS).map(|_| Node::open()).collect();
+    let to: Vec<_> = clients.iter().map(|client| (client.knows(&server), server.knows(client)).0).collect();
+    let received: Vec<_> = (0..PEERS as u64)
+        .map(|tag| server.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 5000]).expect("posted"))
+        .collect();
+    let mut sent = Vec::new();
+    for (number, (client, to)) in clients.iter().zip(&to).enumerate() {
+        let message = vec![number as u8; 5000];
+        sent.push(client.endpoint.tagged_send(*to, Tag(number as u64), message).expect("posted"));
+    }
+    let mut until = Instant::now() + LIMIT;
+    while received.iter().any(|key| !server.is_done(*key)) {
+        assert!(!until.passed(), "all messages arrive");
+        server.poll();
+        clients.iter().for_each(Node::poll);
+    }
+    for (number, key) in received.into_iter().enumerate() {
+        let (buf, transfer) = server.cq.finish(key, until).expect("done").into_result().expect("received");
+        assert_eq!(buf, vec![number as u8; 5000]);
+        assert!(transfer.source.is_some(), "a known peer");
+    }
+    for (client, key) in clients.iter().zip(sent) {
+        assert_eq!(client.result(key), Ok(()));
+    }
+}
+
+#[test]
+fn peers_come_and_go() {
+    let descriptors = || std::fs::read_dir("/proc/self/fd").expect("the system has it").count();
+    let server = Node::open();
+    let mut before = 0;
+    for round in 0..200 {
+        if round == 20 {
+            before = descriptors();
+        }
+        let client = Node::open();
+        client.talks_to(&server);
+        if round % 2 == 0 {
+            server.talks_to(&client);
+        }
+        let address = client.endpoint.address().expect("address");
+        drop(client);
+        let peer = server.av.find(&address).expect("inserted");
+        assert!(server.av.remove(peer), "removed");
+    }
+    // Other tests of this process open sockets meanwhile.
+    let grown = descriptors().saturating_sub(before);
+    assert!(grown < 150, "{grown} more descriptors");
+    assert_eq!(server.cq.in_flight(), 0);
 }
