@@ -137,20 +137,6 @@ const fn mask(width: u32) -> u64 {
     if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 }
 }
 
-/// Total width of valid fields, for [`data_layout!`](crate::data_layout).
-#[doc(hidden)]
-#[must_use]
-pub const fn total_width(widths: &[u32]) -> u32 {
-    let (mut total, mut at) = (0_u32, 0);
-    while at < widths.len() {
-        assert!(0 < widths[at] && widths[at] <= u64::BITS, "a field of immediate data has 1 to 64 bits");
-        total += widths[at];
-        at += 1;
-    }
-    assert!(total <= u64::BITS, "immediate data has 64 bits");
-    total
-}
-
 /// Fields in the bits of immediate data, the first in the lowest bits. Used by
 /// [`data_layout!`](crate::data_layout).
 #[doc(hidden)]
@@ -213,7 +199,12 @@ macro_rules! data_layout {
         }
 
         impl $crate::vocabulary::immediate::Layout for $Name {
-            const WIDTH: u32 = $crate::vocabulary::immediate::total_width(&[$($width),+]);
+            const WIDTH: u32 = {
+                $(::core::assert!(0 < $width && $width <= 64, "a field of immediate data has 1 to 64 bits");)+
+                let total = 0 $(+ $width)+;
+                ::core::assert!(total <= 64, "immediate data has 64 bits");
+                total
+            };
 
             #[inline]
             fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::RangeError> {

@@ -187,8 +187,7 @@ enumeration! {
     /// // Expedited forwarding, code point 46.
     /// let tclass = TrafficClass::dscp(46);
     /// let hints = Hints { tx_attr: TxAttributes { tclass, ..TxAttributes::UNSPEC }, ..Hints::default() };
-    /// assert_eq!(hints.tx_attr.tclass.code_point(), Some(46));
-    /// assert_eq!(TrafficClass::LOW_LATENCY.code_point(), None, "it is a label");
+    /// assert_eq!(hints.tx_attr.tclass.as_raw(), 0x100 | 46);
     /// ```
     ///
     /// # References
@@ -227,13 +226,5 @@ impl TrafficClass {
     #[must_use]
     pub const fn dscp(code_point: u8) -> Self {
         Self(Self::DSCP | code_point as u32)
-    }
-
-    /// Code point, if this class is one.
-    #[doc(alias = "fi_tc_dscp_get")]
-    #[must_use]
-    pub const fn code_point(self) -> Option<u8> {
-        let [code_point, ..] = self.0.to_le_bytes();
-        if self.0 == Self::DSCP | code_point as u32 { Some(code_point) } else { None }
     }
 }
