@@ -26,12 +26,14 @@ fn contest<const WORDS: usize>(run: &mut Run, play: Play, what: &str, goals: (Go
     let size = size_name(8 * WORDS);
     let providers = providers();
     let mut contest = Contest::new(format!("{what} of {size} over TCP between processes"));
-    for kind in [Kind::LoomTcp, Kind::Tcp].iter().chain(&providers) {
+    // A socket has no remote memory.
+    let socket = Some(Kind::Tcp).filter(|_| play != Play::Write);
+    for kind in [Kind::LoomTcp].iter().chain(&socket).chain(&providers) {
         contest = contest.side_that_measures(kind.name(), between_processes::<WORDS>(*kind, play)?);
     }
     let outcome = contest.run(&run.settings);
     run.contest(&outcome);
-    for kind in providers.iter().chain(&[Kind::Tcp]) {
+    for kind in providers.iter().chain(&socket) {
         let name = format!("tcp_over.{}.{what}.{size}", kind.name());
         let goal = if *kind == Kind::Tcp { goals.1 } else { goals.0 };
         run.ratio(&outcome, Ratio { name: &name, of: Kind::LoomTcp.name(), over: kind.name(), goal });
@@ -47,5 +49,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     contest::<512>(run, Play::Answer, "half_rtt", (Goal::Lower, Goal::Lower))?;
     // Time of a message, so that three times the rate is a third.
     contest::<8>(run, Play::Stream, "message_time", (Goal::AtMost(1.0 / 3.0), Goal::Lower))?;
-    contest::<{ 1 << 17 }>(run, Play::Stream, "message_time", (Goal::AtMost(1.0), Goal::Lower))
+    contest::<{ 1 << 17 }>(run, Play::Stream, "message_time", (Goal::AtMost(1.0), Goal::Lower))?;
+    // One and a half times the rate.
+    contest::<512>(run, Play::Write, "write_time", (Goal::AtMost(2.0 / 3.0), Goal::Lower))
 }

@@ -318,8 +318,17 @@ fn silent_connections_make_room_for_peers() {
         })
         .collect();
     other.talks_to(&node);
-    node.talks_to(&other);
     drop((silent, greeted));
+    // Others have sent the header of a message that nobody receives, and are gone.
+    for port in 17..33 {
+        let mut stranger = Stranger::connect(&node);
+        stranger.send(&request(port));
+        stranger.send(&frame(Operation::Message { data: None }, FrameFlags::empty(), &[1; 5000])[..16]);
+        (0..10).for_each(|_| node.poll());
+    }
+    let third = Node::open();
+    third.talks_to(&node);
+    node.talks_to(&other);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::sync::mpsc::channel;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use loom_core::vocabulary::Caps;
+
 use crate::cores::Peer;
 
 /// One end, for one thread. A message is its number, over and over.
@@ -53,15 +55,25 @@ pub(crate) enum Play {
     Answer,
     /// Sends as many messages as the round has.
     Stream,
+    /// Writes as often to the other end's memory.
+    Write,
 }
 
 impl Play {
+    /// Capabilities that the ends need.
+    pub(crate) fn caps(self) -> Caps {
+        match self {
+            Play::Write => Caps::MSG | Caps::RMA,
+            _ => Caps::TAGGED,
+        }
+    }
+
     /// Plays the far end until there are no more rounds.
     pub(crate) fn far(self, mut end: impl End, rounds: impl Iterator<Item = u32>) {
         for count in rounds {
             match self {
                 Play::Answer => answer(&mut end, count),
-                Play::Stream => stream(&mut end, count),
+                Play::Stream | Play::Write => stream(&mut end, count),
             }
         }
     }
@@ -71,7 +83,7 @@ impl Play {
     pub(crate) fn near(self, end: &mut impl End, count: u32) -> Duration {
         match self {
             Play::Answer => round_trips(end, count) / 2,
-            Play::Stream => receive(end, count),
+            Play::Stream | Play::Write => receive(end, count),
         }
     }
 }

@@ -26,7 +26,7 @@ const TAG: Tag = Tag(7);
 fn posted(play: Play) -> usize {
     match play {
         Play::Answer => 2,
-        Play::Stream => 64,
+        Play::Stream | Play::Write => 64,
     }
 }
 
@@ -157,21 +157,20 @@ impl<T: Transport> End for Loom<T> {
     }
 }
 
-/// Loom over a provider of libfabric, between the threads of one process or of two.
+/// Offer of a provider of libfabric on this host.
 #[cfg(feature = "libfabric")]
-pub(crate) fn open_provider(provider: &str, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
-    let hints = Hints { caps: Caps::TAGGED, ..Hints::local(provider) };
-    let info = Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has the provider");
-    open_info(&info, play, len, exchange)
+pub(crate) fn provider(name: &str, caps: Caps) -> Info<Ofi<Local>> {
+    let hints = Hints { caps, ..Hints::local(name) };
+    Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has the provider")
 }
 
-/// Loom over its transport over sockets, between two processes.
-pub(crate) fn open_tcp(play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Tcp> {
-    let info = loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback");
-    open_info(&info, play, len, exchange)
+/// Offer of loom's transport over sockets.
+pub(crate) fn tcp() -> Info<Tcp> {
+    loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback")
 }
 
-fn open_info<T: Transport + 'static>(info: &Info<T>, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<T> {
+/// Loom over an offer, between the threads of one process or of two.
+pub(crate) fn open_info<T: Transport + 'static>(info: &Info<T>, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<T> {
     let domain = Domain::open(info).expect("domain");
     let sending = Sending::of(play, len, info.attributes().tx.inject_size);
     Loom::open(&domain, (play, sending), len, exchange)

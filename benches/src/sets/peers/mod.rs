@@ -6,11 +6,14 @@ pub(crate) mod fabric;
 #[cfg(feature = "iceoryx2")]
 pub(crate) mod iceoryx;
 mod queues;
+pub(crate) mod writes;
 
 use std::thread::Scope;
 
 use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::Caps;
 
 use crate::contest::{Contest, Outcome};
 use crate::cores;
@@ -89,7 +92,7 @@ fn sides<'s, const WORDS: usize>(
     {
         // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
         if len <= 64 {
-            let open = move |exchange: Exchange<'_>| fabric::open_provider("shm", play, len, exchange);
+            let open = move |exchange: Exchange<'_>| fabric::open_info(&fabric::provider("shm", Caps::TAGGED), play, len, exchange);
             sides.push((SHM, between_threads(scope, play, open, open)));
         }
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));

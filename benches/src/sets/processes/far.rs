@@ -11,7 +11,8 @@ use super::sockets;
 use crate::cores;
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
-use crate::sets::peers::fabric::{open_provider, open_tcp};
+use crate::sets::peers::fabric::{open_info, provider, tcp};
+use crate::sets::peers::writes::Writes;
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
 
@@ -78,7 +79,7 @@ impl Kind {
 }
 
 /// How a far end is told what to play.
-const PLAYS: [(&str, Play); 2] = [("answer", Play::Answer), ("stream", Play::Stream)];
+const PLAYS: [(&str, Play); 3] = [("answer", Play::Answer), ("stream", Play::Stream), ("write", Play::Write)];
 
 /// The other process. It sleeps between the rounds, and spins in them.
 struct Far {
@@ -150,10 +151,15 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     Ok(match kind {
         Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
         Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
+        Kind::LoomTcp if play == Play::Write => near(Writes::open(&tcp(), len, exchange), far, play),
+        Kind::LoomTcp => near(open_info(&tcp(), play, len, exchange), far, play),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
-            near(open_provider(kind.provider().unwrap_or_default(), play, len, exchange), far, play)
+            let info = provider(kind.provider().unwrap_or_default(), play.caps());
+            match play {
+                Play::Write => near(Writes::open(&info, len, exchange), far, play),
+                _ => near(open_info(&info, play, len, exchange), far, play),
+            }
         }
-        Kind::LoomTcp => near(open_tcp(play, len, exchange), far, play),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => near(Iceoryx::<Service, WORDS>::open(&name, true, play, exchange), far, play),
     })
@@ -193,10 +199,15 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     match kind {
         Kind::Unix => play.far(sockets::unix_far(name, len, exchange)?, rounds),
         Kind::Tcp => play.far(sockets::tcp_far(len, exchange)?, rounds),
+        Kind::LoomTcp if play == Play::Write => play.far(Writes::open(&tcp(), len, exchange), rounds),
+        Kind::LoomTcp => play.far(open_info(&tcp(), play, len, exchange), rounds),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
-            play.far(open_provider(kind.provider().unwrap_or_default(), play, len, exchange), rounds);
+            let info = provider(kind.provider().unwrap_or_default(), play.caps());
+            match play {
+                Play::Write => play.far(Writes::open(&info, len, exchange), rounds),
+                _ => play.far(open_info(&info, play, len, exchange), rounds),
+            }
         }
-        Kind::LoomTcp => play.far(open_tcp(play, len, exchange), rounds),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => match len {
             8 => play.far(Iceoryx::<Service, 1>::open(name, false, play, exchange), rounds),

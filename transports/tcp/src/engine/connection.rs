@@ -204,11 +204,12 @@ impl Connection {
     }
 
     /// Returns `true` if the connection may end for another one: of a stranger that has sent no
-    /// frame, or to a peer that was removed.
+    /// frame, or a message that waits, or to a peer that was removed.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
             State::Accepted => true,
-            State::Open => self.peer == NIL && self.is_idle() && (self.initiated || !self.has_sent),
+            State::Open if self.peer != NIL => false,
+            State::Open => self.is_paused || self.is_idle() && (self.initiated || !self.has_sent),
             _ => false,
         }
     }
