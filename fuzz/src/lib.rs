@@ -49,6 +49,8 @@ mod tagged;
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../tests/layers/tagged/world/mod.rs"]
 mod tagged_world;
+mod tcp_stranger;
+mod tcp_wire;
 mod transfer;
 mod updates;
 mod work_table;
@@ -79,6 +81,8 @@ pub use registered::registered;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
+pub use tcp_stranger::tcp_stranger;
+pub use tcp_wire::tcp_wire;
 pub use transfer::transfer;
 pub use updates::updates;
 pub use work_table::work_table;
@@ -94,7 +98,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 21] = [
+pub const TARGETS: [(&str, Body); 23] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -114,6 +118,8 @@ pub const TARGETS: [(&str, Body); 21] = [
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
     ("tagged", tagged),
+    ("tcp_stranger", tcp_stranger),
+    ("tcp_wire", tcp_wire),
     ("transfer", transfer),
     ("updates", updates),
 ];
