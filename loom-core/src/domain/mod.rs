@@ -329,6 +329,12 @@ impl<T: Transport> DomainInner<T> {
         }
     }
 
+    /// The transport may use its memory in the block (M1).
+    fn left_open(&self) -> Ended {
+        let has_memory = T::domain_layout(self.info.raw()).is_ok_and(|layout| layout.size() > 0);
+        if has_memory { Ended::Kept } else { Ended::Free }
+    }
+
     pub(crate) fn is_of(&self, scope: Option<ScopeRef>) -> bool {
         self.home == scope
     }
@@ -369,7 +375,7 @@ impl<T: Transport> Object for DomainInner<T> {
                 "left",
                 "{this} stays open, and so does its fabric: something that was opened on it could not be closed"
             );
-            return Ended::Free;
+            return this.left_open();
         }
         // SAFETY: the domain's objects held handles, which are dropped (H2; rule 2 of `handle`).
         let closed = unsafe { T::domain_close(&this.raw) }.and_then(|()| {
@@ -378,10 +384,15 @@ impl<T: Transport> Object for DomainInner<T> {
             unsafe { T::fabric_close(&this.fabric) }
         });
         match closed {
-            Ok(()) => note!(debug, "close", "{this} and its fabric are closed"),
-            Err(errno) => note!(warn, "left", "{this} or its fabric stays open: closing failed: {errno}"),
+            Ok(()) => {
+                note!(debug, "close", "{this} and its fabric are closed");
+                Ended::Free
+            }
+            Err(errno) => {
+                note!(warn, "left", "{this} or its fabric stays open: closing failed: {errno}");
+                this.left_open()
+            }
         }
-        Ended::Free
     }
 }
 

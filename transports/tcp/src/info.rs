@@ -9,6 +9,8 @@ use loom_core::vocabulary::{
     Progress, Protocol, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
 };
 
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+
 use crate::attr::TcpAttr;
 use crate::tcp::Tcp;
 use crate::wire::MAX_PARTS;
@@ -47,13 +49,15 @@ const MSG_ORDER: MsgOrder = MsgOrder::RAR
 pub struct TcpInfo {
     pub(crate) attr: TcpAttr,
     pub(crate) address: SocketAddr,
+    pub(crate) destination: Option<SocketAddr>,
 }
 
 /// Returns an info for domains of these sizes, if the transport satisfies the hints.
 ///
 /// Endpoints listen at [`Hints::source`], or at [`Hints::node`] and [`Hints::service`] with
-/// [`Hints::listen`], or else at 127.0.0.1 with a free port. The address is one of an interface of
-/// this host, by which peers recognise the endpoint. `0.0.0.0` and `::` are refused.
+/// [`Hints::listen`]. Without it, these name a peer, and endpoints listen on the route to it. The
+/// default is 127.0.0.1 with a free port. The address is one of an interface of this host, by which
+/// peers recognise the endpoint. `0.0.0.0` and `::` are refused.
 ///
 /// ```
 /// use loom_core::{Caps, Hints, OpenError};
@@ -75,43 +79,70 @@ pub struct TcpInfo {
 #[doc(alias = "fi_getinfo")]
 pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
     attr.check()?;
-    let address = address(hints)?;
-    let info = Info::from_raw(TcpInfo { attr, address });
-    let demands = Hints { source: None, node: None, service: None, ..hints.clone() };
+    let (address, destination) = addresses(hints)?;
+    let info = Info::from_raw(TcpInfo { attr, address, destination });
+    let demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
     info.satisfies(&demands)?;
     Ok(info)
 }
 
-/// Address that endpoints listen at.
-fn address(hints: &Hints<'_>) -> Result<SocketAddr, OpenError> {
-    let address = match (hints.source, hints.node.filter(|_| hints.listen)) {
-        (Some(source), _) => SocketAddr::try_from(source).map_err(|_| OpenError::NotOffered("source"))?,
-        (None, Some(node)) => resolve(node, hints.service).ok_or(OpenError::NotOffered("node"))?,
+/// Address that endpoints listen at, and that of the peer.
+fn addresses(hints: &Hints<'_>) -> Result<(SocketAddr, Option<SocketAddr>), OpenError> {
+    let node = match (hints.node, hints.service) {
+        (None, None) => None,
+        (None, Some(_)) => return Err(OpenError::NotOffered("service")),
+        (Some(node), service) => Some(resolve(node, service, None).ok_or(OpenError::NotOffered("node"))?),
+    };
+    let of = |address, field| SocketAddr::try_from(address).map_err(|_| OpenError::NotOffered(field));
+    let source = hints.source.map(|source| of(source, "source")).transpose()?;
+    let destination = hints.destination.map(|peer| of(peer, "destination")).transpose()?;
+    let (source, destination, field) = match node {
+        Some(node) if hints.listen => (source.or(Some(node)), destination, "node"),
+        _ => (source, destination.or(node), "source"),
+    };
+    let source = match (source, destination) {
+        (Some(source), _) => source,
+        (None, Some(peer)) => SocketAddr::new(route_to(peer).ok_or(OpenError::NotOffered("node"))?, 0),
         (None, None) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     };
-    if address.ip().is_unspecified() || address.ip().is_multicast() {
-        return Err(OpenError::NotOffered(if hints.source.is_some() { "source" } else { "node" }));
+    if source.ip().is_unspecified() || source.ip().is_multicast() {
+        return Err(OpenError::NotOffered(field));
     }
-    Ok(address)
+    if destination.is_some_and(|peer| peer.is_ipv4() != source.is_ipv4()) {
+        return Err(OpenError::NotOffered("destination"));
+    }
+    Ok((source, destination))
 }
 
-/// Address of a node, by number, or, with the feature `std`, by name.
-pub(crate) fn resolve(node: &str, service: Option<&str>) -> Option<SocketAddr> {
+/// Address of this host on the route to a peer.
+fn route_to(peer: SocketAddr) -> Option<IpAddr> {
+    let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+    // Sends nothing.
+    net::connect(&socket, &peer).ok()?;
+    SocketAddr::try_from(net::getsockname(&socket).ok()?).ok().map(|address| address.ip())
+}
+
+/// Address of a node, by number, or, with the feature `std`, by name. Of a family, or else IPv4 if
+/// the node has it.
+pub(crate) fn resolve(node: &str, service: Option<&str>, is_ipv4: Option<bool>) -> Option<SocketAddr> {
     let port = match service {
         Some(service) => service.parse().ok()?,
         None => 0,
     };
+    let fits = |address: &SocketAddr| is_ipv4.is_none_or(|is_ipv4| address.is_ipv4() == is_ipv4);
     if let Ok(ip) = node.parse::<IpAddr>() {
-        return Some(SocketAddr::new(ip, port));
+        return Some(SocketAddr::new(ip, port)).filter(fits);
     }
     #[cfg(feature = "std")]
-    return std::net::ToSocketAddrs::to_socket_addrs(&(node, port)).ok()?.next();
+    let all = std::net::ToSocketAddrs::to_socket_addrs(&(node, port)).ok()?;
     #[cfg(not(feature = "std"))]
-    None
+    let all = core::iter::empty();
+    all.filter(fits).min_by_key(SocketAddr::is_ipv6)
 }
 
 pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
-    let TcpInfo { attr, address } = info;
+    let TcpInfo { attr, address, .. } = info;
     let endpoints = usize::from(attr.endpoints);
     Attributes {
         caps: CAPS,

@@ -19,31 +19,37 @@
 //! - Long payloads go from and to the memory of the operation. Payloads of up to 512 bytes are
 //!   copied.
 //! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
-//!   whose sender is not in the address vector, holds up its connection until a receive accepts it.
+//!   whose sender is not in the address vector, holds up its connection until a receive accepts it,
+//!   its sender is inserted or there is room.
 //!
 //! # Security
 //!
 //! Bytes from the network are validated: each length, key, range, flag and order. A violation ends
 //! its connection, and [`OpError`](loom_core::OpError) of the operations in flight has its text.
-//! Keys of regions have 64 random bits. A peer, known or not, takes at most a share of the memory
-//! for messages, and connections of silent strangers end when others require their places.
+//! Keys of regions have 64 random bits. A connection takes at most a quarter of the memory for
+//! messages. Connections of strangers that have reached neither a receive nor a region end when
+//! others require their places.
 //!
 //! The protocol has neither encryption nor authentication: who can send from a peer's IP address can
 //! take its place, and who can read the network reads the keys. It is for trusted networks.
 //!
 //! # Limits
 //!
-//! - No connections (`FI_EP_MSG`), atomics, multi-receives, peeks, claims, or counters to sleep on.
+//! - No connections (`FI_EP_MSG`), atomics, multi-receives, peeks, claims, rendezvous (version 1 of
+//!   the protocol), counters to sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
-//! - A domain and its objects stay on one thread.
+//! - A domain has one family of addresses. The domain and its objects stay on one thread.
 //! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that the
 //!   kernel has the bytes: use
 //!   [`CompletionLevel::Delivery`](loom_core::CompletionLevel::Delivery) where that matters.
+//! - A message that waits holds up acknowledgements and answers to reads on its connection, and the
+//!   end of its connection is noticed afterwards.
 //! - A peer's write or read of a region that was closed ends the connection. Its other operations
 //!   fail, and the next one opens another connection.
-//! - A host that vanishes with bytes in flight is noticed when the kernel gives up
-//!   (`net.ipv4.tcp_retries2`, about 15 minutes), otherwise after 20 s.
-//! - A connection has 32 reads in flight. Others wait.
+//! - A host that vanishes is noticed after 20 s, or, with bytes in flight, when the kernel gives up
+//!   (`net.ipv4.tcp_retries2`, about 15 minutes).
+//! - A connection has 32 reads in flight. Others wait. An endpoint that sends to itself has two
+//!   connections.
 //! - libfabric's `net` of 1.17 closes a connection after a truncated message, and reports tags
 //!   without their highest bit.
 
@@ -51,8 +57,8 @@
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-compile_error!("loom-fabric-tcp requires 64-bit Linux");
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!("loom-fabric-tcp requires Linux on x86-64 or aarch64");
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 

@@ -13,7 +13,8 @@ use std::vec::Vec;
 
 use loom_core::vocabulary::MemoryKey;
 use loom_core::{
-    Access, Av, Cq, Deadline, Domain, Endpoint, Errno, Hints, Mr, OpKey, Peer, PostError, RemoteRegion, Source, Tag,
+    Access, Av, CompletionLevel, Cq, Deadline, Domain, Endpoint, Errno, Hints, Mr, OpKey, Peer, PostError,
+    RemoteRegion, SendOptions, Source, Tag,
 };
 
 use crate::wire::{
@@ -430,6 +431,33 @@ fn messages_before_the_end_of_a_connection_are_received() {
     for key in sent {
         let _ = node.result(key);
     }
+}
+
+/// A peer acknowledges a message, answers, and is gone.
+#[test]
+fn acknowledgements_before_the_end_of_a_connection_count() {
+    let node = Node::open();
+    let mut stranger = Stranger::greet(&node, 9);
+    let peer = node.av.insert(&SocketAddr::from(([127, 0, 0, 1], 9)).into()).expect("inserted");
+    let received = node.endpoint.tagged_recv(Source::Any, Tag(1), vec![0; 100]).expect("posted");
+    let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+    let sent = node.endpoint.send_with(peer, options, vec![1; 8]).expect("posted");
+    stranger.receive(&node, 24);
+    stranger.send(&frame(Operation::Acknowledgement, FrameFlags::empty(), &[]));
+    stranger.send(&tagged(1, &[2; 100]));
+    drop(stranger);
+    let others: Vec<_> = (0..4).map(|_| node.endpoint.send(peer, vec![1; 8]).expect("posted")).collect();
+    assert_eq!((node.result(sent), node.result(received)), (Ok(()), Ok(())));
+    for key in others {
+        let _ = node.result(key);
+    }
+}
+
+/// The last free place is for the connection that takes it.
+#[test]
+fn one_connection_is_enough_for_one_peer() {
+    let (node, other) = (Node::with(TcpAttr { connections: 1, ..SMALL }), Node::open());
+    other.talks_to(&node);
 }
 
 #[test]

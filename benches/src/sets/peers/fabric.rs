@@ -170,7 +170,12 @@ pub(crate) fn tcp() -> Info<Tcp> {
 }
 
 /// Loom over an offer, between the threads of one process or of two.
-pub(crate) fn open_info<T: Transport + 'static>(info: &Info<T>, play: Play, len: usize, exchange: Exchange<'_>) -> Loom<T> {
+pub(crate) fn open_info<T: Transport + 'static>(
+    info: &Info<T>,
+    play: Play,
+    len: usize,
+    exchange: Exchange<'_>,
+) -> Loom<T> {
     let domain = Domain::open(info).expect("domain");
     let sending = Sending::of(play, len, info.attributes().tx.inject_size);
     Loom::open(&domain, (play, sending), len, exchange)

@@ -92,7 +92,9 @@ fn sides<'s, const WORDS: usize>(
     {
         // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
         if len <= 64 {
-            let open = move |exchange: Exchange<'_>| fabric::open_info(&fabric::provider("shm", Caps::TAGGED), play, len, exchange);
+            let open = move |exchange: Exchange<'_>| {
+                fabric::open_info(&fabric::provider("shm", Caps::TAGGED), play, len, exchange)
+            };
             sides.push((SHM, between_threads(scope, play, open, open)));
         }
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));
@@ -108,7 +110,7 @@ fn contest<const WORDS: usize>(
 ) -> Result<Outcome, Failure> {
     let work = match play {
         Play::Answer => "half round trip",
-        Play::Stream => "rate",
+        Play::Stream | Play::Write => "rate",
     };
     std::thread::scope(|scope| {
         let contest = Contest::new(format!("{work} of {} between threads", size_name(8 * WORDS)));

@@ -62,7 +62,7 @@ impl<T: Transport + 'static> Writes<T> {
                 None
             }
             Completion::Remote(event) => Some(event.data().expect("immediate data").0),
-            Completion::Piece(_) => None,
+            other => panic!("not expected: {other:?}"),
         }
     }
 }

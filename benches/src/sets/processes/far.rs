@@ -12,9 +12,9 @@ use crate::cores;
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
 use crate::sets::peers::fabric::{open_info, provider, tcp};
-use crate::sets::peers::writes::Writes;
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
+use crate::sets::peers::writes::Writes;
 
 /// What is between the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::NIL;
 use super::list::{Linked, List};
 use super::send::{Send, Verb};
 use crate::memory::Spans;
-use crate::wire::{ByteOrder, Frame, MAX_HEADER};
+use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
 /// Read responses that a connection queues. With more requests, it is not read. Not more requests
 /// are sent, so that two peers which read from each other go on.
@@ -99,7 +99,7 @@ pub(super) struct Connection {
     pub(super) initiated: bool,
     /// Number of connections before it.
     pub(super) since: u64,
-    /// The peer has sent a frame.
+    /// The peer has sent bytes to a receive or a region, or read from one.
     pub(super) has_sent: bool,
     /// Process of the peer.
     pub(super) pid: u32,
@@ -121,8 +121,10 @@ pub(super) struct Connection {
     pub(super) frame_id: u8,
     /// The kernel takes no more bytes, because the peer has ended the connection.
     pub(super) is_broken: bool,
-    /// The kernel's buffer is full.
+    /// The kernel's buffer is full, and the kernel reports room.
     pub(super) is_full: bool,
+    /// Polls that have found the kernel's buffer full.
+    pub(super) attempts: u32,
     /// Events that the kernel reports, or `None` if the socket is not watched.
     pub(super) watched: Option<EventFlags>,
     pub(super) is_dirty: bool,
@@ -137,9 +139,9 @@ pub(super) struct Connection {
     pub(super) is_paused: bool,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
-    /// Number of unexpected messages that are kept, and their bytes.
+    /// Number of unexpected messages that are kept, and of their pieces.
     pub(super) kept: u32,
-    pub(super) kept_bytes: u64,
+    pub(super) kept_pieces: u64,
 }
 
 impl Connection {
@@ -168,6 +170,7 @@ impl Connection {
             frame_id: 0,
             is_broken: false,
             is_full: false,
+            attempts: 0,
             watched: None,
             is_dirty: false,
             sent_in: 0,
@@ -178,7 +181,7 @@ impl Connection {
             is_paused: false,
             received: 0,
             kept: 0,
-            kept_bytes: 0,
+            kept_pieces: 0,
         }
     }
 
@@ -203,13 +206,19 @@ impl Connection {
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
-    /// Returns `true` if the connection may end for another one: of a stranger that has sent no
-    /// frame, or a message that waits, or to a peer that was removed.
+    /// Returns `true` if the connection may end for another one: of a stranger that has reached no
+    /// memory, or whose message waits, or to a peer that was removed.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
             State::Accepted => true,
             State::Open if self.peer != NIL => false,
-            State::Open => self.is_paused || self.is_idle() && (self.initiated || !self.has_sent),
+            State::Open if self.initiated => self.is_idle(),
+            State::Open => match &self.inbound {
+                Inbound::Blocked(frame) => {
+                    matches!(frame.operation, Operation::Message { .. } | Operation::Tagged { .. })
+                }
+                _ => !self.has_sent,
+            },
             _ => false,
         }
     }

@@ -43,6 +43,9 @@ impl Engine {
         bound: Bound,
         counters: impl Iterator<Item = (loom_core::vocabulary::Counted, u16)> + Clone,
     ) -> Result<u16, Errno> {
+        if address.is_ipv4() != self.is_ipv4 {
+            return Err(Errno::EINVAL);
+        }
         let free = self.endpoints.iter().position(|endpoint| endpoint.listener.is_none()).ok_or(Full::ENDPOINTS)?;
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
         let index = free as u16;
@@ -76,7 +79,8 @@ impl Engine {
         self.forget_messages(endpoint);
         let closed = &mut self.endpoints[usize::from(endpoint)];
         if let Some(listener) = closed.listener.take() {
-            let _ = epoll::delete(&self.epoll, listener);
+            let _ = epoll::delete(&self.epoll, &listener);
+            socket::shut_down(listener);
         }
         self.deaf -= u32::from(core::mem::take(&mut closed.is_deaf));
     }

@@ -143,15 +143,19 @@ impl Engine {
 
     fn began_opening(&mut self) {
         self.opening += 1;
-        if self.opening == 1 {
-            let _ = socket::tick(&self.timer, true);
-        }
+        self.set_timer();
     }
 
     fn ended_opening(&mut self) {
         self.opening = self.opening.saturating_sub(1);
-        if self.opening == 0 {
-            let _ = socket::tick(&self.timer, false);
+        self.set_timer();
+    }
+
+    /// The timer ticks while a connection is being opened, or a listener is not watched.
+    fn set_timer(&mut self) {
+        let ticks = self.opening > 0 || self.deaf > 0;
+        if ticks != self.ticks && socket::tick(&self.timer, ticks).is_ok() {
+            self.ticks = ticks;
         }
     }
 
@@ -219,11 +223,8 @@ impl Engine {
     /// Accepts what the kernel has for an endpoint.
     pub(super) fn accept(&mut self, endpoint: u16) {
         for _ in 0..16 {
-            if self.free_connections.count() == 0 {
-                self.dispense();
-            }
             let Some(listener) = &self.endpoints[usize::from(endpoint)].listener else { return };
-            if self.free_connections.count() == 0 {
+            if self.free_connections.count() == 0 && !self.connections.iter().any(Connection::is_dispensable) {
                 return self.be_deaf(endpoint);
             }
             let (socket, address) = match socket::accept(listener) {
@@ -250,6 +251,7 @@ impl Engine {
         {
             endpoint.is_deaf = true;
             self.deaf += 1;
+            self.set_timer();
         }
     }
 
@@ -382,6 +384,7 @@ impl Engine {
 
     /// A period of time is over.
     pub(super) fn tick(&mut self) {
+        self.hear_again();
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             if matches!(connection.state, State::Free | State::Open) {
@@ -401,20 +404,25 @@ impl Engine {
         }
     }
 
-    /// Operations fail of which the peer has not received all, or not acknowledged it. Those of a
-    /// closed endpoint report no event.
-    pub(super) fn fail_sends(&mut self, index: u32, loss: Loss) {
+    /// No operation takes this connection any more.
+    pub(super) fn forget_routes(&mut self, index: u32) {
+        let endpoint = self.connections[index as usize].endpoint;
+        self.routes_of(endpoint).iter_mut().filter(|route| **route == index).for_each(|route| *route = NIL);
+    }
+
+    /// Operations fail of which the kernel has not taken all bytes. Those of a closed endpoint report
+    /// no event.
+    pub(super) fn fail_unsent(&mut self, index: u32, loss: Loss) {
         let connection = &mut self.connections[index as usize];
         let current = connection.current.take();
-        let mut lists =
-            [&mut connection.unacknowledged, &mut connection.queue].map(|list| core::mem::replace(list, List::new()));
+        let mut queue = core::mem::replace(&mut connection.queue, List::new());
         let mut next = match current {
             Some(Partial { item: Item::Send(send), .. }) => Some(send),
             _ => None,
         };
         loop {
             let sends = &mut self.sends;
-            let Some(send) = next.take().or_else(|| lists.iter_mut().find_map(|list| list.pop(sends))) else { return };
+            let Some(send) = next.take().or_else(|| queue.pop(sends)) else { return };
             self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
         }
     }
@@ -434,7 +442,8 @@ impl Engine {
         if self.connections[index as usize].state == State::Free {
             return;
         }
-        self.fail_sends(index, loss);
+        self.forget_routes(index);
+        self.fail_unsent(index, loss);
         self.close_socket(index);
         let place = &mut self.connections[index as usize];
         let generation = place.generation;
@@ -451,11 +460,6 @@ impl Engine {
         }
         if lost.is_dirty {
             self.unmark_dirty(index, lost.next_dirty);
-        }
-        for route in self.routes_of(endpoint) {
-            if *route == index {
-                *route = NIL;
-            }
         }
         let (errno, code) = (loss.errno(), loss.code());
         let quietly = loss == Loss::Closed;
@@ -477,9 +481,10 @@ impl Engine {
             }
             _ => {}
         }
-        let mut reads = lost.reads;
-        while let Some(send) = reads.pop(&mut self.sends) {
-            self.fail_send(send, errno, code, quietly);
+        for mut sent in [lost.unacknowledged, lost.reads] {
+            while let Some(send) = sent.pop(&mut self.sends) {
+                self.fail_send(send, errno, code, quietly);
+            }
         }
         self.free_connections.give_back(&mut self.connections, index);
         self.hear_again();
@@ -500,5 +505,6 @@ impl Engine {
                 self.deaf -= u32::from(!endpoint.is_deaf);
             }
         }
+        self.set_timer();
     }
 }

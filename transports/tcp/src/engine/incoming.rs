@@ -184,7 +184,6 @@ impl Engine {
     /// Handles the header of a frame. Without room for it, the connection is not read.
     fn begin(&mut self, index: u32, frame: Frame) -> Result<(), Violation> {
         let left = frame.payload;
-        self.connections[index as usize].has_sent = true;
         let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
             _ if is_full && !frame.flags.is_empty() => None,
@@ -207,6 +206,10 @@ impl Engine {
                 let (len, regions) = (reached.spans.left(), reached.regions);
                 let response = Response { spans: reached.spans, len, regions };
                 let connection = &mut self.connections[index as usize];
+                connection.has_sent |= len > 0;
+                if connection.is_broken {
+                    return Ok(());
+                }
                 if connection.responses.push_back(response).is_ok() {
                     self.mark_dirty(index);
                     return Ok(());
@@ -229,6 +232,11 @@ impl Engine {
             Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(7)),
         };
         let connection = &mut self.connections[index as usize];
+        connection.has_sent |= match &to {
+            Some(To::Receive(_)) => true,
+            Some(To::Regions { regions, .. }) => !regions.is_empty(),
+            _ => false,
+        };
         match to {
             Some(to) => connection.inbound = Inbound::Payload { frame, to, left },
             None => {
@@ -250,7 +258,7 @@ impl Engine {
             return Ok(());
         };
         let (endpoint, peer) = (connection.endpoint, connection.peer);
-        if !frame.flags.is_empty() && !matches!(to, To::Read(_)) {
+        if !frame.flags.is_empty() && !matches!(to, To::Read(_)) && !connection.is_broken {
             connection.acknowledgements += 1;
         }
         match to {
@@ -261,8 +269,11 @@ impl Engine {
             To::Kept(_, at) => self.finish_kept(at),
             To::Read(send) => self.finish_send(send),
             To::Regions { regions, .. } => {
-                self.count_regions(&regions);
-                self.count(endpoint, CompletionFlags::REMOTE_WRITE, true);
+                // An empty write may have no key.
+                if !regions.is_empty() {
+                    self.count_regions(&regions);
+                    self.count(endpoint, CompletionFlags::REMOTE_WRITE, true);
+                }
                 if let Some(data) = frame.operation.data() {
                     let flags = CompletionFlags::RMA | CompletionFlags::REMOTE_WRITE | CompletionFlags::REMOTE_CQ_DATA;
                     let len = usize::try_from(frame.payload).unwrap_or(usize::MAX);
@@ -292,15 +303,9 @@ impl Engine {
             let index = index as u32;
             match self.parse(index) {
                 Ok(()) => {
-                    let connection = &mut self.connections[index as usize];
-                    match connection.inbound {
-                        _ if connection.socket.is_none() => {}
-                        Inbound::Blocked(_) if !connection.is_paused => {
-                            connection.is_paused = true;
-                            self.paused += 1;
-                        }
-                        Inbound::Blocked(_) => {}
-                        _ => self.watch_open(index),
+                    let connection = &self.connections[index as usize];
+                    if connection.socket.is_some() && !connection.is_paused {
+                        self.watch_open(index);
                     }
                 }
                 Err(violation) => self.lose(index, Loss::Violation(violation)),

@@ -222,16 +222,16 @@ impl Engine {
             let at = self.receive_at(endpoint, kind, id);
             return Some(To::Receive(core::mem::take(&mut self.receives[at])));
         }
-        let most = u64::from(self.attr.unexpected_size) / 4;
+        let (messages, pieces) = (self.attr.unexpected.div_ceil(4), self.pieces.len().div_ceil(4) as u64);
         let count = frame.payload.div_ceil(PIECE as u64);
-        let has_share = of.kept < self.attr.unexpected.div_ceil(4) && of.kept_bytes.checked_add(frame.payload)? <= most;
+        let has_share = of.kept < messages && of.kept_pieces + count <= pieces;
         // A stranger's message waits until its sender is inserted, or a receive accepts it.
         if of.peer == NIL || !has_share || count > u64::from(self.free_pieces.count()) {
             return None;
         }
         let id = matcher.keep(envelope)?;
         of.kept += 1;
-        of.kept_bytes += frame.payload;
+        of.kept_pieces += count;
         let (peer, generation) = (of.peer, of.generation);
         let at = self.kept_at(endpoint, kind, id);
         let mut pieces = List::new();
@@ -263,11 +263,12 @@ impl Engine {
 
     /// A connection no longer has a message among the unexpected ones.
     fn give_back_share(&mut self, connection: u32, generation: u32, len: u64) {
+        let pieces = len.div_ceil(PIECE as u64);
         if let Some(connection) = self.connections.get_mut(connection as usize)
             && connection.generation == generation
         {
             connection.kept = connection.kept.saturating_sub(1);
-            connection.kept_bytes = connection.kept_bytes.saturating_sub(len);
+            connection.kept_pieces = connection.kept_pieces.saturating_sub(pieces);
         }
         self.try_paused |= self.paused > 0;
     }

@@ -95,7 +95,7 @@ pub(crate) struct Engine {
     pub(crate) process: Process,
     pid: u32,
     /// Family of the addresses.
-    is_ipv4: bool,
+    pub(crate) is_ipv4: bool,
     epoll: OwnedFd,
     /// Number of listeners that are not watched.
     deaf: u32,
@@ -103,6 +103,7 @@ pub(crate) struct Engine {
     opened: u64,
     /// Ticks while connections are being opened.
     timer: OwnedFd,
+    ticks: bool,
     /// Number of connections being opened.
     opening: u32,
     /// Number of connections that are not read because of a frame without room.
@@ -119,6 +120,8 @@ pub(crate) struct Engine {
     turn: u64,
     /// First of the connections with frames to send.
     dirty: u32,
+    /// First of those of which the kernel did not take all, for the next poll.
+    retried: u32,
     queues: Table<Queue>,
     counters: Table<Counter>,
     regions: Table<Option<Region>>,

@@ -18,6 +18,9 @@ use super::{BATCH, Engine, NIL};
 use crate::memory::Gather;
 use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 
+/// Polls that try to send to a full socket, before the kernel is to report room.
+const ATTEMPTS: u32 = 64;
+
 const ACKNOWLEDGEMENT: Frame = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
 
 fn response_frame(payload: u64) -> Frame {
@@ -99,6 +102,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Notes that a connection has frames to send.
     pub(super) fn mark_dirty(&mut self, index: u32) {
         let Self { connections, sends, .. } = self;
         let connection = &mut connections[index as usize];
@@ -109,19 +113,23 @@ impl Engine {
         }
     }
 
+    /// Notes that a connection has frames that the kernel did not take.
+    fn mark_retried(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            connection.next_dirty = self.retried;
+            self.retried = index;
+        }
+    }
+
     pub(super) fn unmark_dirty(&mut self, index: u32, next: u32) {
         if self.dirty == index {
             self.dirty = next;
-            return;
-        }
-        let mut at = self.dirty;
-        while at != NIL {
-            let connection = &mut self.connections[at as usize];
-            if connection.next_dirty == index {
-                connection.next_dirty = next;
-                return;
-            }
-            at = connection.next_dirty;
+        } else if self.retried == index {
+            self.retried = next;
+        } else if let Some(before) = self.connections.iter_mut().find(|before| before.next_dirty == index) {
+            before.next_dirty = next;
         }
     }
 
@@ -140,18 +148,39 @@ impl Engine {
             connection.is_dirty = false;
             self.flush(index);
         }
+        self.dirty = core::mem::replace(&mut self.retried, NIL);
     }
 
-    /// Sends the frames of a connection, as far as the kernel takes them.
+    /// Sends frames, and lets the kernel report room for the others: polls do not try them any more.
+    pub(super) fn leave_dirty(&mut self) {
+        self.send_dirty();
+        while self.dirty != NIL {
+            let index = self.dirty;
+            let connection = &mut self.connections[index as usize];
+            self.dirty = connection.next_dirty;
+            connection.is_dirty = false;
+            connection.is_full = true;
+            self.watch_open(index);
+        }
+    }
+
+    /// Sends the frames of a connection, as far as the kernel takes them. The next polls try the
+    /// others, a number of times, before the kernel is to report room.
     pub(super) fn flush(&mut self, index: u32) {
         while self.connections[index as usize].state == State::Open
             && !self.connections[index as usize].is_full
             && self.connections[index as usize].has_frames(&self.sends)
         {
             match self.send_batch(index) {
-                Ok(true) => {}
+                Ok(true) => self.connections[index as usize].attempts = 0,
                 Ok(false) => {
-                    self.connections[index as usize].is_full = true;
+                    let connection = &mut self.connections[index as usize];
+                    connection.attempts += 1;
+                    if connection.attempts < ATTEMPTS {
+                        return self.mark_retried(index);
+                    }
+                    connection.attempts = 0;
+                    connection.is_full = true;
                     self.watch_open(index);
                 }
                 Err(io::Errno::INTR) => {}
@@ -163,8 +192,15 @@ impl Engine {
     /// Ends the send side of a connection. What the peer has sent before is received.
     fn break_off(&mut self, index: u32, errno: Errno) {
         let loss = Loss::Ended(errno);
-        self.connections[index as usize].is_broken = true;
-        self.fail_sends(index, loss);
+        let connection = &mut self.connections[index as usize];
+        connection.is_broken = true;
+        // They cannot be sent any more, and make room for what has arrived.
+        connection.acknowledgements = 0;
+        connection.responses.clear();
+        self.try_paused |= self.paused > 0;
+        // Later operations open another connection. Those that were sent may still be answered.
+        self.forget_routes(index);
+        self.fail_unsent(index, loss);
         // As many bytes as the kernel may have of a peer that is gone.
         for _ in 0..1024 {
             let before = self.connections[index as usize].received;
@@ -261,6 +297,9 @@ impl Engine {
             Err(io::Errno::AGAIN) => 0,
             Err(error) => return Err(error),
         };
+        if sent > 0 {
+            self.connections[index as usize].attempts = 0;
+        }
         self.was_sent(index, sent, first, &batch);
         Ok(sent == total)
     }
@@ -350,7 +389,9 @@ impl Engine {
             Item::Acknowledgement => self.try_paused |= self.paused > 0,
             Item::Response(response) => {
                 let endpoint = self.connections[index as usize].endpoint;
-                self.count(endpoint, CompletionFlags::REMOTE_READ, true);
+                if !response.regions.is_empty() {
+                    self.count(endpoint, CompletionFlags::REMOTE_READ, true);
+                }
                 self.try_paused |= self.paused > 0;
                 drop(response);
             }

@@ -62,9 +62,6 @@ impl Engine {
     /// (without limit if negative).
     pub(crate) fn progress(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
         self.turn += 1;
-        if self.deaf > 0 && self.turn.is_multiple_of(1024) {
-            self.hear_again();
-        }
         self.polled = queue;
         let result = self.wait(milliseconds);
         if self.try_paused && self.paused > 0 {

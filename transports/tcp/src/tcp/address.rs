@@ -45,13 +45,13 @@ unsafe impl AddressVectors for Tcp {
     }
 
     unsafe fn av_insert_service(av: &TcpAv, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+        // SAFETY: the vector is open (H1).
+        let engine = unsafe { av.engine.get() }?;
         let address = match service {
-            Some(_) => resolve(node, service),
+            Some(_) => resolve(node, service, Some(engine.is_ipv4)),
             None => node.parse::<EndpointAddr>().ok().and_then(|address| SocketAddr::try_from(&address).ok()),
         };
-        let address = address.ok_or(Errno::EINVAL)?;
-        // SAFETY: the vector is open (H1).
-        unsafe { av.engine.get() }?.insert_peer(av.index, address).map(|peer| FabricAddr(peer.into()))
+        engine.insert_peer(av.index, address.ok_or(Errno::EINVAL)?).map(|peer| FabricAddr(peer.into()))
     }
 
     unsafe fn av_remove(av: &TcpAv, peer: FabricAddr) -> Result<(), Errno> {

@@ -14,13 +14,8 @@ use crate::memory::Spans;
 use crate::wire::{Frame, FrameFlags, Operation};
 
 fn frame_flags(flags: OpFlags) -> FrameFlags {
-    let mut wanted = FrameFlags::empty();
-    wanted.set(
-        FrameFlags::DELIVERY_COMPLETE,
-        flags.intersects(OpFlags::DELIVERY_COMPLETE | OpFlags::TRANSMIT_COMPLETE | OpFlags::MATCH_COMPLETE),
-    );
-    wanted.set(FrameFlags::COMMIT_COMPLETE, flags.contains(OpFlags::COMMIT_COMPLETE));
-    wanted
+    let wanted = flags.intersects(OpFlags::DELIVERY_COMPLETE | OpFlags::TRANSMIT_COMPLETE);
+    if wanted { FrameFlags::DELIVERY_COMPLETE } else { FrameFlags::empty() }
 }
 
 fn message(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
@@ -50,17 +45,13 @@ impl TcpEndpoint {
     /// # Safety
     /// The requirements of [`post`](Self::post).
     pub(super) unsafe fn post_msg(&self, msg: &Msg<'_>, (verb, operation): (Verb, Operation)) -> Result<(), Refusal> {
-        // Everything is in order.
         let known = OpFlags::COMPLETION
             | OpFlags::MORE
             | OpFlags::INJECT
             | OpFlags::INJECT_COMPLETE
             | OpFlags::TRANSMIT_COMPLETE
             | OpFlags::DELIVERY_COMPLETE
-            | OpFlags::COMMIT_COMPLETE
-            | OpFlags::MATCH_COMPLETE
-            | OpFlags::REMOTE_CQ_DATA
-            | OpFlags::FENCE;
+            | OpFlags::REMOTE_CQ_DATA;
         if !known.contains(msg.flags) {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }

@@ -84,7 +84,7 @@ handles! {
     /// Raw endpoint.
     TcpEndpoint { index: u16, selective: bool }
     /// Raw memory region.
-    TcpMr { index: Option<u16>, key: u64 }
+    TcpMr { index: u16, key: u64 }
 }
 
 // SAFETY: the objects of a domain stay on its thread, because `TcpDomain` is neither `Send` nor
@@ -130,8 +130,8 @@ unsafe impl Fabrics for Tcp {
         Some(info.address.into())
     }
 
-    fn destination_address(_: &TcpInfo) -> Option<EndpointAddr> {
-        None
+    fn destination_address(info: &TcpInfo) -> Option<EndpointAddr> {
+        info.destination.map(EndpointAddr::from)
     }
 
     fn nic(_: &TcpInfo) -> Option<Nic<'_>> {

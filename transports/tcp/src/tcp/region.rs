@@ -24,7 +24,7 @@ unsafe impl MemoryRegions for Tcp {
         let span = unsafe { Span::new(memory.ptr, memory.len) };
         // SAFETY: the domain is open (H1).
         let (index, key) = unsafe { domain.engine.get() }?.open_region(span, attr.access)?;
-        Ok(TcpMr { engine: domain.engine, index: Some(index), key })
+        Ok(TcpMr { engine: domain.engine, index, key })
     }
 
     unsafe fn mr_bind_endpoint(_: &mut TcpMr, _: &TcpEndpoint) -> Result<(), Errno> {
@@ -32,9 +32,8 @@ unsafe impl MemoryRegions for Tcp {
     }
 
     unsafe fn mr_bind_counter(mr: &mut TcpMr, counter: &TcpCounter) -> Result<(), Errno> {
-        let Some(region) = mr.index else { return Err(Errno::EINVAL) };
         // SAFETY: the region is open (H1).
-        unsafe { mr.engine.get() }?.bind_region(region, counter.index);
+        unsafe { mr.engine.get() }?.bind_region(mr.index, counter.index);
         Ok(())
     }
 
@@ -55,10 +54,8 @@ unsafe impl MemoryRegions for Tcp {
     }
 
     unsafe fn mr_close(mr: &TcpMr) -> Result<(), Errno> {
-        if let Some(region) = mr.index {
-            // SAFETY: the region is open (H1).
-            unsafe { mr.engine.get() }?.close_region(region);
-        }
+        // SAFETY: the region is open (H1).
+        unsafe { mr.engine.get() }?.close_region(mr.index);
         Ok(())
     }
 }
