@@ -1,6 +1,5 @@
-//! A deployment in one block of memory: a software network or a domain of libfabric, an address
-//! vector, a queue with its endpoints, and a slab of registered buffers. Prints the use of each
-//! byte.
+//! A deployment in one block of memory: a network or domain, an address vector, a queue with its
+//! endpoints, and a slab of registered buffers. Prints the use of each byte.
 //!
 //! ```text
 //! cargo run --release --example arena -- --mib 32
@@ -122,7 +121,6 @@ impl Program for Deployment<'_, '_> {
 }
 
 impl Deployment<'_, '_> {
-    /// Opens all objects, moves data, and lists the accounts.
     fn open<T: Transport>(self, info: &Info<T>) -> Result<String, Failure> {
         let Deployment { arena, ledger } = self;
         let mut parts = parts(info)?;
@@ -169,7 +167,6 @@ impl Deployment<'_, '_> {
     }
 }
 
-/// Lists the bytes of each object beside its layout.
 fn accounts(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<String, Failure> {
     let (used, capacity) = (arena.used(), arena.capacity());
     let bytes = |blocks: &[Layout]| blocks.iter().map(Layout::size).sum::<usize>();

@@ -1,5 +1,5 @@
-//! loom in the loop of another program: one thread polls loom's executor and does its own work in
-//! turn, never sleeps, and does not allocate after the start.
+//! loom in the loop of another program: one thread polls loom's executor and does its own work,
+//! without sleep or allocation.
 //!
 //! ```text
 //! cargo run --release --example embedded_runtime
@@ -143,7 +143,6 @@ impl Program for Runtime {
         let ((turns, jobs), calls) = heap::watched(|| {
             let (mut turns, mut jobs) = (0_u64, 0_u32);
             while lanes.running.get() > 0 && lanes.failed.get().is_none() {
-                // Polls each woken task once, and takes a bounded number of completions.
                 executor.round(&drivers);
                 turns += 1;
                 // Other work of the program: a job each millisecond.

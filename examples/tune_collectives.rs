@@ -46,7 +46,6 @@ fn finish<T: Transport, E: Element, C: Combine<E>>(running: Started<'_, '_, T, E
     Ok(running.map_err(Error::from)?.wait(soon()).map_err(Error::from)?)
 }
 
-/// Runs a collective with an input and an output.
 type Run<T> = fn(&Members<'_, T>, count: usize, &mut [u64], &mut [u64]) -> Result<(), Failure>;
 
 /// Collective with two algorithms, of blocks of `count` elements.

@@ -1,8 +1,7 @@
 //! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric.
 //!
-//! One safe API for messages, tagged messages and remote memory access, in [`loom_core`], generic
-//! over the transport. This package adds the libfabric transport: module `ofi`, feature
-//! `libfabric`.
+//! The objects of [`loom_core`] are generic over the transport. This package adds libfabric: module
+//! `ofi`, feature `libfabric`.
 //!
 //! Two endpoints in one thread:
 //!
@@ -38,20 +37,9 @@
 //! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
 //!   libfabric's C functions.
 //! - [`loom_core`] (`loom-fabric-core`): the objects and the software transport.
-//! - `loom_alloc` (`loom-fabric-alloc`): arenas, pools and registered memory.
-//! - `loom_async` (`loom-fabric-async`): futures, an executor, tokio.
-//! - `loom_deferred` (`loom-fabric-deferred`): operations posted when a counter reaches a
-//!   threshold.
-//! - `loom_group` (`loom-fabric-group`): groups of peers and collectives.
-//! - `loom_media` (`loom-fabric-media`): flows of video grains and audio samples.
-//! - `loom_static` (`loom-fabric-static`): queries, profiles and protocol traits, checked by the
-//!   compiler.
-//! - `loom_tagged` (`loom-fabric-tagged`): tagged messages over endpoints without them.
-//! - `loom_tcp` (`loom-fabric-tcp`): the transport over TCP in Rust.
-//! - `loom_transfer` (`loom-fabric-transfer`): transfers of pages and ranges over several network
-//!   cards.
-//! - `loom_updates` (`loom-fabric-updates`): read-modify-write of a peer's memory over messages.
-//! - `loom` (`loom-fabric-cli`): a command that shows and measures a machine's fabrics.
+//! - The guide lists the other packages: `loom_alloc` (memory), `loom_async` (futures),
+//!   `loom_deferred`, `loom_group` (collectives), `loom_media`, `loom_static`, `loom_tagged`,
+//!   `loom_tcp`, `loom_transfer`, `loom_updates`, and the command `loom`.
 //!
 //! # Features
 //! - `std` (default): clocks and the global allocator.

@@ -26,7 +26,6 @@ const STYLE: &str = "<style>\n\
     </style>\n";
 pub(crate) const COLOURS: usize = 6;
 
-/// Curves over the same two axes.
 pub(crate) struct Panel<'a> {
     pub(crate) title: &'a str,
     pub(crate) x: &'a str,
@@ -101,7 +100,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Axis from the lowest of the numbers to the highest. Numbers without a logarithm are omitted.
+    /// Numbers without a logarithm are omitted.
     fn new(numbers: impl Iterator<Item = f64>, start: f64, end: f64) -> Self {
         let numbers = numbers.filter(|number| *number > 0.0 && number.is_finite());
         let (from, to) =
@@ -136,7 +135,6 @@ impl Axis {
     }
 }
 
-/// Numbers in a range that are 1, 2 or 5 times a power of ten.
 fn steps(from: f64, to: f64) -> Vec<f64> {
     let first = 10_f64.powf(from.log10().floor());
     let powers = core::iter::successors(Some(first), |power| Some(power * 10.0)).take_while(|power| *power <= to);

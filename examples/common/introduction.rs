@@ -1,5 +1,4 @@
-//! Introduction of clients to a server through lines over TCP: the server's greeting, the client's
-//! address, and an empty line.
+//! Introduction by lines over TCP: the server's greeting, the client's address, and an empty line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

@@ -1,5 +1,4 @@
-//! Members of a group, which exchange addresses through a bootstrap: threads over memory, processes
-//! over a provider of libfabric.
+//! Members of a group: threads over memory, processes over a provider of libfabric.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -46,7 +45,6 @@ pub(crate) struct Ranks {
     pub(crate) at: SocketAddr,
 }
 
-/// Runs all members, and returns the text of rank 0.
 pub(crate) fn run(hints: &Hints<'_>, ranks: Ranks, member: &impl Member) -> Result<String, Failure> {
     if hints.provider != Some("soft") {
         return over_libfabric(hints, Process { ranks, member });

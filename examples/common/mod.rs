@@ -1,5 +1,3 @@
-//! Parts that the examples share: the transport by its name, the exit status, Ctrl-C.
-
 #![allow(dead_code, reason = "each example uses a part of the module")]
 
 use std::error::Error;

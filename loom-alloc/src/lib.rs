@@ -15,8 +15,7 @@
 //! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks.
 //! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
-//! All allocate only when opened. [`registered`] has slabs of postable buffers and a heap, and
-//! [`mr_cache`] caches registrations.
+//! All allocate only when opened. See also [`registered`] and [`mr_cache`].
 //!
 //! # Example
 //! A software network, all in an array:

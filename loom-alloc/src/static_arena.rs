@@ -19,8 +19,6 @@ use crate::locked::Locked;
 /// assert_eq!((arena.capacity(), arena.used()), (4096, 0));
 /// assert!(MEMORY.take().is_none());
 /// ```
-///
-/// [`take_shared`](Self::take_shared) adds a lock for several threads.
 #[repr(C, align(64))]
 pub struct StaticArena<const N: usize> {
     /// First field, at a multiple of 64.

@@ -1,4 +1,4 @@
-//! Allocators for tests, which fail at one allocation or panic once sealed, and a leak check.
+//! Allocators for tests, and a leak check.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 

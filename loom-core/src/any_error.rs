@@ -9,8 +9,7 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 
 /// Any error of loom. Every other error converts into it with `?`.
 ///
-/// The errors of the calls are small and `Copy`. The conversion drops values that some errors
-/// return, such as buffers.
+/// The conversion drops values that some errors return, such as buffers.
 ///
 /// The text is the wrapped error's, with a remedy. `{error:#}` adds the wrapped error's
 /// [`source`](core::error::Error::source), often an [`Errno`].

@@ -23,8 +23,7 @@
 //! ```
 //!
 //! # Layers
-//! A module uses modules of its own layer and of the layers above it in this list (`.ci/run
-//! module_order`).
+//! A module uses modules of its own layer and of those above it (`.ci/run module_order`).
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
 //!   own names and values. [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
@@ -59,9 +58,8 @@
 //! posted buffers, exposed memory.
 //! - [`Domain::open_in`] opens a domain with `'m` = `'static`, because a forgotten handle keeps its
 //!   object open for good.
-//! - [`scope()`] calls a closure. Objects that are opened through its [`Scope`] cannot leave the
-//!   closure, and may use memory that was declared before the call. Queues and regions still open
-//!   at its end are then closed.
+//! - [`scope()`] calls a closure with a [`Scope`]. Its objects may use memory that was declared
+//!   before the call.
 //!
 //! The memory of a [software network](soft::Network) has its own lifetime, `'n` in the transport
 //! `Soft<'n>`, which is at least `'m`.

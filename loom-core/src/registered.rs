@@ -47,8 +47,8 @@ pub struct Registered<'m, T: Transport, B: Buffer> {
 }
 
 impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
-    /// Registers the memory as a source if it is initialised, and as a target if it may be written.
-    /// Device memory is that of the first device of its kind.
+    /// Registers initialised memory as a source, and writable memory as a target. Device memory is
+    /// that of the first device of its kind.
     ///
     /// ```
     /// use loom_core::{Buffer, registered::Registered};

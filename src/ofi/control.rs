@@ -1,5 +1,3 @@
-//! Fabrics, domains and address vectors.
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::{c_int, c_void};

@@ -1,5 +1,3 @@
-//! Threading levels, and the handle type that carries them.
-
 #![allow(unsafe_code, reason = "the only `unsafe impl Send` and `Sync` of libfabric objects")]
 
 use core::fmt;
@@ -17,8 +15,6 @@ mod sealed {
 }
 
 /// Serialisation of calls: [`Local`] or [`Shared`].
-///
-/// The level decides whether threads may share domains, address vectors and memory regions.
 ///
 /// # References
 /// - `man fi_domain`, section *Threading*

@@ -1,4 +1,4 @@
-//! Known faults of providers by version of libfabric: the table that the tests of the faults check.
+//! Known faults of providers by version of libfabric, which tests check.
 
 const TABLE: &str = include_str!("../../faults.txt");
 

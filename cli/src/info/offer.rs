@@ -1,5 +1,3 @@
-//! Offers, without the types that differ between transports.
-
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};

@@ -72,7 +72,6 @@ fn card(card: &Card) -> String {
     text
 }
 
-/// Offers that mostly differ in their addresses alone.
 struct Group<'f> {
     provider: &'f str,
     kind: String,
@@ -180,7 +179,6 @@ pub(crate) fn text(found: &Found) -> String {
     out
 }
 
-/// Places for media flows, one line for each provider, domain and address.
 pub(crate) fn media(found: &Found) -> String {
     let mut places = Columns::new(&["PROVIDER", "DOMAIN", "ADDRESS", "SPEED", "CARD", "TESTED"]);
     for offer in &found.offers {

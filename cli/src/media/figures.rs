@@ -1,5 +1,3 @@
-//! Figures of a received flow, as text and as JSON.
-
 use serde_json::{Value, json};
 
 use crate::text::time_text;
@@ -101,7 +99,7 @@ impl Figures {
         }
     }
 
-    /// Counts so many grains or samples that arrived at a time, both in nanoseconds.
+    /// Times are in nanoseconds.
     pub(super) fn arrived(&mut self, count: u64, now: u64, due: u64) {
         let latency = now.saturating_sub(due);
         self.complete += count;
@@ -114,7 +112,6 @@ impl Figures {
         self.last = now;
     }
 
-    /// Arrivals in a second.
     fn rate(&self) -> f64 {
         match self.last.saturating_sub(self.first.unwrap_or(self.last)) {
             0 => 0.0,
@@ -141,7 +138,6 @@ impl Figures {
 pub(super) const HEADS: [&str; 11] =
     ["target", "flow", "arrived", "wrong", "lost", "late", "rate/s", "p50", "p99", "max", "jitter p99"];
 
-/// Cells of a flow's figures, which came as JSON.
 pub(super) fn row(target: &str, flow: &Value) -> Vec<String> {
     let number = |name: &str| flow[name].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
     let time = |of: &str, name: &str| time_text(flow[of][name].as_f64().unwrap_or(0.0));

@@ -1,5 +1,3 @@
-//! Formats of a video and an audio flow, as options and as the text that targets receive.
-
 use std::fmt;
 use std::str::FromStr;
 

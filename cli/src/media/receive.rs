@@ -86,7 +86,7 @@ pub(super) struct Receiver<T: Transport + 'static> {
 }
 
 impl<T: Transport + 'static> Receiver<T> {
-    /// Returns the receiver, and the records of the video and of the audio flow. An absent flow has an empty one.
+    /// Returns the receiver, and the records of video and audio, empty for an absent flow.
     pub(super) fn open(
         info: &Info<T>,
         format: &Format,

@@ -1,5 +1,3 @@
-//! Sender of a video and an audio flow in real time, to targets that come and go.
-
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -95,7 +93,6 @@ impl VideoFlow {
 }
 
 impl AudioFlow {
-    /// Goes on with the block of this time. Returns the number of blocks before it.
     fn catch_up(&mut self, now: u64) -> u64 {
         let count = u64::from(self.count);
         let next = (self.audio.rate().index_at(now) / count * count).max(self.start);
@@ -152,7 +149,6 @@ pub(super) trait Control {
 }
 
 impl<T: Transport + 'static> Sender<T> {
-    /// Sends for the time of the setup, and until all transfers have ended.
     pub(super) fn run(
         info: &Info<T>,
         mut setup: Setup,
@@ -217,7 +213,6 @@ impl<T: Transport + 'static> Sender<T> {
         Ok(())
     }
 
-    /// Waits until all targets are connected, or have failed.
     fn connect(&mut self, timeout: Duration, interrupted: &AtomicBool) -> Result<(), Failure> {
         let begin = Instant::now();
         while self.outlets.iter().any(|outlet| !outlet.is_connected) {
@@ -372,7 +367,7 @@ impl<T: Transport + 'static> Sender<T> {
         self.outlets.iter_mut().filter(|outlet| outlet.number == number).for_each(|outlet| outlet.was_killed = true);
     }
 
-    /// Gives up targets with a flow that has not been connected. Returns the numbers of the others.
+    /// Gives up unconnected targets. Returns the numbers of the others.
     fn connected(&mut self) -> Vec<usize> {
         while let Some(outlet) = self.outlets.iter().find(|outlet| !outlet.is_connected && !outlet.was_killed) {
             self.note_killed(outlet.number);

@@ -1,4 +1,4 @@
-//! Targets of a sender: threads of this process, processes of this machine, or processes that listen.
+//! Targets of a sender: threads, processes of this machine, or processes that listen.
 
 use std::env;
 use std::io::{BufRead, BufReader, Read};
@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 pub(super) struct Started {
     pub(super) number: usize,
-    /// Records of the video and of the audio flow. An absent flow has an empty one.
+    /// Of video and audio. Empty for an absent flow.
     pub(super) records: [Vec<u8>; 2],
 }
 
@@ -199,7 +199,6 @@ impl One<'_> {
         Ok(None)
     }
 
-    /// Sends the format to a target, and receives its records.
     fn meet(&self, address: &str, started: &Reports) -> Result<(), Failure> {
         let until = Until { timeout: self.timeout, interrupted: self.interrupted };
         let mut connection = Connection::connect(address, until)?;

@@ -1,5 +1,5 @@
-//! TCP connection over which two processes exchange addresses and synchronise, by
-//! [frames](crate::play::frame). An invalid frame ends the connection with an error.
+//! TCP connection of two processes, with [frames](crate::play::frame). An invalid frame ends it
+//! with an error.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

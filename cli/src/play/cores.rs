@@ -1,7 +1,6 @@
 //! Processors for two threads that answer each other.
 //!
-//! If a scheduler runs both on one processor, half a round trip measures a thread switch, not a
-//! message.
+//! On one processor, half a round trip measures a thread switch.
 
 #[cfg(target_os = "linux")]
 use loom_transfer::topology::{Bound, bind_thread};

@@ -1,5 +1,3 @@
-//! Encoding of the messages between two processes.
-//!
 //! Each side first sends [`MAGIC`], then frames: one byte for the kind, the length as 32 bits
 //! (little-endian, at most [`MAX_FRAME`]), and the bytes. Other input is an error.
 

@@ -34,7 +34,6 @@ pub(super) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
     play(&name, &info, setup, interrupted, report)
 }
 
-/// Plays over the offer of a transport with this name and version.
 pub(super) fn play<T: Transport + 'static>(
     name: &str,
     info: &Info<T>,
@@ -116,8 +115,6 @@ fn terms(setup: &Setup, provider: &str) -> String {
     format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
 }
 
-/// Usual providers of this machine for two sides in one process or in two. Two processes need at
-/// least one provider.
 pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     let mut here = Vec::new();
     if one_process && let Err(error) = Library::get() {
@@ -158,7 +155,6 @@ fn tell(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
-/// Name and version of the library, and an offer of the chosen provider.
 pub(crate) fn find(setup: &Setup) -> Result<(String, Info<Fabric>), Failure> {
     let version = library_version()?;
     let info = offer(setup)?;

@@ -1,5 +1,3 @@
-//! Two sides that exchange messages, verify them, and measure, over any transport.
-
 pub(crate) mod bootstrap;
 mod bout;
 pub(crate) mod cores;

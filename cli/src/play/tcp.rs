@@ -1,5 +1,3 @@
-//! The transport over TCP in Rust.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -300,7 +300,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Verifies a round, chooses the number of pages by a trial, and measures rounds of them.
     fn measure<T: Transport + 'static>(
         &self,
         sides: &mut [Side<T>],

@@ -1,5 +1,3 @@
-//! One side: an engine, and memory of whose pages each has a place. It never waits.
-
 use std::time::Instant;
 
 use loom_core::allocator_api2::alloc::Global;

@@ -1,5 +1,3 @@
-//! Bytes that operations move, and their verification.
-
 use crate::failure::Failure;
 
 pub type Buffer<'b> = &'b mut [u8];

@@ -1,5 +1,3 @@
-//! The network, in memory of a `static`.
-
 use core::fmt::Write;
 use core::pin::pin;
 
@@ -42,7 +40,6 @@ pub fn run(out: &mut Output) -> Result<(), Failure> {
         let region = Mr::open_in(&domain, &mut exposed[..], Access::REMOTE_WRITE, arena)?;
         let cq = Cq::open_in(&domain, QUEUE, arena)?;
         let mut pair = Pair::open(cq, &av, region)?;
-        // The tasks have a queue and endpoints of their own.
         let driver = CqDriver::open_in(&Cq::open_in(&domain, QUEUE, arena)?, Unclaimed::Drop, arena)?;
         let trips = Trips::open(driver, &av)?;
         let (mut asks, mut answers) = (pin!(trips.asks(&av)), pin!(trips.answers(&av, &mut answered)));

@@ -1,5 +1,5 @@
-//! loom's software transport without `std`, `alloc`, libc and an allocator of the system, as a
-//! process of Linux or without an operating system.
+//! loom's software transport without `std`, `alloc` and libc, as a process of Linux or without an
+//! operating system.
 //!
 //! A network, its domain, address vector and queue are in an array in a `static`. Every byte is
 //! verified. The program prints the cycles of each operation.

@@ -1,5 +1,3 @@
-//! Time stamp counter and name of the processor.
-
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::fmt;
 

@@ -1,5 +1,3 @@
-//! Two tasks of an executor, which send a message there and back, with a timer.
-
 use core::cell::Cell;
 use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;

@@ -24,7 +24,6 @@ const CAPS: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Runs one side in this thread, and the other in a thread of its own.
 fn play<T: Transport + 'static>(info: &Info<T>) -> Result<(), Failure>
 where
     Info<T>: Sync,

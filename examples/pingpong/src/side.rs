@@ -1,5 +1,3 @@
-//! One side of the ping-pong.
-
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};

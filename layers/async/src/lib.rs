@@ -37,7 +37,7 @@
 //! # Ok::<_, Error>(())
 //! ```
 //!
-//! `docs/async.md` covers cancellation, errors, and composition.
+//! See also `docs/async.md`.
 //!
 //! # Features
 //! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`.

@@ -1,5 +1,4 @@
-//! [`Stream`]s of queue events besides awaited operations. The error of a failed queue is the last
-//! item.
+//! [`Stream`]s of queue events. The error of a failed queue is the last item.
 //!
 //! A dropped stream leaves its items to the next one.
 
@@ -105,8 +104,7 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 #[must_use = "streams do nothing unless they are polled"]
 pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
-/// Stream of events besides completed operations: peers' writes with immediate data, pieces of
-/// multi-receives. See [`CqDriver::next_event`].
+/// Stream of [`CqDriver::next_event`]: peers' writes with immediate data, pieces of multi-receives.
 ///
 /// ```
 /// use core::pin::pin;
@@ -193,8 +191,7 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
 
-/// Stream of events besides awaited ones: requests of peers, and ends of connections. See
-/// [`EqDriver::next_event`].
+/// Stream of [`EqDriver::next_event`]: requests of peers, and ends of connections.
 ///
 /// ```
 /// use core::pin::pin;

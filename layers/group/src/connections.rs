@@ -153,8 +153,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    /// Puts a peer into a place and closes a former peer's connection. The new peer must also call
-    /// this function or [`join`](Self::join).
+    /// Puts a peer into a place, and closes a former connection. The new peer must also call this function or
+    /// [`join`](Self::join).
     ///
     /// It rejects other peers meanwhile, so members must set several peers in the same order, or
     /// they wait until their deadlines.
@@ -299,7 +299,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         Ok(())
     }
 
-    /// Restarts a wanted connection, or stores the end for a later report.
     fn has_ended(&self, group: &Group<'m, T, B, A>, peer: PeerIndex, wanted: bool) {
         let Some(place) = self.places.get(peer.place()) else { return };
         if wanted {

@@ -18,8 +18,8 @@ use crate::{PeerError, PeerIndex};
 pub struct GroupAttr {
     /// Maximum number of members at a time.
     pub capacity: usize,
-    /// Number of new addresses, at least one, that can replace others of providers that keep removed
-    /// addresses until the endpoint closes ([`AvAttr::capacity`](loom_core::AvAttr::capacity)).
+    /// Number of later addresses, at least one, over providers that keep removed addresses
+    /// ([`AvAttr::capacity`](loom_core::AvAttr::capacity)).
     pub replacements: usize,
 }
 

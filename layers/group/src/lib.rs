@@ -13,8 +13,7 @@
 //!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return after all
 //!   requests or the deadline.
 //!
-//! [`collective::Team`] runs collectives by [`schedule`]. [`bootstrap`] carries [`exchange`]
-//! records.
+//! See also [`collective::Team`], and [`bootstrap`] for [`exchange`] records.
 //!
 //! # Example
 //! Scatter and gather with a borrowed buffer, in a group that is twice this side:
@@ -62,8 +61,7 @@
 //! | `scope` | [`Group::scope`] | cancels unfinished requests, no allocation |
 //! | `manual_scope` | [`Group::scope`] | does not poll until it ends |
 //! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | requests wait for room |
-//! | `post_scatter_send` etc. | loop around [`Scope::send`] etc. | |
-//! | `unsafe scatter_send_unpolled` etc. | loop around [`Group::send`] etc. | |
+//! | `post_scatter_send`, `unsafe scatter_send_unpolled` etc. | loop around [`Scope::send`], [`Group::send`] etc. | |
 //! | `with_immediate`, `only_immediate` | [`Scope::send_data`], [`Scope::write_data`], [`Group::write_data`] | empty buffer for data alone |
 //! | `ScopedPendingWork::poll`, `spin_poll`, `PendingWork::poll`, `spin_poll`, `wr_id` | [`Scope::turn`] and [`Scope::outcome`], [`Scope::finish`], [`Cq::take`](loom_core::Cq::take), [`Cq::wait`](loom_core::Cq::wait) with an [`OpKey`](loom_core::OpKey) | after a queue error, the queue keeps and ends the loan |
 //! | `PeerRemoteMemoryRegion::new`, `peer`, `sub_region` | [`PeerRegion::new`], [`PeerRegion::peer`], [`PeerRegion::slice`] | |

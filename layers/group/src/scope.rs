@@ -327,8 +327,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(taken? || posted || busy)
     }
 
-    /// Waits for all requests until the deadline, then gives up the rest like the end of the
-    /// [`Scope`], which stays usable.
+    /// Waits for all requests until the deadline, then gives up the rest. The [`Scope`] stays
+    /// usable.
     ///
     /// # Errors
     /// See [`turn`](Self::turn). The places keep their requests.

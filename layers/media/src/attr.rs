@@ -1,7 +1,6 @@
 use loom_transfer::EngineAttr;
 
-/// Sizes of a target or an initiator, which allocates its memory when it is opened, except for the
-/// tables of flows.
+/// Sizes of a target or an initiator. Memory is allocated at opening, except for the tables of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaAttr {
     /// Maximum number of flows.
@@ -9,7 +8,7 @@ pub struct MediaAttr {
     /// Maximum number of peers: initiators of a target, of which those without a flow make room for others,
     /// or targets of an initiator. A target of two flows counts twice.
     pub peers: usize,
-    /// Maximum number of transfers of an initiator that have not ended. Each is to one target.
+    /// Maximum number of unfinished transfers, each to one target.
     pub transfers: usize,
     /// Maximum number of operations in flight on each rail, and of a peer's operations between two
     /// polls of a target.
@@ -22,12 +21,11 @@ pub struct MediaAttr {
     pub message: usize,
     /// Maximum length in bytes of a target's record.
     pub record: usize,
-    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these: then
-    /// transfers to a peer that has gone may never end. An initiator that is not polled for half of this time
-    /// cancels its transfers.
+    /// Time in nanoseconds after which a silent peer fails. With 0, transfers to a peer that has gone may
+    /// never end. An initiator that is not polled for half of this time cancels its transfers.
     pub silence: u64,
-    /// Time in nanoseconds after which an initiator tries a target again that failed or refused it, once no
-    /// operation to it is in flight. 0 for a target that fails for good.
+    /// Time in nanoseconds after which an initiator tries a failed or refusing target again, once no
+    /// operation to it is in flight. 0: a target fails for good.
     pub retry: u64,
 }
 

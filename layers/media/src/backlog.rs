@@ -9,7 +9,6 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Numbers of the grain or samples.
     pub(crate) const fn range(&self) -> (u64, u64) {
         match *self {
             Part::Slices { index, .. } => (index, index.saturating_add(1)),
@@ -17,7 +16,7 @@ impl Part {
         }
     }
 
-    /// The beginning of the part that lies below a limit. `None` if it has none.
+    /// Beginning of the part, below a limit.
     pub(crate) fn below(self, limit: u64) -> Option<Self> {
         match self {
             Part::Slices { index, .. } => (index < limit).then_some(self),
@@ -28,7 +27,7 @@ impl Part {
         }
     }
 
-    /// Appends a part that follows this one. Returns `false` if it does not.
+    /// Appends a part. Returns `false` if it does not follow this one.
     fn join(&mut self, next: &Part) -> bool {
         match (self, *next) {
             (
@@ -85,7 +84,6 @@ impl Backlog {
         }
     }
 
-    /// Gives up the first part.
     pub(crate) fn pass(&mut self) {
         if let Some(part) = self.parts.pop_front() {
             let (from, to) = part.range();
@@ -93,7 +91,7 @@ impl Backlog {
         }
     }
 
-    /// Gives up parts that lie below a number, in part or whole.
+    /// Gives up all below a number.
     pub(crate) fn pass_below(&mut self, number: u64) {
         while self.first().is_some_and(|part| part.range().0 < number) {
             self.pass();

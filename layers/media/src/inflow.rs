@@ -2,8 +2,7 @@
 //!
 //! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit may be
 //! written. The ring has a slot for each number between them. `kept` does not pass a number with a
-//! transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*: they will not
-//! arrive ([`Inflow::report`]).
+//! transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*.
 //!
 //! An attachment ends with its first failure, and the initiator attaches again when all of its operations
 //! have completed. Messages of former attachments have other tokens.
@@ -27,7 +26,6 @@ struct GrainSlot {
     is_invalid: bool,
 }
 
-/// Event of a flow beside those of its messages.
 pub(crate) enum Report {
     Attached,
     Detached(Option<Error>),
@@ -50,7 +48,6 @@ pub(crate) enum News {
     Samples,
 }
 
-/// Initiator that writes to the flow, and its attachment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attachment {
     pub(crate) peer: PeerKey,
@@ -227,7 +224,6 @@ impl<A: Allocator> Inflow<A> {
         (self.request, self.answers) = (None, true);
     }
 
-    /// Returns `true` if the program has to release something.
     fn keeps(&self) -> bool {
         self.release == Release::Explicit && self.released < self.seen
     }
@@ -316,7 +312,6 @@ impl<A: Allocator> Inflow<A> {
                 if slot.index != index {
                     *slot = GrainSlot { index, arrived: Ranges::new(0), is_invalid: false };
                 }
-                // The last slices of the grain.
                 let is_last = invalid || end == layout.slices;
                 let floor = if is_last { to } else { from };
                 let before = slot.arrived.start();

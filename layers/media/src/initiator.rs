@@ -41,8 +41,8 @@ pub enum InitiatorEvent {
         /// First error.
         result: Result<(), Error>,
     },
-    /// Grains or samples that were deferred, and will not be sent: the target has failed, or had no room
-    /// until others took their places in the ring.
+    /// Deferred grains or samples that will not be sent: the target failed, or had no room before others took
+    /// their places in the ring.
     Passed {
         /// The target.
         target: TargetKey,
@@ -121,7 +121,7 @@ where
         })?;
         let sendings = Array::new_in(attr.transfers, alloc.clone(), |_| None)?;
         let known = Known::new(attr.peers, alloc.clone())?;
-        // Differs from that of another process at the same address, as far as the system places memory at random.
+        // Differs between processes at one address, as far as the system places memory at random.
         let instance = (sendings.as_ptr().addr() >> 4).wrapping_mul(0x9E37_79B9);
         #[expect(clippy::cast_possible_truncation, reason = "some of its bits")]
         let instance = (instance as u32).wrapping_add(INITIATORS.fetch_add(1, Ordering::Relaxed));
@@ -203,8 +203,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Ok(slot.key)
     }
 
-    /// Removes a target. Its transfers that were submitted end first, those that were deferred are passed
-    /// over. [`InitiatorEvent::Removed`] follows.
+    /// Removes a target. Submitted transfers end first, deferred ones are passed over.
+    /// [`InitiatorEvent::Removed`] follows.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
@@ -221,7 +221,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         self.link(target).map(|link| link.status)
     }
 
-    /// Number below which a target has room for grains or samples. `None` if it is not ready.
+    /// Number below which a ready target has room.
     #[must_use]
     pub fn room(&self, target: TargetKey) -> Option<u64> {
         self.link(target).filter(|link| link.status == TargetStatus::Ready).map(|link| link.limit)
@@ -298,8 +298,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         !self.sendings.iter().flatten().any(|sending| sending.is_in_place(flow, end, ring) && !sending.is_lapped)
     }
 
-    /// Sends slices of a grain to all targets of its flow: all of them, those that have been produced since
-    /// the last call, or none, for a header alone. Indices do not decrease.
+    /// Sends slices of a grain to all targets of its flow: those produced since the last call, or none, for a
+    /// header alone. Indices do not decrease.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
@@ -381,8 +381,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         self.sendings.iter().flatten().count()
     }
 
-    /// Posts operations, connects targets, and returns the next event. `now` is the time in nanoseconds of any
-    /// clock.
+    /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
     ///
     /// # Errors
     /// Those of [`Engine::poll`].
@@ -474,7 +473,6 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         }
     }
 
-    /// Submits deferred parts, sends messages, and connects again.
     fn serve(&mut self) {
         self.look_at_operations();
         let Initiator { engine, flows, targets, sendings, known, token, attr, now, .. } = self;

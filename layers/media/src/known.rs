@@ -5,7 +5,6 @@ use loom_core::error::OpenError;
 use loom_core::storage::Array;
 use loom_transfer::PeerKey;
 
-/// Peers, in the order of their arrival.
 pub(crate) struct Known<A: Allocator> {
     peers: Array<Option<PeerKey>, A>,
 }

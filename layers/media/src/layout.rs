@@ -1,5 +1,3 @@
-//! Layouts of flows: where the slices of a grain and the samples of a channel lie, in bytes.
-
 /// Maximum number of planes of a grain.
 pub const MAX_PLANES: usize = 4;
 

@@ -1,9 +1,8 @@
 //! Media flows over the fabric: grains of video and data, and samples of audio, from one [`Initiator`]
 //! to many [`Target`]s.
 //!
-//! A flow is a ring in registered memory on each side. The initiator writes whole grains, or slices as they
-//! are produced, or blocks of samples, straight into the rings of its targets, and notifies each of
-//! arrivals.
+//! A flow is a ring in registered memory on each side. The initiator writes grains, slices or blocks of samples
+//! straight into the rings of its targets, and notifies each of arrivals.
 //!
 //! ```
 //! use loom_core::Domain;
@@ -54,8 +53,6 @@
 //! - **After a failure**, initiator and target go on by another attachment, once all operations have
 //!   completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.
-//!
-//! The feature `mxl` has flows of MXL in shared memory, and initiators and targets that MXL's peers connect to.
 
 #![no_std]
 #![deny(unsafe_code)]

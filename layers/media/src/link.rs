@@ -63,14 +63,12 @@ pub(crate) struct Link {
     pub(crate) peer: Option<PeerKey>,
     pub(crate) memory: RemoteMemory,
     pub(crate) layout: FlowLayout,
-    /// Number of the flow at the target.
     pub(crate) number: u32,
     pub(crate) status: TargetStatus,
     pub(crate) report: Option<Result<(), Error>>,
     pub(crate) retry_at: u64,
     /// The peer has failed, and expects no message.
     pub(crate) is_lost: bool,
-    /// The program has removed the target.
     pub(crate) leaves: bool,
 
     pub(crate) token: Token,
@@ -85,7 +83,6 @@ pub(crate) struct Link {
     /// The target has room from `first` on, below `limit`.
     pub(crate) first: u64,
     pub(crate) limit: u64,
-    /// Number of transfers of the attachment.
     pub(crate) sequence: Sequence,
     /// Number of these that the target has processed.
     processed: Sequence,
@@ -134,7 +131,7 @@ impl Link {
         is_over && self.active == 0
     }
 
-    /// Begins another attachment, or requests room in a stale one. `next` follows the backlog.
+    /// `next` follows the backlog.
     pub(crate) fn attach(&mut self, token: &mut Token, next: u64) {
         let first = self.backlog.first().map_or(next, |part| part.range().0);
         if self.attachment == AttachmentState::Failed {
@@ -160,7 +157,7 @@ impl Link {
         self.attachment = AttachmentState::Failed;
     }
 
-    /// Next part that the target has room for. Requests room if it has none.
+    /// Next part that the target has room for.
     pub(crate) fn next_part(&mut self, flow: &Outflow) -> Option<Part> {
         let is_full = self.sequence.wrapping_sub(self.processed) as usize >= Ranges::MAX;
         if self.attachment == AttachmentState::Requested || self.owed.is_some() || is_full {

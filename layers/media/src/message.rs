@@ -51,7 +51,6 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-/// Length of the longest message in bytes.
 pub(crate) const MAX_LEN: usize = 64;
 
 struct Writer {

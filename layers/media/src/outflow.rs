@@ -26,7 +26,6 @@ impl Outflow {
     /// Bounds the operations of a transfer of samples, however short the periods are.
     const MAX_PERIODS: u64 = 64;
 
-    /// End of the part from `start` on that one transfer may carry to a target.
     pub(crate) fn end_of_part(&self, target: &FlowLayout, start: u64) -> u64 {
         match (self.layout, target) {
             (FlowLayout::Samples(from), FlowLayout::Samples(to)) => {
@@ -67,7 +66,6 @@ pub(crate) struct Sender<'s, 'm, T: Transport, M: Buffer + Send, A: Allocator + 
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Sender<'_, '_, T, M, A> {
-    /// Submits parts of the backlog until the target has no room, or the engine is full.
     pub(crate) fn submit(&mut self, flow: &Outflow, target: TargetKey, link: &mut Link) {
         let Some(peer) = link.peer else { return };
         if link.needs_attachment() && !has_sendings(self.sendings, target) {

@@ -42,7 +42,6 @@ impl Ranges {
         self.beyond.insert(at, (from, to)).is_ok()
     }
 
-    /// Gives up the first missing range below a number, and returns it.
     pub(crate) fn give_up(&mut self, below: u64) -> Option<(u64, u64)> {
         if self.start >= below {
             return None;

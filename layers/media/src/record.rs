@@ -7,7 +7,7 @@ use crate::message::{decode_layout, encode_layout};
 const MAGIC: [u8; 8] = *b"loomMT\x01\0";
 const HEAD: usize = MAGIC.len() + 4 + 28 + RemoteMemory::WIRE_LEN;
 
-/// Record of a flow at its target, which the target's program sends to initiators by any way.
+/// Description of a flow, which its target's program sends to initiators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TargetRecord<'a> {
     pub(crate) flow: u32,

@@ -2,7 +2,6 @@ use loom_transfer::{Block, Plan};
 
 use crate::layout::{GrainLayout, MAX_PLANES, SampleLayout};
 
-/// Blocks of a transfer, from one ring to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     /// Index of the initiator's record of the transfer.

@@ -79,8 +79,7 @@ pub enum TargetEvent {
         /// Error of the initiator.
         error: Error,
     },
-    /// Grains or samples that will not complete: the initiator has passed over them, because this target
-    /// had no room, or their transfers failed.
+    /// Grains or samples that will not complete: this target had no room, or their transfers failed.
     Lapped {
         /// Flow.
         flow: FlowKey,
@@ -95,7 +94,7 @@ pub enum TargetEvent {
         /// Flow.
         flow: FlowKey,
     },
-    /// A peer sent a message that does not belong to a flow. It has no effect.
+    /// Ignored message of a peer that belongs to no flow.
     Rejected {
         /// The peer.
         peer: PeerKey,
@@ -111,11 +110,9 @@ struct Flow<A: Allocator> {
 
 /// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
 ///
-/// The initiator writes only where this side has granted room, so that a grain stays as it is until it
-/// is released ([`Release`]). Two kinds of writes may change a later grain: those of transfers that
-/// failed or were lapped and that arrive afterwards, as over a broken connection or over several rails, and
-/// those that an initiator had posted before its process was stopped for longer than
-/// [`MediaAttr::silence`].
+/// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a later grain: those of
+/// transfers that failed or were lapped and that arrive afterwards, as over a broken connection or over several rails,
+/// and those that an initiator had posted before its process was stopped for longer than [`MediaAttr::silence`].
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
@@ -194,7 +191,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         Ok(TargetRecord::HEAD + self.engine.address(rest)?)
     }
 
-    /// Grain of a flow that has arrived in part or whole, and has not been released.
+    /// Unreleased grain that has arrived in part or whole.
     #[must_use]
     pub fn grain(&self, flow: FlowKey, index: u64) -> Option<Grain<'_>> {
         let Flow { memory, inflow } = self.flows.get(flow)?;
@@ -205,7 +202,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         Some(Grain { index, valid, is_invalid, window })
     }
 
-    /// Ring of a flow of samples. Those that have arrived and have not been released are valid.
+    /// Ring of a flow of samples, valid from arrival to release.
     #[must_use]
     pub fn samples(&self, flow: FlowKey) -> Option<Samples<'_>> {
         let Flow { memory, inflow } = self.flows.get(flow)?;
@@ -222,8 +219,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         Ok(())
     }
 
-    /// Receives, grants room, and returns the next event. `now` is the time in nanoseconds of any clock.
-    /// Releases grains and samples as [`Release::Keep`] states.
+    /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock. Releases grains and
+    /// samples as [`Release::Keep`] states.
     ///
     /// # Errors
     /// Those of [`Engine::poll`].

@@ -242,8 +242,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(self.next_event())
     }
 
-    /// Waits for one operation, and keeps other events for [`poll`](Self::poll). At the deadline, returns
-    /// `Ok(None)` and leaves the operation in flight.
+    /// Waits for one operation, and keeps other events for [`poll`](Self::poll). `Ok(None)`: the deadline
+    /// has passed with the operation in flight.
     ///
     /// # Errors
     /// [`CqError::UnknownKey`], [`CqError::Queue`].

@@ -1,4 +1,4 @@
-//! Tagged messages (`FI_TAGGED`) over links that carry plain messages, for endpoints without tags.
+//! Tagged messages (`FI_TAGGED`) over links that carry plain messages.
 //!
 //! A [`TaggedEndpoint`] has links to peers with this layer. A [`Carrier`] carries each link: a
 //! connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
@@ -58,7 +58,7 @@
 //!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
 //!   returns by itself, so waiting messages do not block transfers in flight.
 //! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
-//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). The credit limits early packets.
+//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS).
 //! - A failed carrier, a violation of the protocol, or bytes that are no [packet](wire) end this link
 //!   only: its operations complete with an error, and [an event](TaggedEvent::LinkFailed) reports the
 //!   cause.

@@ -8,7 +8,7 @@ pub struct EngineAttr {
     pub addresses: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
-    /// Maximum number of transfers with an outcome to come or to take, or operations in flight.
+    /// Maximum number of transfers whose outcomes are not taken, or with operations in flight.
     pub transfers: usize,
     /// Maximum number of operations in flight on each rail.
     pub depth: usize,
@@ -40,7 +40,7 @@ pub struct EngineAttr {
     pub fragments: u16,
     /// Number of buffers for notifications to send.
     pub messages: usize,
-    /// Time in nanoseconds after which a peer without a sign of life fails. 0 does not request these.
+    /// Time in nanoseconds after which a silent peer fails. 0: no limit.
     pub silence: u64,
     /// Maximum number of operations that one [poll](crate::Engine::poll) posts.
     pub budget: usize,

@@ -26,7 +26,7 @@ pub enum Ending {
     Deadline,
 }
 
-/// Outcome of a transfer. Each transfer has one.
+/// Outcome of a transfer.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it reports whether the transfer succeeded"]
 pub struct Outcome<P> {
@@ -80,7 +80,7 @@ pub enum Event<P> {
         /// failed, or the peer.
         error: Error,
     },
-    /// A notification of a peer has arrived, and the writes of its transfer
+    /// Notification of a peer, after the writes of its transfer
     /// ([`Engine::notification`](crate::Engine::notification)).
     Notified(NotificationKey),
     /// A peer with control messages is ready for transfers, or has failed. Also reports peers that

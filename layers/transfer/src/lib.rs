@@ -1,9 +1,8 @@
 //! Transfers of many pieces of registered memory over one or several network cards.
 //!
-//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain. A
-//! [`Request`] names the peer, both memories and a [`Plan`]: one range, a list of ranges, pages by
-//! number, strides. The engine divides it into operations, posts them without blocking, and reports
-//! one [`Outcome`].
+//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain. A [`Request`]
+//! names the peer, both memories and a [`Plan`]: one range, a list of ranges, pages by number,
+//! strides. The engine posts its operations without blocking, and reports one [`Outcome`].
 //!
 //! The receiver counts the writes of a transfer by their immediate data ([`Engine::wait`]), in any
 //! order.

@@ -177,7 +177,6 @@ impl Link {
         (u64::from(self.first) + u64::from(number.index)) | u64::from(number.generation & self.mask) << self.bits
     }
 
-    /// Uses up the peer's room for the fragments of a notification.
     pub(crate) fn spend(&mut self, number: Number, fragments: u32) -> bool {
         let Some(credits) = self.credits.checked_sub(fragments) else { return false };
         self.credits = credits;
@@ -187,7 +186,7 @@ impl Link {
         true
     }
 
-    /// The peer has released a notification. Returns `false` for a number that is not in use.
+    /// Returns `false` for a number that is not in use.
     pub(crate) fn release(&mut self, number: Number) -> bool {
         let at = number.index as usize;
         let known = self.generations.get(at) == Some(&number.generation) && self.used & 1 << number.index != 0;

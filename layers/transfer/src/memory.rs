@@ -94,8 +94,6 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
     }
 }
 
-/// Part of registered memory in an operation.
-///
 /// Counted, because memory outlives the operations in flight on it.
 pub(crate) struct LentPart {
     ptr: NonNull<u8>,

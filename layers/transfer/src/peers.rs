@@ -236,7 +236,6 @@ impl<A: Allocator> Peers<A> {
         self.insert_at(&addresses[..=self.rails], rails, vectors)
     }
 
-    /// Finds the peer with these addresses, or takes a vacant slot.
     fn insert_at<T: Transport>(
         &mut self,
         addresses: &[Option<EndpointAddr>],
@@ -361,7 +360,7 @@ impl<A: Allocator> Peers<A> {
         Ok(())
     }
 
-    /// Removes the least recently used peer from the vectors. Returns `false` if all are in use.
+    /// Returns `false` if all peers are in use.
     fn evict<T: Transport>(&mut self, except: usize, vectors: &Vectors<'_, '_, T>) -> bool {
         let idle = |(index, slot): &(usize, &mut PeerSlot)| {
             *index != except && slot.state == State::Present && slot.placed && slot.in_flight == 0

@@ -1,6 +1,3 @@
-//! Plans: the ranges of a transfer on both sides, and their division into operations, which
-//! `engine/posting.rs` spreads over rails.
-
 /// Range to move: offsets in the local and in the remote memory, and a length, in bytes.
 ///
 /// As a [`Plan`], a transfer of one range. A block of length 0 is one operation without bytes, which
@@ -32,8 +29,8 @@ impl Block {
     }
 }
 
-/// Blocks of a transfer. Both sides compute its number of operations from it, so that the receiver
-/// can [wait](crate::Engine::wait) for all of them.
+/// Blocks of a transfer. Both sides compute the number of operations, for which the receiver can
+/// [wait](crate::Engine::wait).
 ///
 /// A transfer takes its plan by value, and its [`Outcome`](crate::Outcome) returns it.
 ///
@@ -232,12 +229,11 @@ impl<P: Plan, L: AsRef<[u32]>> Plan for Subset<P, L> {
     }
 }
 
-/// Position in a plan: the part of it that was not posted yet.
+/// Position in a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     index: usize,
     blocks: usize,
-    /// Rest of the current block.
     rest: Block,
 }
 
@@ -254,7 +250,6 @@ impl Cursor {
         Cursor { index: 0, blocks, rest: if blocks > 0 { plan.block(0) } else { Block::default() } }
     }
 
-    /// Next operation, of at most `piece` bytes.
     #[inline(always)]
     pub(crate) fn peek(&self, piece: u64) -> Option<Block> {
         (self.index < self.blocks).then_some(Block { len: self.rest.len.min(piece), ..self.rest })
@@ -265,7 +260,6 @@ impl Cursor {
         self.blocks - self.index <= 1 && self.rest.len <= piece
     }
 
-    /// Passes the operation that [`peek`](Self::peek) returned.
     #[inline(always)]
     pub(crate) fn advance(&mut self, plan: &impl Plan, posted: Block) {
         self.rest.len -= posted.len;

@@ -59,7 +59,6 @@ pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) unflushed: Option<Unflushed>,
 }
 
-/// Target of an operation, and its transfer.
 #[derive(Clone, Copy)]
 pub(crate) struct Unflushed {
     pub(crate) peer: Peer,
@@ -107,7 +106,6 @@ impl<'m, T: Transport> Rail<'m, T> {
     }
 }
 
-/// Remote side of an operation.
 pub(crate) struct Target {
     pub(crate) peer: Peer,
     pub(crate) region: RemoteRegion,

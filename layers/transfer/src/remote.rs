@@ -1,5 +1,3 @@
-//! [`RemoteMemory`]: memory of a peer, with a key for each of its rails.
-
 use loom_core::vocabulary::{MemoryKey, RemoteAddr};
 use loom_core::{Access, Error, RemoteRegion};
 

@@ -77,8 +77,7 @@ impl<P> TransferSlot<P> {
         }
     }
 
-    /// Cancels a transfer that has operations to post or in flight. Returns `false` if all have
-    /// completed.
+    /// Returns `false` if all operations have completed.
     pub(crate) fn cancel(&mut self) -> bool {
         let is_open = self.stage == Stage::Posting || self.stage == Stage::Draining && self.in_flight > 0;
         if is_open {
@@ -87,7 +86,7 @@ impl<P> TransferSlot<P> {
         is_open
     }
 
-    /// Stops a transfer that has operations to post. Returns `false` if all have been posted.
+    /// Returns `false` if all operations have been posted.
     pub(crate) fn stop_posting(&mut self, ending: Ending) -> bool {
         let stops = self.stage == Stage::Posting;
         if stops {

@@ -14,7 +14,7 @@ use loom_static::protocol::{MsgRecv, MsgSend, Outcome, PostFailure};
 use crate::wire::{Answer, MESSAGE_LEN, Request, Value, from_value, to_value};
 use crate::{UpdateError, message_of};
 
-/// Identifies a request until its answer is taken.
+/// Request whose answer has not been taken.
 ///
 /// If it is lost, the request's slot stays taken until [`Updates::give_up_all`].
 ///
@@ -302,7 +302,6 @@ where
         Ok(())
     }
 
-    /// Stores an answer in the request that it names, or drops it.
     fn answered(&mut self, answer: Option<Answer>) {
         let Some(Answer { client, number, result }) = answer else { return };
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]

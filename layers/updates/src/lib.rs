@@ -1,5 +1,4 @@
-//! Remote updates: read-modify-write of a peer's memory where its provider has no atomic
-//! operations.
+//! Read-modify-write of a peer's memory where its provider has no atomic operations.
 //!
 //! This is **not** `fi_atomic`. A message carries the update to the peer with the memory, which
 //! does it in a call of [`UpdateServer::progress`] and sends the answer. Prefer atomic operations
@@ -9,13 +8,12 @@
 //! the owner's accesses ([`Window::element`](loom_core::exposed::Window::element)), but not
 //! relative to the provider's RMA writes and atomic operations.
 //!
-//! Updates run over any [`protocol`](loom_static::protocol) that delivers each message once, such
-//! as connectionless endpoints and connections of every transport. Client and server each need
-//! their own endpoint. A server identifies clients by numbers, so the provider need not report
-//! sources, but any peer that can send to an endpoint can impersonate a client or the server.
-//! Malformed messages are refused, and memory outside the window is never touched. Answers that are
-//! not received occupy the server's buffers: a client must call [`Updates::progress`] while it has
-//! requests in flight.
+//! Updates run over any [`protocol`](loom_static::protocol) that delivers each message once. Client
+//! and server each need their own endpoint. A server identifies clients by numbers, so the provider
+//! need not report sources, but any peer that can send to an endpoint can impersonate a client or
+//! the server. Malformed messages are refused, and memory outside the window is never touched.
+//! Answers that are not received occupy the server's buffers: a client must call
+//! [`Updates::progress`] while it has requests in flight.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;

@@ -145,7 +145,7 @@ where
         }
     }
 
-    /// Does a request and encodes the answer. Returns `false` if the message is no valid request.
+    /// Returns `false` if the message is no valid request.
     fn request(
         &mut self,
         received: Outcome<P::Buf, <P as Completes>::OpError>,

@@ -4,8 +4,7 @@
 //! last number put, which is still cached.
 //!
 //! # Zeroed storage
-//! Entries are relative to their index: a zeroed list has all numbers free, and a pool in a
-//! `static` takes no room in the program's file.
+//! Entries are relative to their index, so a zeroed list has all numbers free.
 //!
 //! # Contract
 //! A taken number belongs to the taker until it is put. Numbers are within the storage.

@@ -12,8 +12,7 @@ use super::entries::Entries;
 
 /// A buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
 ///
-/// Dropping it, or taking the buffer out, leaves the region in the cache. Forgetting it keeps the
-/// region open.
+/// Dropping it leaves the region in the cache. Forgetting it keeps the region open.
 pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
     /// First field: the user leaves before the buffer is dropped.
     user: User<'c, 'd, T>,

@@ -104,8 +104,6 @@ impl Default for MappingAttr<'static> {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`leak`](Self::leak) returns `'static` memory for objects that are never closed.
-///
 /// # References
 /// - `man 2 mmap`, `man 2 madvise`, `man 2 mlock`, `man 2 mbind`, `man 2 memfd_create`, `man 2
 ///   fcntl`

@@ -192,7 +192,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.exposed().window
     }
 
-    /// Remote region of the buffer, which peers can use after the lease is dropped.
+    /// Remote region of the buffer, which outlives the lease.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.exposed().remote

@@ -21,8 +21,8 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///
 /// Taking and returning a buffer takes a few instructions. Each [`Lease`] borrows the slab.
 ///
-/// The memory is allocated ([`open_in`](Self::open_in)), or any initialised, writable, registered
-/// host buffer ([`over`](Self::over)).
+/// The memory is allocated ([`open_in`](Self::open_in)), or a registered host buffer
+/// ([`over`](Self::over)).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> {
     buffers: Buffers<L>,

@@ -1,5 +1,3 @@
-//! Computations of `fi_atomic` on one element, in place and with concurrent changes.
-
 #![allow(unsafe_code, reason = "changes memory that others change meanwhile")]
 
 use super::{Complex, Word};

@@ -16,7 +16,6 @@ const END: u32 = u32::MAX - 1;
 /// Slots of removed peers, the oldest first. An address inserted again leaves its slot in the list.
 #[derive(Debug)]
 pub(super) struct Removed {
-    /// Successor of each slot.
     next: &'static mut [u32],
     ends: Option<(u32, u32)>,
 }

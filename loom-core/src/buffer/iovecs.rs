@@ -23,7 +23,6 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 #[doc(alias = "iovec")]
 pub struct IoVecs {
     list: Vec<Lent, { IoVecs::MOST }>,
-    /// More than `MOST` pieces were pushed.
     too_many: bool,
 }
 

@@ -13,7 +13,6 @@ use crate::util::count::Count;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
-/// Objects that an endpoint is bound to and keeps open.
 #[derive(Default)]
 pub(crate) struct Bonds {
     /// Address vector, which threads may share.

@@ -10,7 +10,6 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Message, OpError, ParkedCompletion, Peek, Resolution};
 use crate::transport::{Event, Transport};
 
-/// Event that does not complete an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
     Peek {

@@ -56,9 +56,7 @@ use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::WaitObj;
 
-/// Number of peer events for which a queue has room.
-///
-/// A peer's write with immediate data is an event without a post. [`Cq::wait`] keeps this many.
+/// Number of events without a post, such as peers' writes with immediate data, that a queue keeps.
 pub const PEER_EVENTS: usize = 64;
 
 /// A completion queue.

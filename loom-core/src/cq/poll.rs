@@ -11,13 +11,11 @@ use crate::engine::op_table::{Direction, Resolution};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
 /// Result of the slow path, which `poll` transposes once, at its end.
 type Polled<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
-/// Reason to leave the fast path.
 pub(super) enum Detour {
     Slow,
     Event(Event),
@@ -168,7 +166,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Returns the completion that the event brings, if any.
     fn resolve(&self, event: &Event) -> Polled<'m, B> {
         if let Some(event) = self.body.take_peer_event(event) {
             return Some(Ok(self.completion_of(event)));

@@ -295,7 +295,6 @@ impl DeadlineChecks {
     }
 }
 
-/// Outcome of one look at the queue.
 enum Advance<R> {
     Taken(R),
     /// `true` if an event was kept.

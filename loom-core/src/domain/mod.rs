@@ -33,8 +33,7 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 /// A counted handle, which owns its fabric. The domain closes with its last clone and the last of
 /// its objects.
 ///
-/// `'m` is the lifetime of memory that the domain and its objects may use: of allocators, buffers,
-/// regions and a software network. It is `'static`, except in a [`scope`](scope()).
+/// [`'m`](crate#memory-and-lifetimes) is `'static`, except in a [`scope`](scope()).
 ///
 /// ```
 /// use loom_core::{Av, Cq, Domain, soft::{Network, NetworkAttr}};
@@ -105,7 +104,6 @@ const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::COMMIT_COMPLETE)
     .union(OpFlags::MATCH_COMPLETE);
 
-/// Flags of sends, reads and writes that do not change the meaning of calls.
 const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
 
 impl<T: Transport + 'static> Domain<'static, T> {

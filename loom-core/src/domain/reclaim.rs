@@ -127,7 +127,6 @@ impl DeferredClose {
     }
 }
 
-/// Guard of the lock, which fixes the number of endpoints.
 pub(crate) struct Standstill<'l>(spin::MutexGuard<'l, State>);
 
 impl Standstill<'_> {

@@ -1,5 +1,3 @@
-//! [`ScopeRegistry`]: the objects that a scope closes when it ends.
-
 #![allow(unsafe_code, reason = "a list of what was opened, in the blocks of that")]
 
 use core::cell::Cell;

@@ -27,7 +27,6 @@ pub(super) const FOR_PROVIDER: u64 = 0;
 /// Goal of a waiting post that takes a slot.
 pub(super) const FOR_SLOT: u64 = 1;
 
-/// End of the list of operations to take back.
 const NONE: u32 = u32::MAX;
 
 /// Turns between two tries of a post that waits behind others.
@@ -72,8 +71,7 @@ pub enum Unclaimed {
     Keep,
 }
 
-/// Polls a completion queue, and wakes the waiters of its operations. The [module](super) lists the
-/// futures.
+/// Polls a completion queue, and wakes the waiters of its operations.
 ///
 /// A counted handle, also of its queue. Dropping the last one returns the queue to [`Cq::poll`].
 ///

@@ -59,7 +59,7 @@
 //! driver and its futures stay on the thread of their queue.
 //!
 //! # Sleeping
-//! An idle executor may sleep on descriptors ([`Sleepable`]). After direct posts, for example with
+//! An idle executor may sleep ([`Sleepable`]). After direct posts, for example with
 //! [`Endpoint::inject`](crate::Endpoint::inject), call [`Cq::progress`](crate::Cq::progress).
 
 mod arrivals;

@@ -28,7 +28,6 @@ const WAKERS_PER_BATCH: usize = 16;
 pub(crate) struct WaitList {
     first: Cell<Option<NonNull<Waiter>>>,
     last: Cell<Option<NonNull<Waiter>>>,
-    /// Waiter that [`notify_next_in_turn`](Self::notify_next_in_turn) notifies next.
     next_in_turn: Cell<Option<NonNull<Waiter>>>,
     batches: Cell<u64>,
 }
@@ -134,7 +133,6 @@ impl WaitList {
         }
     }
 
-    /// Notifies one waiter, another one each time.
     pub(crate) fn notify_next_in_turn(&self) {
         let Some(place) = self.next_in_turn.get().or(self.first.get()) else { return };
         // SAFETY: rule 1, and `remove` advances the turn.

@@ -399,7 +399,6 @@ impl Cut<'_> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Target of an operation on `bytes` bytes, and the checked operation.
     #[inline]
     fn target<O: Operation>(
         &self,

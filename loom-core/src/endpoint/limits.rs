@@ -10,7 +10,6 @@ use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
 #[expect(unnameable_types, reason = "an argument of hidden methods")]
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Capabilities that posts may not require.
     lacking: Caps,
     pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,

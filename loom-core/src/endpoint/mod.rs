@@ -11,8 +11,6 @@
 //! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or its receive context ([`RxPeer`](crate::engine::peer_table::RxPeer)) | |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | | a [`Source`] |
 //!
-//! The package `loom-fabric-static` narrows most kinds to the operations of a query.
-//!
 //! ```
 //! use loom_core::{Endpoint, PostError, Tag, Transport, endpoint::Transmits};
 //!

@@ -1,5 +1,3 @@
-//! Options of single operations: the flags of libfabric's calls that end in `msg`.
-
 use crate::vocabulary::{ImmediateData, OpFlags};
 
 /// Event that completes a send or write.

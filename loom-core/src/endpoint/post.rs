@@ -1,4 +1,4 @@
-//! Path of a post, the same for all operations:
+//! Path of a post:
 //!
 //! 1. [`Opened::prepare`] checks the capabilities, moves the buffer into a slot of the op table, which
 //!    lends it, then looks the address up and checks the lent memory.
@@ -157,7 +157,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Err(Rejected { value: self.take_back(slot), error })
     }
 
-    /// Returns the key of an operation in flight, or a refused one's buffer.
     #[inline(always)]
     pub(super) fn submitted<L>(
         &self,
@@ -170,7 +169,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
     }
 
-    /// Returns the buffer of an operation that was not submitted.
     #[inline(always)]
     pub(super) fn refused<L>(&self, posting: Posting<'_, T, B, L>, error: PostError) -> Rejected<B> {
         Rejected { value: self.take_back(posting.slot), error }
@@ -360,7 +358,6 @@ pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
     if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
 }
 
-/// Target of an operation on `len` bytes of a region that must grant `needed`.
 #[inline(always)]
 pub(super) fn rma_target(
     to: FabricAddr,

@@ -1,5 +1,3 @@
-//! Receives and peeks (`man fi_msg`, `man fi_tagged`).
-
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;

@@ -1,5 +1,3 @@
-//! Reads and writes of a peer's memory (`man fi_rma`).
-
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
@@ -215,7 +213,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_inject_write(peer.into(), region, offset, Some(data), bytes)
     }
 
-    /// Checks a write or atomic operation with a copy of `len` bytes.
     #[inline]
     pub(super) fn admits_injected(&self, op: Op, len: usize) -> Result<(), PostError> {
         if !self.kind.injects_writes() {

@@ -218,7 +218,6 @@ clone_struct!([T: Scalable] ScalableEndpoint['_, T], body, av);
 debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.body.contexts);
 
 impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
-    /// Checks the binding of a context of `domain` that can count `countable`.
     fn check_context(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
         let endpoint = &self.to.body;
         if !endpoint.domain.is(domain) {

@@ -1,4 +1,4 @@
-//! Operations that do not report success: `FI_SELECTIVE_COMPLETION` without `FI_COMPLETION`.
+//! Operations with `FI_SELECTIVE_COMPLETION` and without `FI_COMPLETION`.
 
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
@@ -121,7 +121,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-/// Memory of an operation without a slot.
 struct Unsignaled {
     address: FabricAddr,
     lent: Lent,

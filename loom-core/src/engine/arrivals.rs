@@ -1,5 +1,4 @@
-//! Counts arrivals of immediate-data values, and reports when a value has arrived a given number of
-//! times.
+//! Counts arrivals of immediate data, and reports when a value has arrived a given number of times.
 //!
 //! Values are numbers below the table's size: the immediate data or a field of it
 //! ([`data_layout!`](crate::data_layout)). Waiters name a *total*, counted since the table was

@@ -7,7 +7,7 @@ use crate::transport::Connected;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
-/// A passive endpoint, which keeps its event queue open and listens until that closes.
+/// Passive endpoint, which listens until its event queue closes, and keeps that open.
 ///
 /// To stop listening earlier, use a separate event queue.
 ///

@@ -1,7 +1,7 @@
 //! Errors of opening, posting, polling and waiting.
 //!
-//! An error that wraps another one returns it as its [`source`](core::error::Error::source), and
-//! prints its own text alone. `{error:#}` prints the sources on the same line.
+//! An error prints its own text. `{error:#}` adds its [sources](core::error::Error::source) on the
+//! same line.
 //!
 //! ```
 //! use core::error::Error;

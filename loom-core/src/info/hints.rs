@@ -3,7 +3,7 @@ use crate::vocabulary::{
     TxAttributes, Version,
 };
 
-/// Requirements of a transport, the hints of `fi_getinfo`.
+/// Hints of `fi_getinfo`.
 ///
 /// Defaults, and zero in the attributes, mean "no preference". Numbers are minimums. Names are
 /// those of `fi_info`.

@@ -1,5 +1,3 @@
-//! Comparison of hints with an info.
-
 use super::{Hints, Info};
 use crate::error::OpenError;
 use crate::transport::Transport;

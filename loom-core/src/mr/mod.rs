@@ -131,7 +131,7 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     }
 }
 
-/// A region for one endpoint ([`Mr::open_for_in`]), which stays on the endpoint's thread.
+/// Region for one endpoint ([`Mr::open_for_in`]), on its thread.
 ///
 /// If the domain binds regions to endpoints, a dropped endpoint stays open until the region is
 /// closed.

@@ -1,5 +1,3 @@
-//! Infos, fabrics, domains, and stateless address vectors.
-
 #![allow(unsafe_code, reason = "implements unsafe traits")]
 
 use core::ptr::NonNull;

@@ -195,7 +195,6 @@ unsafe impl<'n> Messages for Soft<'n> {
     }
 }
 
-/// Kind and pattern of the messages that a receive accepts.
 #[inline(always)]
 const fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (CompletionFlags, Want) {
     match tag {

@@ -1,7 +1,7 @@
 //! Software transport: a fabric that requires only memory.
 //!
-//! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number
-//! of endpoints on any number of threads.
+//! A [`Network`] is one block of the caller's allocator, for a fixed number of endpoints on any
+//! threads.
 //!
 //! # How it works
 //!
@@ -88,7 +88,7 @@
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | returns every buffer | may have to wait for other endpoints of the process (`shm`) |
 //!
-//! Faults of a single provider are not imitated (see `docs/providers`).
+//! Faults of a single provider are not imitated.
 //!
 //! ```
 //! use loom_core::{Av, Cq, Domain, Forever, Source, Tag, soft::{Network, NetworkAttr}};

@@ -1,4 +1,4 @@
-//! Memory that objects take from the caller's allocator when they open, and return when they close.
+//! Memory of objects, from the caller's allocator.
 
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
@@ -116,7 +116,6 @@ impl<V> Part<V> {
 /// ```
 pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
-    /// Number of values made so far.
     len: usize,
     /// Freed after the values are dropped.
     _block: Block<A>,

@@ -173,9 +173,6 @@ pub unsafe trait Connected: Transport {
     unsafe fn eq_read(eq: &Self::Eq, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno>;
     /// `fi_eq_readerr`. Writes the provider's own data to `data`.
     ///
-    /// # Errors
-    /// An error of the queue.
-    ///
     /// # Safety
     /// Contract of callers.
     unsafe fn eq_read_error(eq: &Self::Eq, data: &mut CmData) -> Result<Option<Fault>, Errno>;

@@ -85,9 +85,6 @@ pub unsafe trait Counters: Fabrics {
     unsafe fn counter_set_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
     /// `fi_cntr_wait`, for at most `milliseconds`.
     ///
-    /// # Errors
-    /// An error of the provider.
-    ///
     /// # Safety
     /// Contract of callers. The counter was opened with a wait object.
     unsafe fn counter_wait(counter: &Self::Counter, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno>;

@@ -86,9 +86,6 @@ pub unsafe trait CompletionQueues: Fabrics {
     /// `fi_cq_readerr`: returns the event of a failed operation that [`cq_poll`](Self::cq_poll) has
     /// reported.
     ///
-    /// # Errors
-    /// An error of the queue.
-    ///
     /// # Safety
     /// Contract of callers.
     unsafe fn cq_read_error(cq: &Self::Cq) -> Result<Option<Event>, Errno>;

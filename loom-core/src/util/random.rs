@@ -1,4 +1,4 @@
-//! [`Random`]: pseudo-random numbers, determined by the seed.
+//! [`Random`]: pseudo-random numbers.
 
 /// `splitmix64`, by Sebastiano Vigna.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,4 @@
-//! Forms of values with the feature `serde`: text in human-readable formats, numbers and bytes in
-//! others.
+//! [Forms of values](crate::vocabulary#the-form-of-values-with-serde) with the feature `serde`.
 //!
 //! 64-bit numbers are text, because TOML and JavaScript lack them. A number is also accepted.
 

@@ -1,5 +1,3 @@
-//! 64-bit values of operations, each as a separate type.
-
 use core::fmt;
 
 /// Defines conversions and hexadecimal text of a newtype over `u64`.

@@ -1,5 +1,3 @@
-//! Conversion between raw handles and C objects.
-
 #![allow(unsafe_code, reason = "handles for objects that the program has opened")]
 
 use core::ptr::NonNull;

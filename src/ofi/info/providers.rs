@@ -1,5 +1,3 @@
-//! Providers of this libfabric: `fi_getinfo` with `FI_PROV_ATTR_ONLY`.
-
 #![allow(unsafe_code, reason = "calls `fi_getinfo`")]
 
 use core::fmt;

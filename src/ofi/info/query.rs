@@ -1,5 +1,3 @@
-//! Queries of libfabric: `fi_getinfo`.
-
 #![allow(unsafe_code, reason = "calls `fi_getinfo` and owns the list that it returns")]
 
 use core::cell::LazyCell;

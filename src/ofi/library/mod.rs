@@ -58,7 +58,6 @@ macro_rules! functions {
             )*
         }
 
-        /// Addresses of the functions.
         #[cfg(not(libfabric_linked))]
         #[allow(non_upper_case_globals, reason = "the names of the functions")]
         mod slots {

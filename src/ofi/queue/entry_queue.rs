@@ -198,9 +198,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
 
     /// Entry of an operation that failed, if it is the next one.
     ///
-    /// # Errors
-    /// An error of the queue.
-    ///
     /// # Safety
     /// Contract of callers.
     #[doc(alias = "fi_cq_readerr")]
@@ -262,9 +259,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Returns `true` if a sleep on the file descriptor misses no entry now.
-    ///
-    /// # Errors
-    /// An error of the queue.
     ///
     /// # Safety
     /// That of [`wait_fd`](Self::wait_fd). The queue belongs to this domain.

@@ -1,6 +1,6 @@
 //! [`PollSet`] and [`WaitSet`], for users of the raw layer.
 //!
-//! libfabric 2 deprecates both, and the libraries of 1.17 and 2.5 have them.
+//! libfabric 2 deprecates both, but 2.5 has them.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

@@ -1,6 +1,5 @@
-//! [`Heap`]: deadlines in order, as a pairing heap through pinned places.
-//!
-//! Adding takes constant time, removing amortised logarithmic time, without allocation or recursion.
+//! [`Heap`]: deadlines in order, as a pairing heap through pinned places, without allocation or
+//! recursion.
 //!
 //! # Rules
 //! 1. A place in the heap is pinned, and leaves the heap when dropped, so links are valid.

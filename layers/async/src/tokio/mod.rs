@@ -144,7 +144,7 @@ pub struct DriveTask<D> {
 /// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
 /// ```
 ///
-/// The future fails when a queue can no longer be slept on. Await it beside other work, like [`run`].
+/// The future fails when a queue can no longer be slept on.
 ///
 /// # Errors
 /// [`Error::Queue`] if the mode sleeps without a descriptor, [`Error::System`] if the runtime rejects

@@ -11,7 +11,6 @@ use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 
-/// Boxed tasks that may borrow values declared before the executor.
 pub(crate) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Fails the test after many turns without an event, because a single thread has no other wake-ups.
@@ -33,7 +32,6 @@ impl<D: Drive> Drive for Bounded<D> {
     }
 }
 
-/// Fails the test after many turns.
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: Cell<u32>,

@@ -103,7 +103,6 @@ fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
     let region = region(&pair, 8);
     let at = region.remote();
     let mut parts = 0..20;
-    // Outside the region.
     let post = |number: usize, buf| match number {
         5 => Err(Rejected { value: buf, error: PostError::UnknownPeer }),
         _ => pair.alice.write(pair.to_bob, &at, (number * PART) as u64, buf),

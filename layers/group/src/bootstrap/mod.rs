@@ -1,4 +1,4 @@
-//! Exchange of the first bytes between peers that cannot reach each other yet.
+//! Exchange of the first bytes between peers.
 //!
 //! A [`Bootstrap`] connects `size` ranks, counted from 0. Waits have deadlines, and errors name the
 //! lowest missing rank.

@@ -53,8 +53,7 @@
 //!   all others have left the collective.
 //!
 //! # Provider collectives
-//! [`Team::with_provider`] takes the provider's group of the same members, which runs the
-//! collectives that it supports.
+//! [`Team::with_provider`] lets the provider run the collectives that it supports.
 //!
 //! ```
 //! # use loom_core::soft::{Network, NetworkAttr};

@@ -18,8 +18,8 @@ use crate::{Group, PeerIndex};
 /// Attributes of a team, equal on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// Number, unique among teams that share a member. It can be reused after the team has closed
-    /// and all members have left its collectives, for example after a barrier of a third team.
+    /// Number, unique among teams that share a member. Reuse requires that the team has closed and all
+    /// members have left its collectives, for example after a barrier of a third team.
     pub number: u8,
     /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,

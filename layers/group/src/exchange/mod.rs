@@ -1,7 +1,6 @@
-//! Endpoint descriptions that peers exchange as bytes before they transfer data.
+//! Endpoint descriptions that peers exchange as bytes.
 //!
-//! A [`Record`] is [encoded](Record::encode) into the caller's buffer and [decoded](Record::decode)
-//! in place. A [`bootstrap`](crate::bootstrap) distributes the bytes.
+//! A [`bootstrap`](crate::bootstrap) distributes each [`Record`].
 //!
 //! ```
 //! use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};

@@ -1,4 +1,4 @@
-//! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
+//! Schedules of collectives: operations of each member, by round.
 //!
 //! Each [`Op`] is a function of a round and an index.
 //!

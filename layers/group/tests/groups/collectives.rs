@@ -16,7 +16,6 @@ type Side = Soft<'static>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Started<'t, 'b, E, C> = Result<Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>, CollectiveError>;
 
-/// Yields the processor to other members.
 #[derive(Clone, Copy)]
 struct Yielding(Instant);
 
@@ -156,7 +155,6 @@ fn all(team: &Members<'_>) {
     let given = &only(values(9, count));
     assert_eq!(out(len, |out| done(team.scatter_blocks(root, blocks, given, out))), own(&values(9, count)));
 
-    // Blocks of two elements.
     let of = |rank: u32| values(rank, 2 * size);
     let column = |of: &[u64]| of[2 * rank as usize..][..2].to_vec();
     let columns: Vec<_> = (0..n).flat_map(|rank| column(&of(rank))).collect();

@@ -110,7 +110,6 @@ fn each_defect_has_its_error() {
     };
     let refused = |bytes: Vec<u8>, error: PeerError| assert_eq!(Record::decode(&bytes), Err(error));
     refused(with(0, b"L"), PeerError::Magic);
-    // Versions before and after.
     for version in [1, 3] {
         refused(with(4, &[version, 0]), PeerError::Version(version.into()));
     }

@@ -1,5 +1,3 @@
-//! [`FlowDefinition`]: parsed `flow_def.json`.
-
 use core::fmt;
 use core::str::FromStr;
 

@@ -183,7 +183,6 @@ impl Files {
         }
     }
 
-    /// Offset of a grain.
     pub(super) fn slot(&self, index: u64) -> Option<usize> {
         let FlowLayout::Grains(layout, slots) = self.layout else { return None };
         usize::try_from(index % u64::from(slots) * layout.stride()).ok()

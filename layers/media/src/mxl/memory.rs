@@ -19,7 +19,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use super::MxlError;
 use super::files::Files;
 
-/// Files, mapped one after the other.
 pub(super) struct Memory {
     at: NonNull<AtomicU64>,
     len: usize,
@@ -79,7 +78,6 @@ impl Memory {
         value
     }
 
-    /// Stores a word of writable memory.
     pub(super) fn store(&self, offset: usize, value: u64) {
         if let Some(word) = self.words().get(offset / 8).filter(|_| self.writable) {
             word.store(value, Ordering::Release);

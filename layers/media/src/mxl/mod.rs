@@ -3,7 +3,7 @@
 //! A flow is a directory of files, which [`FlowWriter`] and [`FlowReader`] map. It can be the ring of a
 //! [`Target`] or an [`Initiator`]: grains arrive in the memory of MXL's readers.
 //!
-//! Other processes write the files. Headers and lengths are validated.
+//! Other processes write the files: headers and lengths are validated.
 
 mod definition;
 mod error;

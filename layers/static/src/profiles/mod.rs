@@ -37,8 +37,8 @@
 //!
 //! [`Profile::check`] and [`Profile::endpoint`] compare the `Info` with the profile.
 //!
-//! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
-//! and `fi_getinfo` of 1.17.0 and 2.5.1: the weakest value of these.
+//! The values are the weakest of the sources and manual pages of libfabric 2.1.0, the manual pages
+//! of 1.17, and `fi_getinfo` of 1.17.0 and 2.5.1.
 //!
 //! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits.
 //!
@@ -142,8 +142,7 @@ impl Promise {
         }
     }
 
-    /// Hints for the provider by name, and all guarantees. The caller must support the modes and
-    /// registration modes.
+    /// Hints like those of [`Profile::hints`].
     #[must_use]
     pub fn hints(&self) -> Hints<'static> {
         // Automatic progress also works as manual progress.
@@ -167,8 +166,7 @@ impl Promise {
         hints.with_msg_order(self.msg_order)
     }
 
-    /// Checks that an info meets the promise, except for atomic operations
-    /// ([`Profile::endpoint`]).
+    /// Checks an info, like [`Profile::check`].
     ///
     /// ```
     /// use loom_static::profiles::{ALL, Profile, Software};

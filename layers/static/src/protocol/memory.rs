@@ -76,8 +76,7 @@ pub trait RmaWrite: Transmitter {
     ) -> Posted<Self>;
 }
 
-/// Atomic operations on a peer's memory. Buffers hold lists of elements, one behind the other, like
-/// those of [`Endpoint`](loom_core::Endpoint).
+/// Atomic operations on a peer's memory. Buffers are those of [`Endpoint::atomic`](loom_core::Endpoint::atomic).
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
@@ -98,8 +97,7 @@ pub trait RmaWrite: Transmitter {
 /// ```
 #[doc(alias = "FI_ATOMIC")]
 pub trait Atomics: Transmitter {
-    /// [`Endpoint::atomic`](loom_core::Endpoint::atomic): applies an operation of any kind to elements
-    /// of a peer's region, beginning `offset` bytes into it.
+    /// [`Endpoint::atomic`](loom_core::Endpoint::atomic).
     ///
     /// # Errors
     /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).

@@ -1,5 +1,3 @@
-//! Queries at compile time, and endpoints opened through them.
-
 use loom_core::atomic::FetchOp;
 use loom_core::collective::ReduceOp;
 use loom_core::endpoint::{Binding, Endpoint};

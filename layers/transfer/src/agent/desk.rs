@@ -23,7 +23,6 @@ pub(super) trait Desk<M> {
     fn window(&self, memory: MemoryKey) -> Option<Window<'_>>;
 }
 
-/// Call that the engine's thread makes.
 pub(super) type Call<M> = Box<dyn FnOnce(&mut dyn Desk<M>) + Send>;
 
 impl<'m, T, M, P, A> Desk<M> for Engine<'m, T, M, P, A>

@@ -208,8 +208,8 @@ impl<A: Allocator> Inbox<A> {
         Some((entry, head))
     }
 
-    /// The peer has to learn of released numbers if it waits, or half of its grant is used, so that
-    /// one message has several of them.
+    /// Released numbers are due if the peer waits, or has used half of its grant: one message has
+    /// several of them.
     fn review(&mut self, peer: u32) {
         let Layout { notifications, fragments, .. } = self.layout;
         let Some(used) = self.used.get_mut(peer as usize) else { return };
@@ -220,8 +220,8 @@ impl<A: Allocator> Inbox<A> {
         }
     }
 
-    /// The first write of a notification has arrived. Its transfer may take long, so that the peer may
-    /// soon need the other numbers.
+    /// The transfer of a notification whose first write has arrived may take long: the peer may soon
+    /// need the other numbers.
     fn note_number(&mut self, index: u64) {
         let Some(peer) = self.peer_of(index) else { return };
         if let Some(used) = self.used.get_mut(peer as usize) {
@@ -237,7 +237,6 @@ impl<A: Allocator> Inbox<A> {
         self.review(peer);
     }
 
-    /// Next peer, from an index on, to inform of released numbers.
     pub(super) fn next_due(&self, from: &mut usize) -> Option<u32> {
         let at = *from + self.used.get(*from..)?.iter().position(|used| used.is_due)?;
         *from = at + 1;
@@ -311,8 +310,8 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
         self.head.to
     }
 
-    /// Returns [`Ending::Done`] if all writes of the transfer have arrived. Otherwise the transfer
-    /// ended in this way, with any error as a number of the sender's system.
+    /// End of the transfer: [`Ending::Done`] if all writes have arrived. Errors are numbers of the
+    /// sender's system.
     #[must_use]
     pub fn ending(&self) -> Ending {
         wire::ending(self.head.ending)

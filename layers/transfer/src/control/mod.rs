@@ -91,7 +91,6 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.endpoint.address().map_err(Error::Provider)
     }
 
-    /// Bytes of a message in one fragment.
     pub(crate) const fn room(&self) -> usize {
         self.layout.message as usize - HEADER
     }
@@ -176,7 +175,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         fragments(bytes.len(), self.room()) + RESERVE <= self.slips.free()
     }
 
-    /// Copies a notification into slips. Returns `None` if too few are free.
+    /// Returns `None` if too few slips are free.
     pub(crate) fn stage(&mut self, bytes: &[u8]) -> Option<List> {
         if !self.can_stage(bytes) {
             return None;
@@ -212,7 +211,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
     }
 
-    /// Puts a message into the outbox. Returns `false` if no slip is free.
+    /// Returns `false` if no slip is free.
     pub(crate) fn send(&mut self, head: &Header, to: Destination, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(index) = self.slips.take() else { return false };
         self.slips.address(index, to);
@@ -250,8 +249,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         if self.inbox.due == 0 || self.slips.free() == 0 { None } else { self.inbox.next_due(from) }
     }
 
-    /// Informs a peer of released numbers, as many as one message has room for. Returns `false` if no
-    /// number was released.
+    /// Informs a peer of released numbers, up to one message. Returns `false` without any.
     pub(crate) fn send_releases(&mut self, peer: u32, to: Destination, name: PeerKey) -> bool {
         let mut released = [Number { index: 0, generation: 0 }; MAX_NUMBERS];
         let room = MAX_NUMBERS.min(1 + self.room() / Number::LEN);

@@ -71,7 +71,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Books a batch, and begins one with a completion, which is booked alone if it failed.
+    /// Books a batch, and begins another one. A failed completion is booked alone.
     #[inline(never)]
     fn start_batch(&mut self, batch: &mut Option<Batch>, done: Done<LentPart>) {
         let (error, part) = (done.result().err(), done.into_buf());
@@ -85,7 +85,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
     }
 
-    /// Books a batch on its transfer, as failed if there is an error.
     #[inline(never)]
     fn book(&mut self, batch: Option<Batch>, error: Option<OpError>) {
         let Some(Batch { transfer, ended, operations, bytes }) = batch else { return };

@@ -1,5 +1,3 @@
-//! Transfers of an engine to itself, which are copies.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{Buffer, Transport};
@@ -18,7 +16,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.memories.keys().find(|key| self.remote(*key).is_ok_and(|own| own == *remote))
     }
 
-    /// Copies up to `most` operations of a transfer, and returns their number.
     pub(super) fn copy_some(&mut self, index: u32, target: MemoryKey, most: usize) -> usize {
         let Engine { memories, peers, transfers, attr, .. } = self;
         let Some(slot) = transfers.get_mut(index).filter(|slot| slot.stage == Stage::Posting) else { return 0 };

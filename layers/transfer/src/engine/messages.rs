@@ -158,7 +158,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    /// Fails peers that send nothing for half of the permitted time, and nothing on request for the
+    /// Fails peers that are silent for half of the permitted time, and after a request for the
     /// other half.
     fn listen(&mut self) {
         let (silence, now) = (self.attr.silence, self.now);
@@ -328,7 +328,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Some(())
     }
 
-    /// Takes over the description of a peer's rail. Returns `None` for other bytes.
+    /// Returns `None` for other bytes.
     fn described(&mut self, index: u32) -> Option<()> {
         let (header, body) = self.control.as_ref()?.message(index)?;
         let (key, address) = body.split_first_chunk::<8>()?;
@@ -390,7 +390,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
-    /// Sends the messages that a peer is owed, and connects its rails.
     fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
         if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
             return Ok(());

@@ -200,8 +200,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.rails.len()
     }
 
-    /// Writes the record of this engine's addresses, for [`insert_peer`](Self::insert_peer) of
-    /// peers, and returns its length.
+    /// Writes the record of this engine's addresses ([`insert_peer`](Self::insert_peer)), and returns its length.
     ///
     /// # Errors
     /// [`AddressError::BufferTooSmall`](loom_core::AddressError::BufferTooSmall), or

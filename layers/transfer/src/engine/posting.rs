@@ -27,7 +27,6 @@ impl Turn {
     }
 }
 
-/// End of a run on a rail.
 enum Stop {
     Done,
     /// The transfer's peer has no room.
@@ -104,7 +103,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         rail.unflushed = None;
     }
 
-    /// Posts up to `most` operations of a transfer, and returns their number.
     #[inline(never)]
     fn post_some(&mut self, index: u32, most: usize, blocked: &mut RailSet) -> usize {
         let Engine { rails, memories, peers, transfers, attr, turn, .. } = self;
@@ -178,7 +176,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 }
 
-/// Operations of a transfer, on the rails in turn.
 struct Run<'r, P> {
     transfer: TransferKey,
     local: MemoryKey,

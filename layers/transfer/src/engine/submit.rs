@@ -35,8 +35,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.begin(request, notice)
     }
 
-    /// Returns `true` if the peer is ready and has released enough notifications, so that another one
-    /// does not wait behind them.
+    /// Returns `true` if the peer is ready, and another notification does not wait behind earlier ones.
     #[must_use]
     pub fn can_notify(&self, peer: PeerKey) -> bool {
         let link = self.peers.link(peer).filter(|link| link.state == LinkState::Ready);

@@ -1,5 +1,3 @@
-//! [`Wait`]: waits for arrivals that also end otherwise.
-
 use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::{ArrivalKey, Arrivals};
 use loom_core::error::{OpenError, PostError};

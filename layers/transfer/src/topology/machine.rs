@@ -11,8 +11,6 @@ use super::sys_fs::List;
 use super::{Accelerator, Card, Node, PciAddress, SysFs};
 
 /// Cards, accelerators and NUMA nodes of a machine, when they were read.
-///
-/// See the [module](super) for an example.
 #[derive(Debug)]
 pub struct Topology<A: Allocator> {
     pub(super) nodes: Nodes<A>,

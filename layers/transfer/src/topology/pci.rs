@@ -1,5 +1,3 @@
-//! [`PciAddress`], and the way to it from the processor.
-
 use core::fmt;
 use core::str::FromStr;
 

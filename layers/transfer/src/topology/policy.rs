@@ -28,8 +28,6 @@ fn nearness<A: Allocator>(nodes: &Nodes<A>, card: &Card, path: &PciPath, node: O
 impl<A: Allocator> Topology<A> {
     /// All cards, nearest first: by common bridges and switches, then by NUMA node and its distance.
     /// Cards of unknown nodes are last.
-    ///
-    /// See the [module](super) for an example.
     pub fn nearest(&self, near: Near<'_>) -> impl Iterator<Item = &Card> {
         let (path, node) = match near {
             Near::Accelerator(accelerator) => (accelerator.path, accelerator.node),
@@ -108,7 +106,6 @@ impl<A: Allocator> Topology<A> {
         })
     }
 
-    /// Divides the cards among ports and accelerators.
     pub(super) fn arrange(&mut self) {
         let Topology { nodes, cards, accelerators, .. } = self;
         accelerators.iter_mut().for_each(|accelerator| accelerator.cards = 0);
@@ -134,7 +131,6 @@ impl<A: Allocator> Topology<A> {
     }
 }
 
-/// Nearest accelerators of a card, with their places.
 fn nearest<'a, A: Allocator>(
     nodes: &Nodes<A>,
     card: &Card,

@@ -1,5 +1,4 @@
-//! Table that maps peers to raw addresses and back. Posts look peers up in the
-//! [`peer_table`](super::peer_table).
+//! Table that maps peers to raw addresses and back, beside the [`peer_table`](super::peer_table).
 //!
 //! | | |
 //! |---|---|

@@ -82,7 +82,6 @@ impl<B: Buffer> OpTable<B> {
 }
 
 impl<B> OpTable<B> {
-    /// Takes the buffer of a lending that was not submitted.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();
         // SAFETY: rule 2: `fill_slot` wrote the buffer, and no transport has it.

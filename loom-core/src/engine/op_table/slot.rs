@@ -82,7 +82,6 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Returns `true` for operations of users that are in flight or have pieces out.
     pub(super) const fn is_unfinished(self) -> bool {
         match self {
             Phase::Held

@@ -1,7 +1,7 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
 //! Receives that ignore the same bits, with or without a source, form a *pattern*. A message takes
-//! one lookup for each pattern with receives, and chooses the oldest result.
+//! one lookup for each pattern, and the oldest result.
 
 use core::cell::Cell;
 

@@ -1,5 +1,3 @@
-//! Sending: by the receiver's lane, or by a cell in its inbox.
-
 #![allow(unsafe_code, reason = "copies from memory that was lent with a send")]
 
 use core::ptr;
@@ -344,7 +342,6 @@ fn push_late(
     Ok(())
 }
 
-/// Room for the news that memory was written.
 pub(crate) enum News<'n> {
     Slot(&'n Lane),
     Cell(&'n MessageCell),

@@ -1,4 +1,4 @@
-//! Faults: which posts and completions one of a [`Plan`] strikes, and how many were injected.
+//! Injected faults of a [`Plan`], and their counts.
 
 mod plan;
 pub(crate) mod required_modes;

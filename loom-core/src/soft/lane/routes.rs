@@ -1,8 +1,8 @@
 //! Lanes for sending.
 //!
-//! A lane is for a peer that gets many short messages. The endpoint checks each sixteenth short
-//! message that it sends through the inbox, and requests a lane to its receiver. If no lane is free
-//! and two checks in a row find the same peer, it ends a lane that was quiet meanwhile.
+//! The endpoint checks each sixteenth short message that it sends through the inbox, and requests a
+//! lane to its receiver. If no lane is free and two checks in a row find the same peer, it ends a
+//! lane that was quiet meanwhile.
 
 #![allow(unsafe_code, reason = "keeps the lane of the last message as a pointer")]
 

@@ -362,7 +362,6 @@ impl LocalState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) context: u64,
-    /// Port of the receiver.
     pub(crate) to: u16,
     pub(crate) report: Report,
     pub(crate) len: usize,

@@ -486,8 +486,7 @@ pub struct Network<'n> {
 impl<'n> Network<'n> {
     /// Creates a network in memory of `alloc`.
     ///
-    /// `Domain::open` requires a network that lives as long as the program: `&'static`, or an
-    /// allocator shared by value.
+    /// `Domain::open` requires a `'static` network: `&'static`, or an allocator shared by value.
     ///
     /// # Errors
     /// Those of [`NetworkAttr::layout`], and [`OpenError::OutOfMemory`].

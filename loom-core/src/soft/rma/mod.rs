@@ -1,5 +1,3 @@
-//! Reads and writes of peers' regions, done by the caller's thread.
-
 #![allow(
     unsafe_code,
     reason = "copies between memory that was lent and regions, and implements the unsafe trait `Rma`"

@@ -1,5 +1,3 @@
-//! Parts that threads share without locks.
-
 pub(crate) mod address;
 
 pub(crate) mod list;

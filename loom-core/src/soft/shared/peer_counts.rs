@@ -1,7 +1,7 @@
 //! Counters of remote operations on an endpoint's memory.
 //!
-//! Two doors ([`Gate`]) keep the counter in place while a peer's thread counts: that of the region
-//! for a counter bound to the region, and that of [`PeerCounters`] for counters of the endpoint.
+//! A door ([`Gate`]) keeps the counter in place while a peer's thread counts: the region's for its
+//! counter, and that of [`PeerCounters`] for counters of the endpoint.
 
 #![allow(unsafe_code, reason = "other threads reach counters while they are users of what the counters are bound to")]
 

@@ -1,6 +1,3 @@
-//! Addresses with the feature `serde`: text in formats for people, else the bytes of
-//! [`encode`](EndpointAddr::encode).
-
 use core::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
@@ -10,7 +7,6 @@ use super::EndpointAddr;
 use super::wire::HEADER_LEN;
 use crate::util::serial;
 
-/// Maximum length of an encoded address, in bytes.
 const ENCODED: usize = HEADER_LEN + EndpointAddr::MAX_LEN;
 
 impl Serialize for EndpointAddr {

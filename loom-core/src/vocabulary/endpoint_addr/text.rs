@@ -39,7 +39,7 @@ impl fmt::Display for EndpointAddr {
 impl FromStr for EndpointAddr {
     type Err = AddressError;
 
-    /// Reads every form that [`Display`](fmt::Display) prints, and a plain socket address.
+    /// Reads the forms of [`Display`](fmt::Display), and a plain socket address.
     ///
     /// # Errors
     ///

@@ -1,5 +1,3 @@
-//! Enumerations, as newtypes over libfabric's numbers.
-
 /// Defines an enumeration: a transparent newtype over `u32` with named constants.
 ///
 /// Each line is `NAME = number, "C name";`. Zero is the default, like in C.

@@ -1,5 +1,3 @@
-//! Random stories of tasks over a driven queue, compared with a model.
-
 mod world;
 
 use proptest::prelude::*;

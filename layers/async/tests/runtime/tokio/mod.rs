@@ -1,5 +1,3 @@
-//! A fabric in a tokio runtime.
-
 mod asleep;
 mod beside;
 mod threads;

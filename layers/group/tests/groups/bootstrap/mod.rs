@@ -21,7 +21,6 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-/// Reached by the test.
 fn shortly() -> Instant {
     Instant::now() + Duration::from_secs(1)
 }

@@ -1,5 +1,3 @@
-//! Schedules of collectives, run in memory for whole groups.
-
 mod broken;
 mod combining;
 mod moving;

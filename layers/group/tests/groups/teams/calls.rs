@@ -57,7 +57,6 @@ fn after(first: u64, second: u64) -> u64 {
     u64::from(a.wrapping_mul(c)) << 32 | u64::from(c.wrapping_mul(b).wrapping_add(d))
 }
 
-/// Bounds that collectives borrow.
 pub(crate) struct Bounds {
     blocks: Vec<usize>,
     sent: Vec<usize>,

@@ -12,7 +12,6 @@ thread_local! {
     static LENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// Counts calls of `lend`.
 pub(crate) struct Counted(Vec<u8>);
 
 impl Counted {

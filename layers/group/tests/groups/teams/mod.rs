@@ -1,5 +1,3 @@
-//! Teams over the software transport, all members on one thread.
-
 mod agree;
 mod awaited;
 mod calls;

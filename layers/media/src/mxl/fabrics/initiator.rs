@@ -221,8 +221,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         Ok(*key)
     }
 
-    /// Removes a target once its transfers in flight have ended ([`lap`](Self::lap) ends those of one that
-    /// hangs). [`InitiatorEvent::Removed`] follows.
+    /// Removes a target after its transfers in flight ([`lap`](Self::lap) ends those of a target that hangs).
+    /// [`InitiatorEvent::Removed`] follows.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
@@ -241,8 +241,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.links.iter().find(|(key, _)| *key == target)?.1.as_ref().map(|link| link.status)
     }
 
-    /// Slot of a grain, to write it: header and planes. `None` while transfers of the earlier grain in the slot
-    /// have not ended ([`lap`](Self::lap)).
+    /// Slot of a grain, as [`Initiator::grain`](crate::Initiator::grain) returns it: header and planes.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a flow of samples, or a grain that has been sent.
@@ -284,8 +283,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     }
 
     /// Disconnects targets whose transfers keep grains below `end` from their slots, or have samples that the ring
-    /// no longer has, and connects them again later. For flows in real time, in which a target that hangs must not
-    /// delay others. Over untested versions of providers, operations keep their slots until they complete.
+    /// no longer has, and connects them again later. Over untested versions of providers, operations keep their
+    /// slots until they complete.
     ///
     /// # Errors
     /// Those of [`Cq::poll`].
@@ -300,8 +299,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.complete()
     }
 
-    /// Sends slices of a grain to all targets: all of them, those that have been produced since the last call, or
-    /// none of them, for the header alone. Indices do not decrease.
+    /// Sends slices of a grain to all targets, like [`Initiator::send_grain`](crate::Initiator::send_grain).
     ///
     /// # Errors
     /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that the layout
@@ -387,8 +385,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.sendings.iter().flatten().filter(|sending| !sending.has_ended()).count()
     }
 
-    /// Connects targets, posts writes, and returns the next event: call it until it returns `None`. `now` is the
-    /// time in nanoseconds of any clock.
+    /// Makes progress, and returns the next event: call it until it returns `None`. `now` is the time in nanoseconds
+    /// of any clock.
     ///
     /// # Errors
     /// Those of [`Cq::poll`] and [`Eq::poll`].
@@ -496,7 +494,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         }
     }
 
-    /// Returns `true` if all transfers to the target have been reported as ended.
     fn is_quiet(&self, index: usize) -> bool {
         !self.sendings.iter().flatten().any(|sending| sending.target == index)
     }

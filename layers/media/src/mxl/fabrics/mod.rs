@@ -34,15 +34,15 @@ use crate::layout::FlowLayout;
 pub struct FabricsAttr {
     /// Maximum number of targets of an initiator.
     pub targets: u16,
-    /// Maximum number of transfers to a target that have not ended. MXL's targets have queues of 8.
+    /// Maximum number of unfinished transfers to a target. MXL's targets have queues of 8.
     pub transfers: u16,
     /// Depth of the completion queue: writes of an initiator that are in flight, or writes with immediate data
     /// between two polls of a target. At least the transfers of one ring.
     pub depth: usize,
     /// Maximum number of samples of a block, up to a third of the ring: 10 ms at MXL's targets.
     pub batch: u32,
-    /// Time in nanoseconds after which an initiator connects to a failed target again. 0 for a target that
-    /// fails for good.
+    /// Time in nanoseconds after which an initiator connects to a failed target again. 0: a target fails for
+    /// good.
     pub retry: u64,
 }
 
@@ -53,7 +53,6 @@ impl Default for FabricsAttr {
     }
 }
 
-/// Memory of a flow, registered for local access and these rights.
 fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     domain: &Domain<'m, T>,
     memory: M,
@@ -104,7 +103,6 @@ struct Part<'m, T: Transport, M: Buffer + Send> {
     at: NonNull<u8>,
     len: usize,
     region: Source<'m, T, M>,
-    /// Index of the transfer.
     sending: usize,
 }
 
@@ -114,7 +112,6 @@ enum Source<'m, T: Transport, M: Buffer + Send> {
 }
 
 impl<'m, T: Transport, M: Buffer + Send> Part<'m, T, M> {
-    /// `None` if the range does not lie within.
     fn new(region: &Source<'m, T, M>, offset: u64, len: u64, sending: usize) -> Option<Self> {
         let region = match region {
             Source::Ring(region) => Source::Ring(region.clone()),

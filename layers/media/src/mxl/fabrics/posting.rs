@@ -13,7 +13,6 @@ use crate::flow::Samples;
 use crate::layout::{FlowLayout, SampleLayout};
 use crate::span::{Blocks, Span};
 
-/// Writes of a transfer, as far as they are posted.
 pub(super) struct Posting {
     pub(super) sending: usize,
     span: Span,
@@ -30,8 +29,7 @@ pub(super) const fn block_len(layout: &SampleLayout, count: u32) -> u64 {
 }
 
 impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
-    /// Posts writes to a target until its transfers, or the room of the provider, are used up. Returns `true` if it
-    /// has posted some.
+    /// Returns `true` if it has posted writes.
     pub(super) fn post(&mut self, index: usize) -> bool {
         let mut has_posted = false;
         let failed = loop {

@@ -69,8 +69,7 @@ pub enum FabricsEvent {
         /// End, which does not belong to them.
         to: u64,
     },
-    /// A write has immediate data that fits no slot or entry, or does not belong to its header. It has no other
-    /// effect.
+    /// Ignored write: its immediate data fits no slot or entry, or not its header.
     Rejected {
         /// Immediate data.
         data: u64,
@@ -99,8 +98,8 @@ const PADDING: usize = 8184;
 
 /// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator), one at a time.
 ///
-/// Listens all the time at one address. Another initiator is rejected while one is connected. Indices of grains,
-/// and numbers of samples, increase on a connection.
+/// Listens at one address. While an initiator is connected, others are rejected. Indices of grains, and numbers of
+/// samples, increase on a connection.
 ///
 /// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and requests
 /// it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator skips as many indices as the
@@ -139,13 +138,11 @@ pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
     cq: Cq<'m, T, Vec<u8>>,
     eq: Eq<'m, T>,
     memory: Mr<'m, T, M>,
-    /// Entries of samples.
     bounce: Option<(BounceBuffer, Mr<'m, T, Vec<u8>>)>,
     layout: FlowLayout,
     attr: FabricsAttr,
     provider: String,
     id: u64,
-    /// The connection has ended.
     ending: Option<Option<Error>>,
     slots: Vec<Slot>,
     /// The grains or samples below have been reported.
@@ -310,7 +307,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         }
     }
 
-    /// Takes all immediate data, and matches it with headers. Returns `true` if an event may follow.
+    /// Returns `true` if an event may follow.
     fn gather(&mut self) -> Result<bool, Error> {
         self.drain()?;
         if !self.rejected.is_empty() {
@@ -329,7 +326,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         Ok(true)
     }
 
-    /// Takes immediate data of the queue, and returns `true` if it is empty.
+    /// Returns `true` if the queue is empty.
     fn drain(&mut self) -> Result<bool, Error> {
         for _ in 0..self.attr.depth {
             if self.rejected.is_full() {
@@ -340,7 +337,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                     let Some(data) = event.data() else { continue };
                     match self.mark(data.0) {
                         Some(mark) => self.arrivals.note(mark),
-                        // It has room.
                         None => _ = self.rejected.push_back(data.0),
                     }
                 }
@@ -433,7 +429,6 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         Some((entries.window().slice(at, len).ok()?, bounce))
     }
 
-    /// Slot or entry of immediate data.
     #[expect(clippy::cast_possible_truncation, reason = "MXL's immediate data has 32 bits")]
     fn mark(&self, data: u64) -> Option<Mark> {
         let bits = data as u32;
@@ -518,7 +513,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         FabricsEvent::Lapped { from, to: start }
     }
 
-    /// Copies samples from their entry into the ring. Returns `false` if the entry was overwritten meanwhile.
+    /// Returns `false` if the entry was overwritten meanwhile.
     fn unpack(&self, layout: &SampleLayout, place: usize, start: u64, count: u32) -> bool {
         let Some((entry, _)) = self.entry(place as u64) else { return false };
         let is_current = || entry_header(entry) == Some((start + u64::from(count), count.into()));

@@ -39,9 +39,6 @@ impl Descriptor {
 
 impl Bell {
     /// Creates a bell for a queue with this wait object, if it [exists](super::exists_for).
-    ///
-    /// # Errors
-    /// The error of the system.
     pub(crate) fn new(wait: WaitObj) -> Result<Self, Errno> {
         let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         let descriptor = (wait == WaitObj::FD).then(Descriptor::new).transpose().map_err(errno)?;

@@ -240,7 +240,6 @@ impl<'g> World<'g> {
                     | (!self.waits(At::Unclaimed) && self.take_unclaimed()));
             quiet = if quietly && !taken { quiet + 1 } else { 0 };
         }
-        // Tasks that can continue were woken: an extra poll makes no progress.
         let before = self.waiting();
         for Task { card, .. } in &self.tasks {
             card.waker.borrow().as_ref().expect("it was polled").wake_by_ref();
