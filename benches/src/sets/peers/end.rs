@@ -4,8 +4,6 @@ use std::sync::mpsc::channel;
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use loom_core::vocabulary::Caps;
-
 use crate::cores::Peer;
 
 /// One end, for one thread. A message is its number, over and over.
@@ -56,18 +54,11 @@ pub(crate) enum Play {
     /// Sends as many messages as the round has.
     Stream,
     /// Writes as often to the other end's memory.
+    #[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "only sets of libfabric write"))]
     Write,
 }
 
 impl Play {
-    /// Capabilities that the ends need.
-    pub(crate) fn caps(self) -> Caps {
-        match self {
-            Play::Write => Caps::MSG | Caps::RMA,
-            _ => Caps::TAGGED,
-        }
-    }
-
     /// Plays the far end until there are no more rounds.
     pub(crate) fn far(self, mut end: impl End, rounds: impl Iterator<Item = u32>) {
         for count in rounds {

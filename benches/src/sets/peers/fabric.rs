@@ -7,14 +7,8 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::info::{Hints, Info};
 use loom_core::transport::Transport;
-#[cfg(feature = "libfabric")]
-use loom_core::vocabulary::Caps;
 use loom_core::vocabulary::Tag;
-#[cfg(feature = "libfabric")]
-use loom_fabric::ofi::{Local, Ofi};
-use loom_tcp::{Tcp, TcpAttr};
 
 use super::end::{End, Exchange, Play, check_bytes, fill};
 
@@ -41,7 +35,7 @@ pub(crate) enum Sending {
 
 impl Sending {
     /// How a program would send for that.
-    pub(super) fn of(play: Play, len: usize, inject_size: usize) -> Self {
+    pub(crate) fn of(play: Play, len: usize, inject_size: usize) -> Self {
         match play {
             Play::Stream if len <= inject_size => Sending::Injected,
             _ => Sending::Completed,
@@ -155,28 +149,4 @@ impl<T: Transport> End for Loom<T> {
             assert!(self.poll().is_none(), "one way");
         }
     }
-}
-
-/// Offer of a provider of libfabric on this host.
-#[cfg(feature = "libfabric")]
-pub(crate) fn provider(name: &str, caps: Caps) -> Info<Ofi<Local>> {
-    let hints = Hints { caps, ..Hints::local(name) };
-    Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has the provider")
-}
-
-/// Offer of loom's transport over sockets.
-pub(crate) fn tcp() -> Info<Tcp> {
-    loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback")
-}
-
-/// Loom over an offer, between the threads of one process or of two.
-pub(crate) fn open_info<T: Transport + 'static>(
-    info: &Info<T>,
-    play: Play,
-    len: usize,
-    exchange: Exchange<'_>,
-) -> Loom<T> {
-    let domain = Domain::open(info).expect("domain");
-    let sending = Sending::of(play, len, info.attributes().tx.inject_size);
-    Loom::open(&domain, (play, sending), len, exchange)
 }

@@ -6,7 +6,6 @@ pub(crate) mod fabric;
 #[cfg(feature = "iceoryx2")]
 pub(crate) mod iceoryx;
 mod queues;
-pub(crate) mod writes;
 
 use std::thread::Scope;
 
@@ -20,7 +19,7 @@ use crate::cores;
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::Failure;
 #[cfg(feature = "libfabric")]
-use crate::sets::processes::{Kind, between_processes};
+use crate::sets::processes::{Kind, between_processes, open_info, provider};
 use crate::sides::size_name;
 use end::{End, Exchange, Play, Round, between_threads};
 use fabric::{Loom, Sending};
@@ -92,9 +91,7 @@ fn sides<'s, const WORDS: usize>(
     {
         // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
         if len <= 64 {
-            let open = move |exchange: Exchange<'_>| {
-                fabric::open_info(&fabric::provider("shm", Caps::TAGGED), play, len, exchange)
-            };
+            let open = move |exchange: Exchange<'_>| open_info(&provider("shm", Caps::TAGGED), play, len, exchange);
             sides.push((SHM, between_threads(scope, play, open, open)));
         }
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));

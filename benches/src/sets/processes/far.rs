@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 #[cfg(feature = "iceoryx2")]
 use iceoryx2::service::ipc::Service;
 
+use super::offers::{caps, open_info, provider, tcp};
 use super::sockets;
+use super::writes::Writes;
 use crate::cores;
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
-use crate::sets::peers::fabric::{open_info, provider, tcp};
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
-use crate::sets::peers::writes::Writes;
 
 /// What is between the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
         Kind::LoomTcp if play == Play::Write => near(Writes::open(&tcp(), len, exchange), far, play),
         Kind::LoomTcp => near(open_info(&tcp(), play, len, exchange), far, play),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
-            let info = provider(kind.provider().unwrap_or_default(), play.caps());
+            let info = provider(kind.provider().unwrap_or_default(), caps(play));
             match play {
                 Play::Write => near(Writes::open(&info, len, exchange), far, play),
                 _ => near(open_info(&info, play, len, exchange), far, play),
@@ -202,7 +202,7 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
         Kind::LoomTcp if play == Play::Write => play.far(Writes::open(&tcp(), len, exchange), rounds),
         Kind::LoomTcp => play.far(open_info(&tcp(), play, len, exchange), rounds),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
-            let info = provider(kind.provider().unwrap_or_default(), play.caps());
+            let info = provider(kind.provider().unwrap_or_default(), caps(play));
             match play {
                 Play::Write => play.far(Writes::open(&info, len, exchange), rounds),
                 _ => play.far(open_info(&info, play, len, exchange), rounds),

@@ -2,11 +2,14 @@
 //! core each and poll; every message is checked.
 
 mod far;
+mod offers;
 mod sockets;
 mod ucx;
+mod writes;
 
 pub use far::far;
 pub(crate) use far::{Kind, between_processes};
+pub(in crate::sets) use offers::{open_info, provider};
 
 use crate::contest::{Contest, Measured, Outcome};
 use crate::cores;

@@ -8,7 +8,7 @@ use loom_core::{
     Access, Av, CompletionLevel, Endpoint, Forever, ImmediateData, Info, Mr, Peer, RemoteRegion, SendOptions, Transport,
 };
 
-use super::end::{End, Exchange, check_bytes, fill};
+use crate::sets::peers::end::{End, Exchange, check_bytes, fill};
 
 type Buffer = Box<[u8]>;
 

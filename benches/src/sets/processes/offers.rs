@@ -1,0 +1,42 @@
+//! Offers of transports on this host, and ends over them.
+
+use loom_core::domain::Domain;
+use loom_core::info::{Hints, Info};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Caps;
+use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::{Tcp, TcpAttr};
+
+use crate::sets::peers::end::{Exchange, Play};
+use crate::sets::peers::fabric::{Loom, Sending};
+
+/// Capabilities that the ends of a play need.
+pub(super) fn caps(play: Play) -> Caps {
+    match play {
+        Play::Write => Caps::MSG | Caps::RMA,
+        _ => Caps::TAGGED,
+    }
+}
+
+/// Offer of a provider of libfabric on this host.
+pub(in crate::sets) fn provider(name: &str, caps: Caps) -> Info<Ofi<Local>> {
+    let hints = Hints { caps, ..Hints::local(name) };
+    Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has the provider")
+}
+
+/// Offer of loom's transport over sockets.
+pub(in crate::sets) fn tcp() -> Info<Tcp> {
+    loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback")
+}
+
+/// Loom over an offer, between the threads of one process or of two.
+pub(in crate::sets) fn open_info<T: Transport + 'static>(
+    info: &Info<T>,
+    play: Play,
+    len: usize,
+    exchange: Exchange<'_>,
+) -> Loom<T> {
+    let domain = Domain::open(info).expect("domain");
+    let sending = Sending::of(play, len, info.attributes().tx.inject_size);
+    Loom::open(&domain, (play, sending), len, exchange)
+}
