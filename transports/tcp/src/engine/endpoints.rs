@@ -148,6 +148,9 @@ impl Engine {
                 && is_of_vector
             {
                 connection.peer = peer;
+                if connection.is_broken {
+                    continue;
+                }
                 #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
                 let index = index as u32;
                 self.routes_of(endpoint)[free] = index;

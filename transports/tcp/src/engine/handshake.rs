@@ -352,7 +352,8 @@ impl Engine {
         let connection = &self.connections[index as usize];
         let (endpoint, address) = (connection.endpoint, connection.address);
         let other = self.connections.iter().enumerate().position(|(at, other)| {
-            at != index as usize && other.endpoint == endpoint && other.address == address && other.state == State::Open
+            let is_open = other.state == State::Open && !other.is_broken;
+            at != index as usize && other.endpoint == endpoint && other.address == address && is_open
         });
         let Some(other) = other else {
             self.retry_later(index);

@@ -128,8 +128,11 @@ impl Engine {
             self.dirty = next;
         } else if self.retried == index {
             self.retried = next;
-        } else if let Some(before) = self.connections.iter_mut().find(|before| before.next_dirty == index) {
-            before.next_dirty = next;
+        } else {
+            let before = self.connections.iter_mut().find(|before| before.is_dirty && before.next_dirty == index);
+            if let Some(before) = before {
+                before.next_dirty = next;
+            }
         }
     }
 
