@@ -16,6 +16,7 @@ use loom_core::vocabulary::{Access, Errno};
 
 use super::Case;
 use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides, with_sides_in_a_scope};
+use crate::connected::Found;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -119,7 +120,7 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
         let (server, client) = sides.pair();
         let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(ThePeer, buf))).collect();
         // Of an untested provider, an endpoint is closed when what it sends is over.
-        let len = if info.raw().is_tested() { 64 << 20 } else { 64 };
+        let len = if T::is_tested(info) { 64 << 20 } else { 64 };
         let sent = sides.post(pattern(len, 1), |buf| client.send(ThePeer, buf));
         // A side that receives nothing does not look at its connection either.
         let cut_off = sides.post(room(len), |buf| server.recv(ThePeer, buf));

@@ -6,8 +6,10 @@ use support::report::{self, Section};
 
 use libtest_mimic::{Failed, Trial};
 use loom_core::info::{Hints, Info};
+use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Level, Ofi};
+use loom_tcp::{Tcp, TcpAttr};
 use support::library_version;
 
 const SECTION: &str = "connected";
@@ -38,6 +40,32 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
     Ok(with(INTERESTING.difference(Caps::TAGGED))?.ok_or_else(missing)?)
 }
 
+/// A transport with connections.
+pub(crate) trait Found: Connected + 'static {
+    /// The first offer that the hints fit.
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>>;
+
+    fn is_tested(_info: &Info<Self>) -> bool {
+        true
+    }
+}
+
+impl<L: Level> Found for Ofi<L> {
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
+        Ofi::query(hints).ok()?.next()
+    }
+
+    fn is_tested(info: &Info<Self>) -> bool {
+        info.raw().is_tested()
+    }
+}
+
+impl Found for Tcp {
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
+        loom_tcp::query(hints, TcpAttr { endpoints: 64, event_queues: 16, ..TcpAttr::DEFAULT }).ok()
+    }
+}
+
 /// The cases on one thread, and what peers do that keep to no rules.
 #[path = "."]
 mod local {
@@ -56,11 +84,12 @@ mod local {
     mod traffic;
     mod unsignaled;
 
-    pub(crate) use loom_fabric::ofi::Local as Level;
+    use loom_fabric::ofi::Local;
 
     use super::{Info, Ofi};
 
-    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+    pub(crate) type T = Ofi<Local>;
+    pub(crate) type Case = fn(&Info<T>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         let moving =
@@ -88,11 +117,12 @@ mod shared {
     mod traffic;
     mod unsignaled;
 
-    pub(crate) use loom_fabric::ofi::Shared as Level;
+    use loom_fabric::ofi::Shared;
 
     use super::{Info, Ofi};
 
-    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+    pub(crate) type T = Ofi<Shared>;
+    pub(crate) type Case = fn(&Info<T>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         let moving =
@@ -103,14 +133,41 @@ mod shared {
     }
 }
 
+/// The same cases over TCP in Rust.
+#[path = "."]
+mod in_rust {
+    mod awaited;
+    mod awaited_events;
+    mod connecting;
+    mod ending;
+    mod events;
+    mod shared_rx;
+    mod sides;
+    mod strangers;
+    mod traffic;
+    mod unsignaled;
+
+    use super::{Info, Tcp};
+
+    pub(crate) type T = Tcp;
+    pub(crate) type Case = fn(&Info<T>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        let moving = [traffic::cases(), unsignaled::cases(), shared_rx::cases(), strangers::cases()].concat();
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases()]
+            .concat()
+    }
+}
+
 /// Whether connections can share their receives. Those of `sockets` cannot, and of an untested provider it is not known.
-pub(crate) fn shares_receives<L: Level>(info: &Info<Ofi<L>>) -> bool {
-    info.provider() != "sockets" && info.raw().is_tested()
+pub(crate) fn shares_receives<T: Found>(info: &Info<T>) -> bool {
+    info.provider() != "sockets" && T::is_tested(info)
 }
 
 /// Whether a connection can be shut down; the same, and those of libfabric 1 cannot.
-pub(crate) fn shuts_down<L: Level>(info: &Info<Ofi<L>>) -> bool {
-    info.provider() != "sockets" && library_version().major >= 2 && info.raw().is_tested()
+pub(crate) fn shuts_down<T: Found>(info: &Info<T>) -> bool {
+    let shuts = info.provider() == "loom-tcp" || library_version().major >= 2;
+    info.provider() != "sockets" && shuts && T::is_tested(info)
 }
 
 /// The process that a case starts plays a role.
@@ -151,6 +208,19 @@ pub(crate) fn section() -> Section {
             };
             add(format!("{provider}::shared::{name}"), Box::new(run));
         }
+    }
+    for (name, case) in in_rust::cases() {
+        trials.push(Trial::test(format!("{SECTION}::loom-tcp::{name}"), move || {
+            let hints = Hints {
+                caps: Caps::MSG | Caps::RMA,
+                endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+                node: Some("127.0.0.1"),
+                listen: true,
+                ..Hints::default()
+            };
+            case(&Tcp::find(&hints).ok_or("loopback")?);
+            Ok(())
+        }));
     }
     Section { name: SECTION, providers, trials }
 }

@@ -16,6 +16,7 @@ use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 
 use super::Case;
 use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides, with_sides_in_a_scope};
+use crate::connected::Found;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -245,10 +246,10 @@ fn connections_have_no_tags_that_crash(info: &Info<T>) {
         listen: true,
         ..Hints::default()
     };
-    assert!(T::query(&hints).is_err(), "what is not safe is not found");
+    assert!(T::find(&hints).is_none(), "what is not safe is not found");
     // An info that says something of shared receives is one for endpoints without them, too.
-    let mut infos = T::query(&Hints { caps: Caps::MSG, ..hints }).expect("a query");
-    with_sides(&infos.next().expect("an info"), |sides| {
+    let found = T::find(&Hints { caps: Caps::MSG, ..hints }).expect("an info");
+    with_sides(&found, |sides| {
         let (server, client) = sides.pair();
         sides.message(&client, &server, 100, 1);
         sides.message(&server, &client, 100, 2);
@@ -360,7 +361,7 @@ fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
 }
 
 fn a_shared_context_is_one_of_its_domain(info: &Info<T>) {
-    let found = |hints: Hints<'_>| T::query(&hints).into_iter().flatten().next();
+    let found = |hints: Hints<'_>| T::find(&hints);
     let elsewhere = found(Hints { provider: Some("udp"), ..Hints::default() }).expect("an info of another provider");
     // Not every provider of connections has endpoints without them.
     let (node, listen) = (Some("127.0.0.1"), true);

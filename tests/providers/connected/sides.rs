@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::connected::Found;
 use loom_core::completion::{OpError, Transfer};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
@@ -12,11 +13,10 @@ use loom_core::error::{OpenError, Rejected};
 use loom_core::info::{Hints, Info};
 use loom_core::scope;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::Ofi;
 
 pub(crate) use crate::connected::posting::LIMIT;
 
-pub(crate) type T = Ofi<super::Level>;
+pub(crate) use super::T;
 pub(crate) type Bytes = Box<[u8]>;
 pub(crate) type Endpoint<'d, S = Established> = MsgEndpoint<'d, T, Bytes, S>;
 
@@ -53,7 +53,7 @@ pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
         destination: Some(server),
         ..Hints::default()
     };
-    T::query(&hints).expect("a query by address").next().expect("an info for the server's address")
+    T::find(&hints).expect("an info for the server's address")
 }
 
 /// Opens both sides, and listens.

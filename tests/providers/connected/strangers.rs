@@ -10,6 +10,7 @@ use loom_core::info::Info;
 
 use super::Case;
 use super::sides::{T, with_sides};
+use crate::connected::Found;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -67,7 +68,7 @@ fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
 
 /// A stranger that has connected, and begins to speak when the listener is closed and another queue of the domain is read.
 fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
-    if info.provider() == "sockets" && !info.raw().is_tested() {
+    if info.provider() == "sockets" && !T::is_tested(info) {
         return crate::connected::report::not_run(
             "The listener stays open, and garbage from a stranger crashes it (`sockets-garbage-crashes-a-listener`)",
         );

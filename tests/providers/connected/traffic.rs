@@ -15,6 +15,7 @@ use loom_core::vocabulary::{Access, Caps, Counted, EndpointAttributes, EndpointT
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, Sides, T, client_info, meet, pattern, room, with_sides};
+use crate::connected::Found;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -272,7 +273,7 @@ fn multi_receives_of_connections_are_refused(info: &Info<T>) {
         ..Hints::default()
     };
     // Most providers have no info that grants them.
-    let granted = T::query(&hints).into_iter().flatten().next();
+    let granted = T::find(&hints);
     with_sides(granted.as_ref().unwrap_or(info), |sides| {
         let (server, _client) = sides.pair();
         let refused = server.multi_recv(ThePeer, room(256)).expect_err("it would never end");

@@ -12,6 +12,8 @@ pub struct TcpAttr {
     pub connections: u16,
     /// Maximum number of open completion queues.
     pub queues: u16,
+    /// Maximum number of open event queues.
+    pub event_queues: u16,
     /// Maximum number of open counters.
     pub counters: u16,
     /// Maximum number of open memory regions.
@@ -42,6 +44,7 @@ impl TcpAttr {
         endpoints: 8,
         connections: 64,
         queues: 16,
+        event_queues: 4,
         counters: 32,
         regions: 256,
         vectors: 4,

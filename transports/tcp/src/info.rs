@@ -50,6 +50,7 @@ pub struct TcpInfo {
     pub(crate) attr: TcpAttr,
     pub(crate) address: SocketAddr,
     pub(crate) destination: Option<SocketAddr>,
+    pub(crate) kind: EndpointType,
 }
 
 /// Returns an info for domains of these sizes, if the transport satisfies the hints.
@@ -80,7 +81,12 @@ pub struct TcpInfo {
 pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
     attr.check()?;
     let (address, destination) = addresses(hints)?;
-    let info = Info::from_raw(TcpInfo { attr, address, destination });
+    let kind = match hints.endpoint_attr.kind {
+        EndpointType::UNSPEC | EndpointType::RDM => EndpointType::RDM,
+        EndpointType::MSG => EndpointType::MSG,
+        _ => return Err(OpenError::NotOffered("endpoint_attr.kind")),
+    };
+    let info = Info::from_raw(TcpInfo { attr, address, destination, kind });
     let demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
     info.satisfies(&demands)?;
     Ok(info)
@@ -142,14 +148,19 @@ pub(crate) fn resolve(node: &str, service: Option<&str>, is_ipv4: Option<bool>) 
 }
 
 pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
-    let TcpInfo { attr, address, .. } = info;
+    let TcpInfo { attr, address, kind, .. } = *info;
     let endpoints = usize::from(attr.endpoints);
+    let (caps, protocol) = match kind {
+        // An endpoint of libfabric without shared receives crashes by a tag.
+        EndpointType::MSG => (CAPS.difference(Caps::TAGGED | Caps::DIRECTED_RECV | Caps::SOURCE), Protocol::SOCK_TCP),
+        _ => (CAPS, Protocol::XNET),
+    };
     Attributes {
-        caps: CAPS,
+        caps,
         addr_format: if address.is_ipv4() { AddressFormat::SOCKADDR_IN } else { AddressFormat::SOCKADDR_IN6 },
         endpoint: EndpointAttributes {
-            kind: EndpointType::RDM,
-            protocol: Protocol::XNET,
+            kind,
+            protocol,
             max_msg_size: isize::MAX.unsigned_abs(),
             max_order_raw_size: usize::MAX,
             max_order_waw_size: usize::MAX,
@@ -159,7 +170,7 @@ pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
             ..EndpointAttributes::UNSPEC
         },
         tx: TxAttributes {
-            caps: CAPS,
+            caps,
             msg_order: MSG_ORDER,
             inject_size: TcpAttr::INJECT_SIZE,
             size: attr.tx_depth as usize,
@@ -168,7 +179,7 @@ pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
             ..TxAttributes::UNSPEC
         },
         rx: RxAttributes {
-            caps: CAPS,
+            caps,
             msg_order: MSG_ORDER,
             size: attr.rx_depth as usize,
             iov_limit: MAX_PARTS,
@@ -191,6 +202,7 @@ pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
             rx_ctx_cnt: endpoints,
             max_ep_tx_ctx: 1,
             max_ep_rx_ctx: 1,
+            max_ep_srx_ctx: endpoints,
             cntr_cnt: attr.counters.into(),
             mr_iov_limit: 1,
             mr_cnt: attr.regions.into(),

@@ -73,4 +73,4 @@ pub mod wire;
 
 pub use attr::TcpAttr;
 pub use info::{TcpInfo, query};
-pub use tcp::{Tcp, TcpAv, TcpCounter, TcpCq, TcpDomain, TcpEndpoint, TcpMr};
+pub use tcp::{Tcp, TcpAv, TcpCounter, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpMr, TcpPassiveEndpoint, TcpRequest};

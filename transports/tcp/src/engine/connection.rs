@@ -28,6 +28,8 @@ pub(super) enum State {
     Requested,
     /// Accepted by the kernel, and its request is awaited.
     Accepted,
+    /// The program is to answer its request.
+    Pending,
     Open,
 }
 
@@ -210,7 +212,7 @@ impl Connection {
     /// memory, or whose message waits, or to a peer that was removed.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
-            State::Accepted => true,
+            State::Accepted | State::Pending => true,
             State::Open if self.peer != NIL => false,
             State::Open if self.initiated => self.is_idle(),
             State::Open => match &self.inbound {

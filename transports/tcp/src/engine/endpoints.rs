@@ -8,6 +8,7 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
 use super::connection::State;
+use super::connections::Data;
 use super::handshake::Loss;
 use super::list::Free;
 use super::queues::{self, BoundCounters};
@@ -23,8 +24,39 @@ pub(crate) struct Bound {
     pub(crate) vector: u16,
 }
 
+impl Bound {
+    pub(crate) const NO_VECTOR: u16 = u16::MAX;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Free,
+    /// Without connections (`FI_EP_RDM`).
+    Rdm,
+    /// Listener of endpoints with connections.
+    Passive,
+    /// Of one connection (`FI_EP_MSG`).
+    Connected,
+    /// Receives of several endpoints.
+    Shared,
+}
+
 #[derive(Debug)]
 pub(crate) struct Endpoint {
+    pub(super) kind: Kind,
+    /// Number of endpoints in this place so far.
+    pub(super) generation: u64,
+    /// Event queue, of endpoints with connections and their listeners.
+    pub(super) events: u16,
+    /// Endpoint with the receives.
+    pub(super) receiver: u16,
+    /// The connection, or `NIL`.
+    pub(super) connection: u32,
+    /// The connection has ended.
+    pub(super) has_ended: bool,
+    /// Data of the request for a connection.
+    pub(super) data: Data,
+    pub(super) remote: Option<SocketAddr>,
     pub(super) listener: Option<OwnedFd>,
     /// The listener is not watched, because there is no free connection.
     pub(super) is_deaf: bool,
@@ -43,22 +75,44 @@ impl Engine {
         bound: Bound,
         counters: impl Iterator<Item = (loom_core::vocabulary::Counted, u16)> + Clone,
     ) -> Result<u16, Errno> {
-        if address.is_ipv4() != self.is_ipv4 {
-            return Err(Errno::EINVAL);
-        }
-        let free = self.endpoints.iter().position(|endpoint| endpoint.listener.is_none()).ok_or(Full::ENDPOINTS)?;
-        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
-        let index = free as u16;
-        let (listener, name) = socket::listen(address).map_err(errno)?;
-        epoll::add(&self.epoll, &listener, Token::Listener(index).data(), epoll::EventFlags::IN).map_err(errno)?;
-        let endpoint = &mut self.endpoints[free];
-        endpoint.listener = Some(listener);
-        endpoint.is_deaf = false;
-        endpoint.name = name;
+        let index = self.take_endpoint(address)?;
+        self.listen(index, address)?;
+        let endpoint = &mut self.endpoints[usize::from(index)];
+        endpoint.kind = Kind::Rdm;
         endpoint.bound = bound;
         endpoint.counters = queues::bound(counters);
         self.routes_of(index).fill(NIL);
         Ok(index)
+    }
+
+    pub(super) fn free_endpoint(&mut self) -> Result<u16, Errno> {
+        let free = self.endpoints.iter().position(|endpoint| endpoint.kind == Kind::Free).ok_or(Full::ENDPOINTS)?;
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
+        let index = free as u16;
+        let endpoint = &mut self.endpoints[free];
+        endpoint.generation = endpoint.generation + 1 & 0x7fff_ffff_ffff;
+        endpoint.receiver = index;
+        endpoint.bound = Bound { tx: 0, rx: 0, vector: Bound::NO_VECTOR };
+        endpoint.connection = NIL;
+        endpoint.has_ended = false;
+        endpoint.remote = None;
+        endpoint.counters = Default::default();
+        Ok(index)
+    }
+
+    /// A free place for an endpoint with addresses of this family.
+    pub(super) fn take_endpoint(&mut self, address: SocketAddr) -> Result<u16, Errno> {
+        if address.is_ipv4() == self.is_ipv4 { self.free_endpoint() } else { Err(Errno::EINVAL) }
+    }
+
+    pub(super) fn listen(&mut self, index: u16, address: SocketAddr) -> Result<(), Errno> {
+        let (listener, name) = socket::listen(address).map_err(errno)?;
+        epoll::add(&self.epoll, &listener, Token::Listener(index).data(), epoll::EventFlags::IN).map_err(errno)?;
+        let endpoint = &mut self.endpoints[usize::from(index)];
+        endpoint.listener = Some(listener);
+        endpoint.is_deaf = false;
+        endpoint.name = name;
+        Ok(())
     }
 
     /// Closes an endpoint. Bytes that the kernel does not take at once are lost, and operations in
@@ -77,11 +131,15 @@ impl Engine {
             }
         }
         self.forget_messages(endpoint);
+        if matches!(self.endpoints[usize::from(endpoint)].kind, Kind::Passive | Kind::Connected) {
+            self.withdraw_events(endpoint);
+        }
         let closed = &mut self.endpoints[usize::from(endpoint)];
         if let Some(listener) = closed.listener.take() {
             let _ = epoll::delete(&self.epoll, &listener);
             socket::shut_down(listener);
         }
+        closed.kind = Kind::Free;
         self.deaf -= u32::from(core::mem::take(&mut closed.is_deaf));
     }
 
@@ -142,7 +200,7 @@ impl Engine {
             let connection = &mut self.connections[index];
             let endpoint = connection.endpoint;
             let is_of_vector = self.endpoints[usize::from(endpoint)].bound.vector == vector;
-            if !matches!(connection.state, State::Free | State::Accepted)
+            if !matches!(connection.state, State::Free | State::Accepted | State::Pending)
                 && connection.address == address
                 && connection.peer == NIL
                 && is_of_vector

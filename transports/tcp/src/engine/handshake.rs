@@ -19,6 +19,8 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{SendFlags, send};
 
 use super::connection::{Connection, Inbound, Item, Partial, State, To};
+use super::connections::Data;
+use super::endpoints::{Endpoint, Kind};
 use super::list::List;
 use super::socket::{self, TICK_MS, Token, errno};
 use super::{Engine, Full, NIL};
@@ -43,7 +45,7 @@ pub(crate) enum Loss {
 }
 
 impl Loss {
-    fn errno(self) -> Errno {
+    pub(super) fn errno(self) -> Errno {
         match self {
             Loss::Ended(errno) => errno,
             Loss::Violation(_) => Errno::EPROTO,
@@ -53,7 +55,7 @@ impl Loss {
     }
 
     /// Number for [`Loss::text`].
-    fn code(self) -> i32 {
+    pub(super) fn code(self) -> i32 {
         match self {
             Loss::Ended(_) => 1,
             Loss::Violation(violation) => i32::from(violation.code()),
@@ -88,6 +90,11 @@ fn rank(address: SocketAddr) -> ([u8; 16], u16) {
 impl Engine {
     /// Connection of an endpoint to a peer, which is opened if there is none.
     pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
+        let of = &self.endpoints[usize::from(endpoint)];
+        if of.kind == Kind::Connected {
+            let is_open = of.connection != NIL && self.connections[of.connection as usize].state == State::Open;
+            return if is_open { Ok(of.connection) } else { Err(Errno::ENOTCONN.into()) };
+        }
         let index = usize::try_from(peer).map_err(|_| Errno::EINVAL)?;
         let route = *self.routes_of(endpoint).get(index).ok_or(Errno::EINVAL)?;
         if route != NIL {
@@ -119,7 +126,7 @@ impl Engine {
     }
 
     /// A free connection. If there is none, the oldest dispensable one ends for it.
-    fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
+    pub(super) fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
         if self.free_connections.count() == 0 {
             self.dispense();
         }
@@ -141,12 +148,12 @@ impl Engine {
         }
     }
 
-    fn began_opening(&mut self) {
+    pub(super) fn began_opening(&mut self) {
         self.opening += 1;
         self.set_timer();
     }
 
-    fn ended_opening(&mut self) {
+    pub(super) fn ended_opening(&mut self) {
         self.opening = self.opening.saturating_sub(1);
         self.set_timer();
     }
@@ -179,7 +186,7 @@ impl Engine {
     }
 
     /// Begins to connect. The connection is not lost by an error.
-    fn connect(&mut self, index: u32) -> Result<(), Errno> {
+    pub(super) fn connect(&mut self, index: u32) -> Result<(), Errno> {
         let connection = &mut self.connections[index as usize];
         let from = self.endpoints[usize::from(connection.endpoint)].name;
         connection.socket = Some(socket::connect(from, connection.address).map_err(errno)?);
@@ -194,9 +201,13 @@ impl Engine {
         let Some(socket) = &connection.socket else { return };
         match socket::connected(socket) {
             Ok(()) => {
-                let port = self.endpoints[usize::from(connection.endpoint)].name.port();
-                let data = RdmData { version: VERSION, features: 0, port, pid: self.pid };
-                if self.send_connect_message(index, ConnectKind::Request, &data.encode()) {
+                let endpoint = &self.endpoints[usize::from(connection.endpoint)];
+                let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
+                let data = match endpoint.kind {
+                    Kind::Connected => endpoint.data.clone(),
+                    _ => Data::from_slice(&data.encode()).unwrap_or_default(),
+                };
+                if self.send_connect_message(index, ConnectKind::Request, &data) {
                     self.connections[index as usize].state = State::Requested;
                     self.watch(index, EventFlags::IN);
                 }
@@ -207,7 +218,7 @@ impl Engine {
 
     /// Sends a message in one piece, which libfabric relies on. Returns `false` if the connection is
     /// lost.
-    fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
+    pub(super) fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
         let Some(socket) = &self.connections[index as usize].socket else { return false };
@@ -261,13 +272,28 @@ impl Engine {
         index: u32,
         kind: ConnectKind,
         order: ByteOrder,
-        data: Result<RdmData, Violation>,
+        data: &[u8],
     ) -> Result<(), Violation> {
-        let state = self.connections[index as usize].state;
-        self.connections[index as usize].order = order;
+        let connection = &mut self.connections[index as usize];
+        connection.order = order;
+        let (state, endpoint) = (connection.state, connection.endpoint);
+        let with_connections = matches!(self.endpoints[usize::from(endpoint)].kind, Kind::Connected | Kind::Passive);
         match (state, kind) {
+            (State::Requested, ConnectKind::Response) if with_connections => {
+                self.opened(index);
+                self.tell(endpoint, data);
+                Ok(())
+            }
+            (State::Requested, ConnectKind::Reject) if with_connections => {
+                self.lose_with(index, Loss::Ended(Errno::ECONNREFUSED), data);
+                Ok(())
+            }
+            (State::Accepted, ConnectKind::Request) if with_connections => {
+                self.requested_of(index, data);
+                Ok(())
+            }
             (State::Requested, ConnectKind::Response) => {
-                self.connections[index as usize].pid = data?.pid;
+                self.connections[index as usize].pid = RdmData::parse(data)?.pid;
                 self.opened(index);
                 Ok(())
             }
@@ -276,7 +302,7 @@ impl Engine {
                 Ok(())
             }
             (State::Accepted, ConnectKind::Request) => {
-                self.requested(index, data?);
+                self.requested(index, RdmData::parse(data)?);
                 Ok(())
             }
             (_, ConnectKind::Request) => Err(Violation::ConnectKind(0)),
@@ -388,7 +414,7 @@ impl Engine {
         self.hear_again();
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
-            if matches!(connection.state, State::Free | State::Open) {
+            if matches!(connection.state, State::Free | State::Open | State::Pending) {
                 continue;
             }
             connection.ticks = connection.ticks.saturating_sub(1);
@@ -438,8 +464,19 @@ impl Engine {
         }
     }
 
+    /// Address of this side of a connection.
+    pub(super) fn local_address(&self, index: u32) -> Option<SocketAddr> {
+        let socket = self.connections[index as usize].socket.as_ref()?;
+        SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
+    }
+
     /// Ends a connection. Its operations fail.
     pub(super) fn lose(&mut self, index: u32, loss: Loss) {
+        self.lose_with(index, loss, &[]);
+    }
+
+    /// Ends a connection with data of the peer.
+    fn lose_with(&mut self, index: u32, loss: Loss, data: &[u8]) {
         if self.connections[index as usize].state == State::Free {
             return;
         }
@@ -453,7 +490,7 @@ impl Engine {
         if self.last == index {
             self.last = NIL;
         }
-        if state != State::Open {
+        if !matches!(state, State::Open | State::Pending) {
             self.ended_opening();
         }
         if lost.is_paused {
@@ -464,18 +501,22 @@ impl Engine {
         }
         let (errno, code) = (loss.errno(), loss.code());
         let quietly = loss == Loss::Closed;
+        let (kind_of, receiver) = {
+            let Endpoint { kind, receiver, .. } = &self.endpoints[usize::from(endpoint)];
+            (*kind, *receiver)
+        };
         match inbound {
             Inbound::Payload { to: To::Read(send), .. } => self.fail_send(send, errno, code, quietly),
             Inbound::Payload { to: To::Receive(receive), frame, .. } => {
                 let kind = usize::from(matches!(frame.operation, crate::wire::Operation::Tagged { .. }));
-                if quietly {
+                if quietly && receiver == endpoint {
                     let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                     self.release(rx);
                 } else {
-                    self.fail_receive(endpoint, kind, receive, errno, code);
+                    self.fail_receive(receiver, kind, receive, errno, code);
                 }
             }
-            Inbound::Payload { to: To::Kept(kind, kept), .. } => self.drop_kept(endpoint, kind, kept),
+            Inbound::Payload { to: To::Kept(kind, kept), .. } => self.drop_kept(receiver, kind, kept),
             Inbound::Payload { to: To::Regions { .. }, frame, .. } if frame.operation.data().is_some() => {
                 let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                 self.release(rx);
@@ -488,6 +529,11 @@ impl Engine {
             }
         }
         self.free_connections.give_back(&mut self.connections, index);
+        match kind_of {
+            Kind::Connected => self.ended(endpoint, state, loss, data),
+            Kind::Passive if state == State::Pending => self.withdraw_request(endpoint, index, generation),
+            _ => {}
+        }
         self.hear_again();
     }
 

@@ -6,10 +6,11 @@ use rustix::fd::AsFd;
 use rustix::io;
 
 use super::connection::{Inbound, Response, State, To};
+use super::connections::Data;
 use super::handshake::Loss;
 use super::socket::{self, errno};
 use super::{Engine, NIL};
-use crate::wire::{ConnectMessage, Frame, Operation, RdmData, Violation};
+use crate::wire::{ConnectMessage, Frame, Operation, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
 const CALLS: usize = 16;
@@ -122,9 +123,12 @@ impl Engine {
             match &mut connection.inbound {
                 Inbound::Connect => {
                     let Some((message, order, used)) = ConnectMessage::parse(bytes)? else { return Ok(()) };
-                    let (kind, data) = (message.kind, RdmData::parse(message.data));
+                    let (kind, data) = (message.kind, Data::from_slice(message.data).unwrap_or_default());
                     self.consume(index, used);
-                    self.greeted(index, kind, order, data)?;
+                    self.greeted(index, kind, order, &data)?;
+                    if self.connections[index as usize].state == State::Pending {
+                        return Ok(());
+                    }
                 }
                 Inbound::Frame => {
                     let Some((frame, used)) = Frame::parse(bytes, connection.order)? else { return Ok(()) };
@@ -187,6 +191,7 @@ impl Engine {
         let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
             _ if is_full && !frame.flags.is_empty() => None,
+            Operation::Tagged { .. } if self.is_connected(index) => return Err(Violation::Operation(1)),
             Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
             Operation::Write { data, parts } => {
                 let reached = self.reach(parts, Access::REMOTE_WRITE, *data)?;
@@ -264,7 +269,8 @@ impl Engine {
         match to {
             To::Receive(receive) => {
                 let kind = usize::from(matches!(frame.operation, Operation::Tagged { .. }));
-                self.finish_receive(endpoint, kind, receive, &frame, peer);
+                let receiver = self.endpoints[usize::from(endpoint)].receiver;
+                self.finish_receive(receiver, kind, receive, &frame, peer);
             }
             To::Kept(_, at) => self.finish_kept(at),
             To::Read(send) => self.finish_send(send),

@@ -5,6 +5,7 @@ use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 use super::connection::{Inbound, To};
+use super::endpoints::{Endpoint, Kind};
 use super::list::{Linked, List};
 use super::{Engine, KINDS, NIL};
 use crate::memory::Spans;
@@ -131,7 +132,11 @@ impl Engine {
         spans: Spans,
         context: u64,
     ) -> Result<(), Refusal> {
-        let bound = self.endpoints[usize::from(endpoint)].bound;
+        let Endpoint { bound, has_ended, .. } = &self.endpoints[usize::from(endpoint)];
+        let bound = *bound;
+        if *has_ended {
+            return Err(Errno::ENOTCONN.into());
+        }
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
@@ -214,7 +219,8 @@ impl Engine {
         let (kind, tag) = kind_of(frame)?;
         let Self { connections, endpoints, .. } = self;
         let of = &mut connections[connection as usize];
-        let endpoint = of.endpoint;
+        let Endpoint { kind: kind_of, receiver, .. } = &endpoints[usize::from(of.endpoint)];
+        let (endpoint, is_stranger) = (*receiver, *kind_of == Kind::Rdm && of.peer == NIL);
         let envelope = Envelope { tag: Tag(tag), source: source_of(of.peer) };
         let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind];
         if let Some(id) = matcher.receive_for(&envelope) {
@@ -226,7 +232,7 @@ impl Engine {
         let count = frame.payload.div_ceil(PIECE as u64);
         let has_share = of.kept < messages && of.kept_pieces + count <= pieces;
         // A stranger's message waits until its sender is inserted, or a receive accepts it.
-        if of.peer == NIL || !has_share || count > u64::from(self.free_pieces.count()) {
+        if is_stranger || !has_share || count > u64::from(self.free_pieces.count()) {
             return None;
         }
         let id = matcher.keep(envelope)?;
@@ -327,6 +333,26 @@ impl Engine {
             return true;
         }
         false
+    }
+
+    /// Returns `true` if the connection is that of an endpoint with connections.
+    pub(super) fn is_connected(&self, connection: u32) -> bool {
+        let endpoint = self.connections[connection as usize].endpoint;
+        self.endpoints[usize::from(endpoint)].kind == Kind::Connected
+    }
+
+    /// Cancels all posted receives of an endpoint.
+    pub(super) fn cancel_receives(&mut self, endpoint: u16) {
+        let depth = self.attr.rx_depth as usize;
+        for kind in 0..KINDS {
+            let table = usize::from(endpoint) * KINDS + kind;
+            for at in table * depth..(table + 1) * depth {
+                let Some(id) = self.receives[at].id else { continue };
+                let receive = core::mem::take(&mut self.receives[at]);
+                self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+                self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 1);
+            }
+        }
     }
 
     /// Forgets the receives and unexpected messages of an endpoint, without events.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `open` | memory and descriptors of an engine |
 //! | `progress` | events of sockets and of the timer |
+//! | `connections` | endpoints with connections, and their events |
 //! | `handshake` | opening, accepting and losing connections |
 //! | `outgoing` | operations, and frames to the socket |
 //! | `incoming` | bytes of the socket, and frames in them |
@@ -14,6 +15,7 @@
 //! | `endpoints` | endpoints and addresses of peers |
 
 mod connection;
+mod connections;
 mod endpoints;
 mod handshake;
 mod incoming;
@@ -32,6 +34,7 @@ use loom_core::vocabulary::Errno;
 use rustix::fd::OwnedFd;
 
 use self::connection::Connection;
+use self::connections::{Event, EventQueue};
 use self::endpoints::Endpoint;
 use self::list::Free;
 use self::matching::{Kept, Piece, Receive};
@@ -41,6 +44,7 @@ use self::send::Send;
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
 
+pub(crate) use self::connections::{Pending, What};
 pub(crate) use self::endpoints::Bound;
 pub(crate) use self::handshake::Loss;
 pub(crate) use self::open::layout;
@@ -61,6 +65,7 @@ impl Full {
     pub(crate) const QUEUES: Errno = Errno::from_raw(31);
     pub(crate) const COUNTERS: Errno = Errno::from_raw(55);
     pub(crate) const CONNECTIONS: Errno = Errno::from_raw(54);
+    pub(crate) const EVENT_QUEUES: Errno = Errno::from_raw(44);
 
     /// Attribute to raise.
     pub(crate) fn attribute(errno: Errno) -> Option<&'static str> {
@@ -70,6 +75,7 @@ impl Full {
             Self::QUEUES => "TcpAttr::queues",
             Self::COUNTERS => "TcpAttr::counters",
             Self::CONNECTIONS => "TcpAttr::connections",
+            Self::EVENT_QUEUES => "TcpAttr::event_queues",
             Errno::ENOMR => "TcpAttr::regions",
             Errno::ENOSPC => "TcpAttr::peers",
             _ => return None,
@@ -144,6 +150,8 @@ pub(crate) struct Engine {
     free_pieces: Free,
     /// Headers and short payloads of one system call.
     outbox: Table<u8>,
+    event_queues: Table<EventQueue>,
+    events: Table<Option<Event>>,
 }
 
 impl core::fmt::Debug for Engine {

@@ -12,7 +12,8 @@ use rustix::process::getpid;
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
 use super::connection::Connection;
-use super::endpoints::{Bound, Endpoint};
+use super::connections::{Data, Event, EventQueue, OWN_EVENTS};
+use super::endpoints::{Bound, Endpoint, Kind};
 use super::list::Free;
 use super::matching::{Kept, PIECE, Piece, Receive};
 use super::progress::NO_QUEUE;
@@ -42,6 +43,7 @@ struct Counts {
     kept: usize,
     pieces: usize,
     buffers: usize,
+    events: usize,
 }
 
 impl Counts {
@@ -57,6 +59,8 @@ impl Counts {
             receives: endpoints * KINDS * attr.rx_depth as usize,
             kept: endpoints * KINDS * attr.unexpected as usize,
             pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
+            // A connection has one event before it is read, an endpoint two, and the program some.
+            events: usize::from(attr.event_queues) * (connections + 2 * endpoints + OWN_EVENTS as usize),
             buffers: connections * (attr.receive_buffer / TcpAttr::MIN_BUFFER) as usize,
         }
     }
@@ -82,6 +86,8 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<Kept>(counts.kept).ok(),
         Layout::array::<Piece>(counts.pieces).ok(),
         Layout::array::<u8>(OUTBOX).ok(),
+        Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
+        Layout::array::<Option<Event>>(counts.events).ok(),
     ];
     let matchers = core::iter::repeat_n(matcher, counts.endpoints * KINDS);
     // Matchers are made with their endpoints.
@@ -140,10 +146,18 @@ impl Engine {
             endpoints: super::Table::try_new_in(counts.endpoints, block, |number| {
                 let first = index(number) * attr.tx_depth;
                 Ok(Endpoint {
+                    kind: Kind::Free,
+                    generation: 0,
+                    events: 0,
+                    receiver: 0,
+                    connection: NIL,
+                    has_ended: false,
+                    data: Data::new(),
+                    remote: None,
                     listener: None,
                     is_deaf: false,
                     name: NOWHERE,
-                    bound: Bound { tx: 0, rx: 0, vector: 0 },
+                    bound: Bound { tx: 0, rx: 0, vector: Bound::NO_VECTOR },
                     counters: Default::default(),
                     matchers: [matchers()?, matchers()?],
                     free_sends: Free::all(first, attr.tx_depth),
@@ -169,6 +183,8 @@ impl Engine {
             })?,
             free_pieces: Free::all(0, index(counts.pieces)),
             outbox: table(OUTBOX, block, |_| 0)?,
+            event_queues: table(attr.event_queues.into(), block, |_| EventQueue::default())?,
+            events: table(counts.events, block, |_| None)?,
         })
     }
 }

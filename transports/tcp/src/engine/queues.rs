@@ -37,7 +37,7 @@ pub(crate) struct Queue {
 
 /// Descriptors to sleep on.
 #[derive(Debug)]
-struct Wait {
+pub(super) struct Wait {
     /// Readable if the domain's sockets or the event are.
     epoll: OwnedFd,
     /// Readable if the queue got an event while it was not polled.
@@ -46,7 +46,7 @@ struct Wait {
 }
 
 impl Wait {
-    fn new(domain: impl AsFd) -> io::Result<Self> {
+    pub(super) fn new(domain: impl AsFd) -> io::Result<Self> {
         let (epoll, event) =
             (epoll::create(epoll::CreateFlags::CLOEXEC)?, eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&epoll, domain, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
@@ -54,13 +54,17 @@ impl Wait {
         Ok(Wait { epoll, event, is_set: false })
     }
 
-    fn set(&mut self) {
+    pub(super) fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    pub(super) fn set(&mut self) {
         if !self.is_set {
             self.is_set = io::write(&self.event, &1_u64.to_ne_bytes()).is_ok();
         }
     }
 
-    fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         if self.is_set {
             let _ = io::read(&self.event, &mut [0_u8; 8]);
             self.is_set = false;
@@ -107,7 +111,7 @@ impl Engine {
     }
 
     pub(crate) fn wait_fd(&self, queue: u16) -> Result<RawFd, Errno> {
-        self.queues[usize::from(queue)].wait.as_ref().map(|wait| wait.epoll.as_raw_fd()).ok_or(Errno::ENOSYS)
+        self.queues[usize::from(queue)].wait.as_ref().map(Wait::fd).ok_or(Errno::ENOSYS)
     }
 
     /// Returns `true` if the descriptor of the queue becomes readable at the next event.

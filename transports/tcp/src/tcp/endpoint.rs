@@ -3,11 +3,12 @@
 #![allow(unsafe_code, reason = "implements unsafe traits of the boundary")]
 
 use loom_core::transport::{Bindings, Closing, Context, EndpointError, Endpoints, InFlight};
-use loom_core::vocabulary::{EndpointAddr, Errno, OptionValue};
+use loom_core::vocabulary::{EndpointAddr, EndpointOption, Errno, OptionValue};
 
 use super::{Tcp, TcpDomain, TcpEndpoint};
 use crate::engine::Bound;
 use crate::info::TcpInfo;
+use crate::wire::MAX_CONNECT_DATA;
 
 // SAFETY: see `Transport`.
 unsafe impl Endpoints for Tcp {
@@ -24,8 +25,10 @@ unsafe impl Endpoints for Tcp {
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: bind.av.index };
         // SAFETY: the domain is open (H1).
-        let index = unsafe { domain.engine.get() }?.open_endpoint(info.address, bound, counters)?;
-        Ok(TcpEndpoint { engine: domain.engine, index, selective: bind.selective })
+        let engine = unsafe { domain.engine.get() }?;
+        let index = engine.open_endpoint(info.address, bound, counters)?;
+        let (selective, identity) = (bind.selective, engine.identity(index));
+        Ok(TcpEndpoint { engine: domain.engine, index, selective, identity })
     }
 
     unsafe fn endpoint_close(endpoint: &TcpEndpoint, _: InFlight) -> Result<Closing, Errno> {
@@ -43,7 +46,10 @@ unsafe impl Endpoints for Tcp {
         Ok(unsafe { endpoint.engine.get() }?.name_of(endpoint.index).into())
     }
 
-    unsafe fn endpoint_option(_: &TcpEndpoint, _: u32, _: OptionValue) -> Result<OptionValue, Errno> {
+    unsafe fn endpoint_option(_: &TcpEndpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
+        if option == EndpointOption::CM_DATA_SIZE.as_raw() {
+            return Ok(MAX_CONNECT_DATA.into());
+        }
         Err(Errno::ENOPROTOOPT)
     }
 

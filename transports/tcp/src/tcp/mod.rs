@@ -4,6 +4,7 @@
 
 mod address;
 mod atomics;
+mod connected;
 mod endpoint;
 mod message;
 mod queue;
@@ -18,7 +19,7 @@ use loom_core::info::Nic;
 use loom_core::transport::{Claims, Fabrics, Name, ProviderQuirks, Transport};
 use loom_core::vocabulary::{Attributes, EndpointAddr, Errno, Threading};
 
-use crate::engine::{self, Engine, Full};
+use crate::engine::{self, Engine, Full, Pending};
 use crate::info::{PROVIDER, TcpInfo, attributes};
 use crate::memory::Block;
 
@@ -82,9 +83,19 @@ handles! {
     /// Raw counter.
     TcpCounter { index: u16 }
     /// Raw endpoint.
-    TcpEndpoint { index: u16, selective: bool }
+    TcpEndpoint { index: u16, selective: bool, identity: u64 }
+    /// Raw event queue.
+    TcpEq { index: u16 }
+    /// Raw listener.
+    TcpPassiveEndpoint { index: u16, identity: u64 }
     /// Raw memory region.
     TcpMr { index: u16, key: u64 }
+}
+
+/// Request of a peer for a connection.
+#[derive(Debug)]
+pub struct TcpRequest {
+    pending: Pending,
 }
 
 // SAFETY: the objects of a domain stay on its thread, because `TcpDomain` is neither `Send` nor
