@@ -2,11 +2,11 @@
 //! directions. Each trial moves data and compares it.
 
 use libtest_mimic::{Failed, Trial};
-use loom_core::transport::Transport;
+use loom_core::transport::{Connected, Transport};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
-    Access, Av, Caps, CompletionLevel, Cq, Domain, Driving, Endpoint, Errno, Hints, ImmediateData, Info, Mr, OpKey,
-    Peer, SendOptions, Source, Tag, TagMatch,
+    Access, Av, Caps, CompletionLevel, Cq, Deadline, Domain, Driving, Endpoint, Eq, EqAttr, EqEvent, Errno, Hints,
+    ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
 };
 use loom_fabric::ofi::{Local, Ofi};
 use loom_tcp::TcpAttr;
@@ -171,7 +171,7 @@ fn remote_memory<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Re
             match to.cq.poll()? {
                 Some(loom_core::Completion::Remote(event)) => break event,
                 Some(other) => return Err(format!("{other:?}").into()),
-                None => assert!(!loom_core::Deadline::passed(&mut until), "the event arrives"),
+                None => assert!(!Deadline::passed(&mut until), "the event arrives"),
             }
         };
         assert_eq!(event.data(), Some(data));
@@ -221,7 +221,7 @@ fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<
     let mut sent = (None, None);
     let mut until = limit();
     while sent.0.is_none() || sent.1.is_none() {
-        assert!(!loom_core::Deadline::passed(&mut until), "both are posted");
+        assert!(!Deadline::passed(&mut until), "both are posted");
         if sent.0.is_none() {
             sent.0 = a.endpoint.send(to_b, pattern(100, 1)).ok();
         }
@@ -234,6 +234,170 @@ fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<
     assert!(a.finish(b, received.0)?.0 == pattern(100, 2));
     assert!(b.finish(a, received.1)?.0 == pattern(100, 1));
     Ok(())
+}
+
+/// Side with connections.
+struct ConnectedSide<T: Connected + 'static> {
+    domain: Domain<'static, T>,
+    eq: Eq<'static, T>,
+    cq: Cq<'static, T, Bytes>,
+    info: Info<T>,
+}
+
+type Established<T> = MsgEndpoint<'static, T, Bytes>;
+
+impl<T: Connected + 'static> ConnectedSide<T> {
+    fn open(info: Info<T>) -> Result<Self, Failed> {
+        let domain = Domain::open(&info)?;
+        let (eq, cq) = (Eq::open(&domain, EqAttr::default())?, Cq::open(&domain, 64)?);
+        Ok(ConnectedSide { domain, eq, cq, info })
+    }
+
+    fn finish<U: Connected>(
+        &self,
+        other: &ConnectedSide<U>,
+        key: OpKey,
+    ) -> Result<(Bytes, loom_core::Transfer), Failed> {
+        let done = self.cq.finish(key, Driving::new(limit(), || other.cq.progress()))?;
+        Ok(done.into_result().map_err(|failed| format!("{failed:?}"))?)
+    }
+
+    fn post<U: Connected>(
+        &self,
+        other: &ConnectedSide<U>,
+        buf: Bytes,
+        post: impl FnMut(Bytes) -> Result<OpKey, loom_core::Rejected<Bytes>>,
+    ) -> Result<OpKey, Failed> {
+        Ok(self.cq.post(buf, Driving::new(limit(), || other.cq.progress()), post)?)
+    }
+}
+
+/// Connects a client to a server, with data both ways.
+fn connect<A: Connected, B: Connected>(
+    server: &ConnectedSide<A>,
+    client: &ConnectedSide<B>,
+) -> Result<(Established<A>, Established<B>), Failed> {
+    let listener = server.eq.listen(&server.info)?;
+    let endpoint = client.cq.msg_endpoint(&client.eq, &client.info)?;
+    let connecting = endpoint.connect(&listener.address()?, b"please").map_err(|refused| refused.error)?;
+    let (mut accepting, mut connecting, mut ends) = (None, Some(connecting), (None, None));
+    let mut until = limit();
+    while ends.0.is_none() || ends.1.is_none() {
+        assert!(!Deadline::passed(&mut until), "connected");
+        server.cq.progress()?;
+        client.cq.progress()?;
+        match server.eq.poll()? {
+            Some(EqEvent::Request(request)) => {
+                assert_eq!(request.data[..6], *b"please");
+                let endpoint = request.endpoint(&server.cq, &server.eq)?;
+                accepting = Some(endpoint.accept(b"welcome").map_err(|refused| refused.error)?);
+            }
+            Some(EqEvent::Connected(event)) => {
+                ends.0 = accepting.take().and_then(|accepting| accepting.established(&event).ok());
+            }
+            Some(_) => return Err("another event".into()),
+            None => {}
+        }
+        match client.eq.poll()? {
+            Some(EqEvent::Connected(event)) => {
+                let answer = connecting.as_ref().map(|connecting| connecting.answer(&event).starts_with(b"welcome"));
+                assert_eq!(answer, Some(true));
+                ends.1 = connecting.take().and_then(|connecting| connecting.established(&event).ok());
+            }
+            Some(_) => return Err("another event".into()),
+            None => {}
+        }
+    }
+    match ends {
+        (Some(server), Some(client)) => Ok((server, client)),
+        _ => Err("not connected".into()),
+    }
+}
+
+fn over_connections<A: Connected, B: Connected>(
+    server: &ConnectedSide<A>,
+    client: &ConnectedSide<B>,
+) -> Result<(), Failed> {
+    let (there, here) = connect(server, client)?;
+    for (seed, len) in SIZES.into_iter().enumerate() {
+        let received = there.recv(ThePeer, room(len))?;
+        let sent = client.post(server, pattern(len, seed), |buf| here.send(ThePeer, buf))?;
+        assert!(server.finish(client, received)?.0 == pattern(len, seed), "{len} bytes");
+        client.finish(server, sent)?;
+        let received = here.recv(ThePeer, room(len))?;
+        let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+        let sent = server.post(client, pattern(len, seed + 1), |buf| there.send_with(ThePeer, options, buf))?;
+        server.finish(client, sent)?;
+        assert!(client.finish(server, received)?.0 == pattern(len, seed + 1), "{len} bytes");
+    }
+    let memory = Mr::open(&server.domain, room(100_000), Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    let remote = memory.remote();
+    let written = client.post(server, pattern(90_000, 3), |buf| here.write(ThePeer, &remote, 8, buf))?;
+    client.finish(server, written)?;
+    let read = client.post(server, room(90_000), |buf| here.read(ThePeer, &remote, 8, buf))?;
+    assert!(client.finish(server, read)?.0 == pattern(90_000, 3));
+    // The end of one side reaches the other one.
+    drop(here);
+    let mut until = limit();
+    loop {
+        assert!(!Deadline::passed(&mut until), "the end is reported");
+        client.cq.progress()?;
+        server.cq.progress()?;
+        match server.eq.poll()? {
+            Some(EqEvent::Shutdown(event)) => break assert!(event.is_of(&there)),
+            Some(_) => return Err("another event".into()),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn rejections<A: Connected, B: Connected>(server: &ConnectedSide<A>, client: &ConnectedSide<B>) -> Result<(), Failed> {
+    let listener = server.eq.listen(&server.info)?;
+    let endpoint = client.cq.msg_endpoint(&client.eq, &client.info)?;
+    let connecting = endpoint.connect(&listener.address()?, b"please").map_err(|refused| refused.error)?;
+    let mut until = limit();
+    loop {
+        assert!(!Deadline::passed(&mut until), "the rejection is reported");
+        if let Some(EqEvent::Request(request)) = server.eq.poll()? {
+            request.reject(b"no").map_err(|refused| refused.error)?;
+        }
+        match client.eq.poll()? {
+            Some(EqEvent::Failed(failure)) => {
+                assert_eq!((failure.fault.object, failure.fault.errno), (connecting.id().fid, Errno::ECONNREFUSED));
+                assert_eq!(failure.data[..2], *b"no");
+                return Ok(());
+            }
+            Some(_) => return Err("another event".into()),
+            None => {}
+        }
+    }
+}
+
+/// Hints for connections of a provider.
+fn with_connections(provider: Option<&str>) -> Hints<'_> {
+    Hints {
+        caps: Caps::MSG | Caps::RMA,
+        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+        provider,
+        node: Some("127.0.0.1"),
+        listen: true,
+        ..Hints::default()
+    }
+}
+
+fn connected_ofi(provider: &str) -> Result<ConnectedSide<Ofi<Local>>, Failed> {
+    let info = Ofi::<Local>::query(&with_connections(Some(provider)))?.next().ok_or("no such provider")?;
+    ConnectedSide::open(info)
+}
+
+fn connected_tcp() -> Result<ConnectedSide<loom_tcp::Tcp>, Failed> {
+    ConnectedSide::open(loom_tcp::query(&with_connections(None), TcpAttr::DEFAULT)?)
+}
+
+/// Providers with connections on the wire of `tcp`.
+fn connected_providers() -> &'static [&'static str] {
+    if library_version().major < 2 { &["tcp", "net"] } else { &["tcp"] }
 }
 
 fn ofi() -> Result<Info<Ofi<Local>>, Failed> {
@@ -266,5 +430,16 @@ pub(crate) fn trials() -> Vec<Trial> {
             )*]
         };
     }
-    both_ways!(messages, bursts, tagged_messages, remote_memory, wrong_keys, truncated, both_at_once).into()
+    let mut trials: Vec<_> =
+        both_ways!(messages, bursts, tagged_messages, remote_memory, wrong_keys, truncated, both_at_once).into();
+    for provider in connected_providers() {
+        let name = |what: &str| format!("tcp_with_libfabric::connections_{provider}::{what}");
+        trials.extend([
+            Trial::test(name("to_libfabric"), || over_connections(&connected_ofi(provider)?, &connected_tcp()?)),
+            Trial::test(name("from_libfabric"), || over_connections(&connected_tcp()?, &connected_ofi(provider)?)),
+            Trial::test(name("rejected_by_libfabric"), || rejections(&connected_ofi(provider)?, &connected_tcp()?)),
+            Trial::test(name("rejected_by_tcp"), || rejections(&connected_tcp()?, &connected_ofi(provider)?)),
+        ]);
+    }
+    trials
 }

@@ -362,14 +362,17 @@ fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
 
 fn a_shared_context_is_one_of_its_domain(info: &Info<T>) {
     let found = |hints: Hints<'_>| T::find(&hints);
-    let elsewhere = found(Hints { provider: Some("udp"), ..Hints::default() }).expect("an info of another provider");
+    let elsewhere = found(Hints { provider: Some("udp"), ..Hints::default() });
+    assert!(elsewhere.is_some() || info.provider() == "loom-tcp", "an info of another provider");
     // Not every provider of connections has endpoints without them.
     let (node, listen) = (Some("127.0.0.1"), true);
     let endpoint_attr = EndpointAttributes::of(EndpointType::RDM);
     let provider = Some(info.provider());
     let alone = found(Hints { provider, domain: Some(info.domain()), endpoint_attr, node, listen, ..Hints::default() });
     with_sides(info, |sides| {
-        assert_eq!(sides.cq.shared_rx(&elsewhere).expect_err("of another domain"), OpenError::OtherDomain);
+        if let Some(elsewhere) = &elsewhere {
+            assert_eq!(sides.cq.shared_rx(elsewhere).expect_err("of another domain"), OpenError::OtherDomain);
+        }
         if let Some(alone) = &alone {
             let refused = sides.cq.shared_rx(alone).expect_err("without connections");
             assert_eq!(refused, OpenError::EndpointType(EndpointType::RDM));

@@ -87,7 +87,11 @@ pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
         _ => return Err(OpenError::NotOffered("endpoint_attr.kind")),
     };
     let info = Info::from_raw(TcpInfo { attr, address, destination, kind });
-    let demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
+    let mut demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
+    if kind == EndpointType::MSG && demands.endpoint_attr.rx_ctx_cnt == usize::MAX {
+        // Shared receives (`FI_SHARED_CONTEXT`).
+        demands.endpoint_attr.rx_ctx_cnt = 0;
+    }
     info.satisfies(&demands)?;
     Ok(info)
 }

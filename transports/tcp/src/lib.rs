@@ -1,8 +1,9 @@
 //! Transport over TCP sockets, wire-compatible with libfabric's provider `tcp`.
 //!
 //! Endpoints without connections (`FI_EP_RDM`) exchange messages, tagged messages and RMA with each
-//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Linux on
-//! x86-64 and aarch64, without a C library.
+//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Endpoints with
+//! connections (`FI_EP_MSG`) exchange messages and RMA with those of `tcp` and `net`. Linux on x86-64
+//! and aarch64, without a C library.
 //!
 #![doc = include_str!("../README.md")]
 //!
@@ -35,9 +36,10 @@
 //!
 //! # Limits
 //!
-//! - No connections (`FI_EP_MSG`), atomics, multi-receives, peeks, claims, rendezvous (version 1 of
+//! - No atomics, tags over connections, multi-receives, peeks, claims, rendezvous (version 1 of
 //!   the protocol), counters to sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
+//! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.
 //! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that the
 //!   kernel has the bytes: use

@@ -297,6 +297,10 @@ impl Engine {
         opened.inbound = Inbound::Frame;
         self.watch_open(connection);
         self.tell(endpoint, &[]);
+        // The peer may have sent frames with its request.
+        if let Err(violation) = self.parse(connection) {
+            self.lose(connection, Loss::Violation(violation));
+        }
         Ok(())
     }
 

@@ -270,7 +270,7 @@ impl Engine {
             To::Receive(receive) => {
                 let kind = usize::from(matches!(frame.operation, Operation::Tagged { .. }));
                 let receiver = self.endpoints[usize::from(endpoint)].receiver;
-                self.finish_receive(receiver, kind, receive, &frame, peer);
+                self.finish_receive(receiver, kind, receive, &frame, (peer, endpoint));
             }
             To::Kept(_, at) => self.finish_kept(at),
             To::Read(send) => self.finish_send(send),

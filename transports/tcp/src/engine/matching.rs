@@ -4,7 +4,7 @@ use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-use super::connection::{Inbound, To};
+use super::connection::{Inbound, State, To};
 use super::endpoints::{Endpoint, Kind};
 use super::list::{Linked, List};
 use super::{Engine, KINDS, NIL};
@@ -173,7 +173,10 @@ impl Engine {
         }
         self.give_back_share(kept.connection, kept.generation, frame.payload);
         if kept.is_whole {
-            self.finish_receive(endpoint, kind, receive, &frame, kept.peer);
+            let of = &self.connections[kept.connection as usize];
+            let is_open = of.state != State::Free && of.generation == kept.generation;
+            let counts = if is_open { of.endpoint } else { endpoint };
+            self.finish_receive(endpoint, kind, receive, &frame, (kept.peer, counts));
             return;
         }
         let connection = &mut self.connections[kept.connection as usize];
@@ -181,8 +184,15 @@ impl Engine {
         connection.inbound = Inbound::Payload { frame, to: To::Receive(receive), left };
     }
 
-    /// Reports a receive with all bytes of its message.
-    pub(super) fn finish_receive(&mut self, endpoint: u16, kind: usize, receive: Receive, frame: &Frame, peer: u32) {
+    /// Reports a receive with all bytes of its message, which an endpoint counts.
+    pub(super) fn finish_receive(
+        &mut self,
+        endpoint: u16,
+        kind: usize,
+        receive: Receive,
+        frame: &Frame,
+        (peer, counts): (u32, u16),
+    ) {
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, flags_of(kind));
         let Receive { context, room, .. } = receive;
         let len = frame.payload.min(room);
@@ -201,7 +211,7 @@ impl Engine {
             event.data = ImmediateData(data);
         }
         event.source = source_of(peer);
-        self.count(endpoint, flags, !event.is_error());
+        self.count(counts, flags, !event.is_error());
         self.report(queue, event);
     }
 
