@@ -4,6 +4,17 @@ use loom_core::error::OpenError;
 
 /// Sizes of a domain and of its objects. A domain takes all memory from its allocator when it
 /// opens.
+///
+/// ```
+/// use loom_core::{Domain, Hints, allocator_api2::alloc::Global};
+/// use loom_tcp::{TcpAttr, query};
+///
+/// let size = |attr| Ok::<_, loom_core::Error>(Domain::layout::<Global>(&query(&Hints::default(), attr)?)?.size());
+/// // One endpoint that talks to a few peers.
+/// let small = TcpAttr { endpoints: 1, connections: 8, peers: 8, unexpected_size: 1 << 16, ..TcpAttr::DEFAULT };
+/// assert!(size(small)? < size(TcpAttr::DEFAULT)? / 4);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpAttr {
     /// Maximum number of open endpoints.
