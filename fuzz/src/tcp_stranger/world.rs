@@ -49,6 +49,7 @@ impl Side {
         let attr = TcpAttr {
             endpoints: 1,
             connections: 4,
+            event_queues: 0,
             queues: 2,
             counters: 1,
             regions: 2,

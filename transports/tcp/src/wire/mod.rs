@@ -4,6 +4,17 @@
 //! stream can be cut anywhere. A [`Violation`] ends the connection: the protocol has no error
 //! message.
 //!
+//! ```
+//! use loom_tcp::wire::{ByteOrder, Frame, Operation};
+//!
+//! // A message of 8 bytes, as libfabric sends it.
+//! let stream = *b"\x03\0\0\0\0\0\x10\0\x18\0\0\0\0\0\0\0ABCDEFGH";
+//! let (frame, len) = Frame::parse(&stream, ByteOrder::Little)?.expect("a whole header");
+//! assert_eq!(frame.operation, Operation::Message { data: None });
+//! assert_eq!((&stream[len..], frame.payload), (&b"ABCDEFGH"[..], 8));
+//! # Ok::<_, loom_tcp::wire::Violation>(())
+//! ```
+//!
 //! | release of libfabric | endpoints | version of RDM endpoints |
 //! |---|---|---|
 //! | 1.17 | `MSG` of `tcp`, `RDM` of `net` | 0 |
