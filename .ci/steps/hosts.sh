@@ -28,9 +28,9 @@ step_hosts() { # the command, `fi_pingpong`, `kv_cache`, and one transfer of eac
     local few=(--sizes 1,64,65536,1M --iterations 5)
     while read -r provider; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
-        timeout 300 "${at_a[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
+        timeout 300 "${at_a[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:17601 &
         server=$!
-        timeout 300 "${at_b[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
+        timeout 300 "${at_b[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:17601 ||
             die "between two hosts over $provider"
         wait "$server" || die "the listening host over $provider"
         played=$((played + 1))
@@ -58,9 +58,9 @@ PAIRS
     local command bench said
     for command in bench transfer; do
         bench=("$COMMAND" "$command" --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50)
-        timeout 300 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:47603 &
+        timeout 300 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:17603 &
         server=$!
-        said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom $command between two hosts"
+        said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:17603) || die "loom $command between two hosts"
         wait "$server" || die "the listening host of loom $command"
         [[ $said == *"no byte wrong"* ]] || die "loom $command between two hosts: $said"
     done
@@ -76,8 +76,8 @@ PAIRS
     fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
     # Without the cable nothing arrives.
     ip -n "$name-b" link set "veth-b$BASHPID" down
-    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$COMMAND" pingpong \
-        --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
+    fails_with "cannot connect to 10.77.0.1:17602" timeout 30 "${at_b[@]}" "$COMMAND" pingpong \
+        --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:17602 --timeout 1
 }
 
 # Removes four hosts and the cables between them.

@@ -59,7 +59,8 @@ step_interop() { # libfabric's own fi_pingpong as the peer, server and client, e
     libfabric
     packages libfabric-bin iproute2
     examples_and_command
-    local loom=$EXAMPLES/fi_pingpong ends port=47610 pair
+    # Below the ports that the kernel gives to connections.
+    local loom=$EXAMPLES/fi_pingpong ends port=17610 pair
     ends=$(mktemp -d)
     while read -r provider kind mode; do
         # libfabric 2 has no `net`.
@@ -93,10 +94,10 @@ PAIRS
     done
     rm -rf "$ends"
     # Without -c loom sends other bytes than those that the other side checks.
-    timeout 300 "$loom" -p shm -e rdm -S 64 >/dev/null 2>&1 &
+    timeout 300 "$loom" -B 17592 -p shm -e rdm -S 64 >/dev/null 2>&1 &
     local careless=$!
-    listening "$careless" 47592
-    fails_with "Error at iteration=1" timeout 300 fi_pingpong -p shm -e rdm -S 64 -c 127.0.0.1
+    listening "$careless" 17592
+    fails_with "Error at iteration=1" timeout 300 fi_pingpong -P 17592 -p shm -e rdm -S 64 -c 127.0.0.1
     kill "$careless" 2>/dev/null || true
     wait "$careless" || true
 }
@@ -117,13 +118,13 @@ step_pingpong() { # the example, and `loom pingpong`, in one process and between
     "${program[@]}" "${few[@]}" --threads 1
     for provider in shm 'tcp;ofi_rxm'; do
         "${program[@]}" "${few[@]}" --provider "$provider"
-        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --listen 127.0.0.1:47601 &
+        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --listen 127.0.0.1:17601 &
         server=$!
-        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --connect 127.0.0.1:47601
+        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --connect 127.0.0.1:17601
         wait "$server" || die "the listening side over $provider"
     done
     fails_with "unexpected argument '--no-such-option'" "${program[@]}" --no-such-option
-    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "${program[@]}" --provider shm --connect 127.0.0.1:47602 --timeout 1
+    fails_with "cannot connect to 127.0.0.1:17602" timeout 30 "${program[@]}" --provider shm --connect 127.0.0.1:17602 --timeout 1
 }
 
 # Waits until a program listens at a port.
@@ -173,22 +174,22 @@ step_examples() { # the examples, over the software transport and libfabric
     done
     fails_with "no records" timeout 60 "$EXAMPLES/kv_cache" --decoder false
     # Clients that die, processes that are killed, and draining under load are in the test program `layers`.
-    "$EXAMPLES/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
+    "$EXAMPLES/echo_server" --listen 127.0.0.1:17640 --admin 127.0.0.1:17641 &
     server=$!
-    wait_for_port 47641
-    timeout 60 "$EXAMPLES/echo_server" --connect 127.0.0.1:47640
-    grep -qx "100 messages" </dev/tcp/127.0.0.1/47641 || die "the echo server has not counted 100 messages"
+    wait_for_port 17641
+    timeout 60 "$EXAMPLES/echo_server" --connect 127.0.0.1:17640
+    grep -qx "100 messages" </dev/tcp/127.0.0.1/17641 || die "the echo server has not counted 100 messages"
     kill -INT "$server"
     wait "$server" || die "Ctrl-C has not drained the echo server"
     head -c 10000000 /dev/urandom >target/long-value
     for provider in shm 'tcp;ofi_rxm'; do
-        "$EXAMPLES/kv" serve --provider "$provider" --at 127.0.0.1:47642 &
+        "$EXAMPLES/kv" serve --provider "$provider" --at 127.0.0.1:17642 &
         server=$!
-        wait_for_port 47642
-        timeout 60 "$EXAMPLES/kv" put long --at 127.0.0.1:47642 <target/long-value
-        timeout 60 "$EXAMPLES/kv" get long --at 127.0.0.1:47642 | cmp - target/long-value
-        timeout 60 "$EXAMPLES/kv" delete long --at 127.0.0.1:47642
-        fails_with "ENOENT" timeout 60 "$EXAMPLES/kv" get long --at 127.0.0.1:47642
+        wait_for_port 17642
+        timeout 60 "$EXAMPLES/kv" put long --at 127.0.0.1:17642 <target/long-value
+        timeout 60 "$EXAMPLES/kv" get long --at 127.0.0.1:17642 | cmp - target/long-value
+        timeout 60 "$EXAMPLES/kv" delete long --at 127.0.0.1:17642
+        fails_with "ENOENT" timeout 60 "$EXAMPLES/kv" get long --at 127.0.0.1:17642
         kill -INT "$server"
         wait "$server" || die "the key-value server over $provider"
     done

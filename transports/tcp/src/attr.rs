@@ -17,7 +17,7 @@ use loom_core::error::OpenError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpAttr {
-    /// Maximum number of open endpoints.
+    /// Maximum number of open endpoints, listeners and shared receive contexts.
     pub endpoints: u16,
     /// Maximum number of connections of all endpoints, including those that peers are opening.
     pub connections: u16,

@@ -11,8 +11,8 @@
 //!
 //! - [`query`] returns an info with the sizes of [`TcpAttr`]. A domain takes all memory when it
 //!   opens. Steady state does not allocate.
-//! - An endpoint listens at the address of its info, and has one connection to each peer, which is
-//!   opened by the first operation. An operation is refused if the kernel has no route, and fails
+//! - An endpoint without connections listens at the address of its info, and has one connection to
+//!   each peer, which is opened by the first operation. An operation is refused if the kernel has no route, and fails
 //!   with the kernel's error number or, after [`TcpAttr::connect_timeout`], `ETIMEDOUT`.
 //! - Progress is manual: polls send and receive. The first operation to a peer after a poll is sent
 //!   at once. Later ones are sent by the next poll, many in one system call, so a program polls

@@ -13,8 +13,8 @@ use std::vec::Vec;
 
 use loom_core::vocabulary::MemoryKey;
 use loom_core::{
-    Access, Av, CompletionLevel, Cq, Deadline, Domain, Endpoint, Errno, Hints, Mr, OpKey, Peer, PostError,
-    RemoteRegion, SendOptions, Source, Tag,
+    Access, Av, CompletionLevel, Cq, Deadline, Domain, Endpoint, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent,
+    Errno, Hints, Mr, MsgEndpoint, OpKey, Peer, PostError, RemoteRegion, SendOptions, Source, Tag, ThePeer,
 };
 
 use crate::wire::{
@@ -514,4 +514,57 @@ fn peers_come_and_go() {
     let grown = descriptors().saturating_sub(before);
     assert!(grown < 150, "{grown} more descriptors");
     assert_eq!(server.cq.in_flight(), 0);
+}
+
+/// Connections of endpoints stay, whatever strangers do.
+#[test]
+fn strangers_do_not_end_connections() {
+    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+    let hints = Hints { endpoint_attr, ..Hints::default() };
+    let attr = TcpAttr { endpoints: 3, ..SMALL };
+    let domain = Domain::open(&query(&hints, attr).expect("loopback")).expect("domain");
+    let (eq, cq) = (Eq::open(&domain, EqAttr::default()).expect("queue"), Cq::open(&domain, 16).expect("queue"));
+    let listener = eq.listen(domain.info()).expect("listens");
+    let address = listener.address().expect("address");
+    let client = cq.msg_endpoint(&eq, domain.info()).expect("endpoint").connect(&address, &[]).expect("connects");
+    let (mut client, mut server, mut accepting) = (Some(client), None, None);
+    let mut until = Instant::now() + LIMIT;
+    let (mut established, mut accepted) = (None, None);
+    while established.is_none() || accepted.is_none() {
+        assert!(!until.passed(), "connected");
+        match eq.poll().expect("the queue works") {
+            Some(EqEvent::Request(request)) => {
+                let endpoint: MsgEndpoint<'_, Tcp, Vec<u8>, _> = request.endpoint(&cq, &eq).expect("endpoint");
+                accepting = Some(endpoint.accept(&[]).expect("accepts"));
+            }
+            Some(EqEvent::Connected(event)) => {
+                for (waits, ends) in [(&mut client, &mut established), (&mut accepting, &mut accepted)] {
+                    match waits.take().map(|waits| waits.established(&event)) {
+                        Some(Ok(end)) => *ends = Some(end),
+                        Some(Err(other)) => *waits = Some(other),
+                        None => {}
+                    }
+                }
+            }
+            Some(_) => panic!("another event"),
+            None => {}
+        }
+    }
+    server.replace(accepted.expect("accepted"));
+    let socket = SocketAddr::try_from(&address).expect("socket");
+    let strangers: Vec<_> = (0..32)
+        .map(|number| {
+            let mut stream = TcpStream::connect(socket).expect("the kernel accepts");
+            if number % 2 == 0 {
+                stream.write_all(&connect_message(ConnectKind::Request, &[])).expect("sent");
+            }
+            (0..20).for_each(|_| _ = cq.progress().expect("the queue works"));
+            stream
+        })
+        .collect();
+    let (client, server) = (established.expect("connected"), server.expect("accepted"));
+    let received = server.recv(ThePeer, vec![0; 8]).expect("posted");
+    cq.post(vec![7; 8], until, |buf| client.send(ThePeer, buf)).expect("posted");
+    assert_eq!(cq.finish(received, until).expect("done").into_result().expect("received").0, vec![7; 8]);
+    drop(strangers);
 }

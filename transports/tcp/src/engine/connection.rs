@@ -99,6 +99,8 @@ pub(super) struct Connection {
     pub(super) address: SocketAddr,
     /// Opened by this side.
     pub(super) initiated: bool,
+    /// Of an endpoint with connections, which it does not outlive.
+    pub(super) is_lasting: bool,
     /// Number of connections before it.
     pub(super) since: u64,
     /// The peer has sent bytes to a receive or a region, or read from one.
@@ -157,6 +159,7 @@ impl Connection {
             peer: NIL,
             address: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
             initiated: false,
+            is_lasting: false,
             since: 0,
             has_sent: false,
             pid: 0,
@@ -212,6 +215,7 @@ impl Connection {
     /// memory, or whose message waits, or to a peer that was removed.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
+            _ if self.is_lasting => false,
             State::Accepted | State::Pending => true,
             State::Open if self.peer != NIL => false,
             State::Open if self.initiated => self.is_idle(),

@@ -66,7 +66,10 @@ pub(crate) struct EventQueue {
 }
 
 impl Engine {
-    pub(crate) fn open_event_queue(&mut self, waits: bool) -> Result<u16, Errno> {
+    pub(crate) fn open_event_queue(&mut self, size: usize, waits: bool) -> Result<u16, Errno> {
+        if size > self.event_room() as usize {
+            return Err(Errno::EINVAL);
+        }
         let free = self.event_queues.iter().position(|queue| !queue.is_open).ok_or(Full::EVENT_QUEUES)?;
         let wait = if waits { Some(Wait::new(&self.epoll).map_err(errno)?) } else { None };
         self.event_queues[free] = EventQueue { is_open: true, first: 0, len: 0, wait };
@@ -149,9 +152,16 @@ impl Engine {
         self.event_queues[usize::from(queue)].len = kept;
     }
 
-    /// Drives progress, and waits for at most so many milliseconds.
-    pub(crate) fn drive(&mut self, milliseconds: i32) -> Result<(), Errno> {
-        self.progress(NO_QUEUE, milliseconds)
+    /// Drives progress, and waits for an event for at most so many milliseconds.
+    pub(crate) fn drive(&mut self, queue: u16, milliseconds: i32) -> Result<(), Errno> {
+        let mut sleep = milliseconds;
+        if sleep != 0 {
+            self.leave_dirty();
+            if self.has_notice(queue) || self.try_paused && self.paused > 0 {
+                sleep = 0;
+            }
+        }
+        self.progress(NO_QUEUE, sleep)
     }
 
     pub(crate) fn event_fd(&self, queue: u16) -> Result<rustix::fd::RawFd, Errno> {
@@ -216,7 +226,9 @@ impl Engine {
         endpoint.receiver = shared.unwrap_or(index);
         endpoint.counters = super::queues::bound(counters);
         if let Some(pending) = pending.filter(|pending| self.is_pending(*pending)) {
-            self.connections[pending.index as usize].endpoint = index;
+            let requested = &mut self.connections[pending.index as usize];
+            requested.endpoint = index;
+            requested.is_lasting = true;
             self.endpoints[usize::from(index)].connection = pending.index;
         }
         Ok(index)
@@ -261,6 +273,7 @@ impl Engine {
         let connection = self.take_connection(endpoint, to)?;
         let opened = &mut self.connections[connection as usize];
         opened.initiated = true;
+        opened.is_lasting = true;
         opened.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
         self.began_opening();
         if let Err(errno) = self.connect(connection) {
@@ -286,7 +299,8 @@ impl Engine {
             return Err(Errno::EINVAL);
         }
         if !self.send_connect_message(connection, ConnectKind::Response, data) {
-            return Err(Errno::ENOTCONN);
+            // An event reports it.
+            return Ok(());
         }
         let (local, remote) = (self.local_address(connection), self.connections[connection as usize].address);
         let accepted = &mut self.endpoints[usize::from(endpoint)];
@@ -310,6 +324,7 @@ impl Engine {
             return Err(Errno::EINVAL);
         }
         if self.is_pending(pending) && self.send_connect_message(pending.index, ConnectKind::Reject, data) {
+            self.drain(pending.index);
             self.lose(pending.index, Loss::Closed);
         }
         Ok(())
@@ -326,10 +341,10 @@ impl Engine {
     pub(super) fn ended(&mut self, endpoint: u16, state: State, loss: Loss, data: &[u8]) {
         let ended = &mut self.endpoints[usize::from(endpoint)];
         ended.connection = NIL;
-        ended.has_ended = true;
         if loss == Loss::Closed {
             return;
         }
+        ended.has_ended = true;
         let (events, receiver) = (ended.events, ended.receiver);
         let identity = self.identity(endpoint);
         let what = match state {
@@ -350,6 +365,7 @@ impl Engine {
         }
         self.flush(connection);
         if self.endpoints[usize::from(endpoint)].connection == connection {
+            self.drain(connection);
             self.lose(connection, Loss::Ended(Errno::ECANCELED));
         }
         Ok(())

@@ -124,9 +124,7 @@ impl Engine {
             let connection = &self.connections[index as usize];
             if connection.state != State::Free && connection.endpoint == endpoint {
                 self.flush(index);
-                if let Some(socket) = &self.connections[index as usize].socket {
-                    socket::drain(socket);
-                }
+                self.drain(index);
                 self.lose(index, Loss::Closed);
             }
         }
@@ -141,6 +139,7 @@ impl Engine {
         }
         closed.kind = Kind::Free;
         self.deaf -= u32::from(core::mem::take(&mut closed.is_deaf));
+        self.set_timer();
     }
 
     /// Address at which an endpoint listens.

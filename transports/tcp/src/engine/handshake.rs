@@ -68,7 +68,7 @@ impl Loss {
     /// Text of a number that an event carries.
     pub(crate) fn text(code: i32) -> &'static str {
         match code {
-            1 => "the connection has ended",
+            1 => "the connection has ended, or did not open",
             2 => "no connection to the peer within TcpAttr::connect_timeout: check its address and the interface",
             3 => "the peer has opened another connection",
             4 => "the endpoint is closed",
@@ -92,7 +92,8 @@ impl Engine {
     pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
         let of = &self.endpoints[usize::from(endpoint)];
         if of.kind == Kind::Connected {
-            let is_open = of.connection != NIL && self.connections[of.connection as usize].state == State::Open;
+            let connection = self.connections.get(of.connection as usize);
+            let is_open = connection.is_some_and(|of| of.state == State::Open && !of.is_broken);
             return if is_open { Ok(of.connection) } else { Err(Errno::ENOTCONN.into()) };
         }
         let index = usize::try_from(peer).map_err(|_| Errno::EINVAL)?;
@@ -159,7 +160,7 @@ impl Engine {
     }
 
     /// The timer ticks while a connection is being opened, or a listener is not watched.
-    fn set_timer(&mut self) {
+    pub(super) fn set_timer(&mut self) {
         let ticks = self.opening > 0 || self.deaf > 0;
         if ticks != self.ticks && socket::tick(&self.timer, ticks).is_ok() {
             self.ticks = ticks;
@@ -451,6 +452,13 @@ impl Engine {
             let sends = &mut self.sends;
             let Some(send) = next.take().or_else(|| queue.pop(sends)) else { return };
             self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
+        }
+    }
+
+    /// Reads what a connection has, so that the kernel sends all bytes before it closes.
+    pub(super) fn drain(&self, index: u32) {
+        if let Some(socket) = &self.connections[index as usize].socket {
+            socket::drain(socket);
         }
     }
 

@@ -34,7 +34,8 @@ impl Engine {
                         self.lose(index, Loss::Violation(violation));
                     }
                     let connection = &self.connections[index as usize];
-                    if !more || connection.socket.is_none() || connection.is_paused {
+                    let waits = connection.is_paused || connection.state == State::Pending;
+                    if !more || connection.socket.is_none() || waits {
                         return;
                     }
                 }

@@ -133,10 +133,7 @@ impl Engine {
         context: u64,
     ) -> Result<(), Refusal> {
         let Endpoint { bound, has_ended, .. } = &self.endpoints[usize::from(endpoint)];
-        let bound = *bound;
-        if *has_ended {
-            return Err(Errno::ENOTCONN.into());
-        }
+        let (bound, has_ended) = (*bound, *has_ended);
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
@@ -148,9 +145,14 @@ impl Engine {
             self.hand_over(endpoint, kind, at, receive);
             return Ok(());
         }
-        let Some(id) = matcher.post(want) else {
-            self.release(bound.rx);
-            return Err(Refusal::Again);
+        // Messages that arrived before the end of the connection are received.
+        let posted = if has_ended { Err(Errno::ENOTCONN.into()) } else { matcher.post(want).ok_or(Refusal::Again) };
+        let id = match posted {
+            Ok(id) => id,
+            Err(refusal) => {
+                self.release(bound.rx);
+                return Err(refusal);
+            }
         };
         let at = self.receive_at(endpoint, kind, id);
         self.receives[at] = Receive { id: Some(id), ..receive };

@@ -111,7 +111,8 @@ impl Engine {
     /// Makes an engine with tables in `block`, which has the layout of `attr`.
     pub(crate) fn open(attr: TcpAttr, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
         let counts = Counts::of(&attr);
-        let all = [counts.sends, counts.receives, counts.kept, counts.pieces, counts.routes, counts.peers];
+        let all =
+            [counts.sends, counts.receives, counts.kept, counts.pieces, counts.routes, counts.peers, counts.events];
         if all.into_iter().any(|count| count >= NIL as usize) {
             return Err(Errno::ENOMEM);
         }

@@ -30,7 +30,7 @@ unsafe impl Connected for Tcp {
             _ => return Err(Errno::ENOSYS),
         };
         // SAFETY: the domain is open (H1).
-        let index = unsafe { domain.engine.get() }?.open_event_queue(waits)?;
+        let index = unsafe { domain.engine.get() }?.open_event_queue(attr.size, waits)?;
         Ok(TcpEq { engine: domain.engine, index })
     }
 
@@ -44,7 +44,7 @@ unsafe impl Connected for Tcp {
         // SAFETY: the queue is open (H1).
         let engine = unsafe { eq.engine.get() }?;
         if !engine.has_notice(eq.index) {
-            engine.drive(sleep.unwrap_or(0))?;
+            engine.drive(eq.index, sleep.unwrap_or(0))?;
         }
         let Some(event) = engine.next_notice(eq.index, |what| !matches!(what, What::Failed { .. })) else {
             return if engine.has_notice(eq.index) { Err(Errno::EAVAIL) } else { Ok(None) };
