@@ -93,9 +93,10 @@ fn the_info_may_go_before_the_listener(info: &Info<T>) {
     let (server, client) = (Eq::open(&domain, EqAttr::default()), Eq::open(&domain, EqAttr::default()));
     let (server, client) = (server.expect("event queue"), client.expect("event queue"));
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
-    let copy = info.clone();
-    let listener = server.listen(&copy).expect("listens");
-    drop(copy);
+    let listener = {
+        let copy = info.clone();
+        server.listen(&copy).expect("listens")
+    };
     // What takes its memory.
     let taken: Vec<_> = (0..2000).map(|len| vec![0x41_u8; 16 + len % 256]).collect();
     let address = listener.address().expect("its address");

@@ -190,9 +190,7 @@ impl Engine {
     /// Opens a listener.
     pub(crate) fn open_passive(&mut self, address: SocketAddr, events: u16) -> Result<u16, Errno> {
         let index = self.take_endpoint(address)?;
-        if let Err(errno) = self.listen(index, address) {
-            return Err(errno);
-        }
+        self.listen(index, address)?;
         let endpoint = &mut self.endpoints[usize::from(index)];
         endpoint.kind = Kind::Passive;
         endpoint.events = events;

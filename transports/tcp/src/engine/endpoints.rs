@@ -90,7 +90,7 @@ impl Engine {
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
         let index = free as u16;
         let endpoint = &mut self.endpoints[free];
-        endpoint.generation = endpoint.generation + 1 & 0x7fff_ffff_ffff;
+        endpoint.generation = (endpoint.generation + 1) & 0x7fff_ffff_ffff;
         endpoint.receiver = index;
         endpoint.bound = Bound { tx: 0, rx: 0, vector: Bound::NO_VECTOR };
         endpoint.connection = NIL;
