@@ -1,4 +1,5 @@
-//! MXL's fabrics beside a peer that is written in C, by MXL's documents alone (`peer.c`): both verify each byte.
+//! MXL's fabrics beside a peer that is written in C, by MXL's documents alone (`peer.c`): both verify each byte. loom has
+//! libfabric or its own TCP, the peer has libfabric.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -6,17 +7,17 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use loom_core::transport::Connected;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{Caps, Domain as FabricDomain, Hints};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, GrainHeader, TargetInfo};
 use loom_media::{FlowLayout, GrainLayout, InitiatorEvent, SampleLayout, TargetStatus};
+use loom_tcp::TcpAttr;
 use support::posting::LIMIT;
 
 use super::{byte, payload};
-
-type T = Ofi<Local>;
 
 const GRAIN: GrainLayout = GrainLayout { header: 8192, slice_len: [256, 0, 0, 0], slices: 17, slot_align: 1 };
 const GRAINS: FlowLayout = FlowLayout::Grains(GRAIN, 7);
@@ -65,20 +66,33 @@ impl Peer {
     }
 }
 
-fn fabric() -> FabricDomain<'static, T> {
+fn hints(provider: &str) -> Hints<'_> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
-    let hints = Hints { caps: Caps::RMA, endpoint_attr, ..Hints::local("tcp") };
-    FabricDomain::open(&T::query(&hints).unwrap().next().unwrap()).unwrap()
+    Hints { caps: Caps::RMA, endpoint_attr, ..Hints::local(provider) }
+}
+
+fn libfabric() -> FabricDomain<'static, Ofi<Local>> {
+    FabricDomain::open(&Ofi::query(&hints("tcp")).unwrap().next().unwrap()).unwrap()
+}
+
+fn tcp_in_rust() -> FabricDomain<'static, loom_tcp::Tcp> {
+    FabricDomain::open(&loom_tcp::query(&hints("loom-tcp"), TcpAttr { event_queues: 4, ..TcpAttr::DEFAULT }).unwrap())
+        .unwrap()
 }
 
 fn sample(channel: u16, at: u64) -> [u8; 4] {
     ((at as u32) << 8 | u32::from(channel)).to_le_bytes()
 }
 
-fn initiator_to(kind: &str, layout: FlowLayout, count: u32) -> (FabricsInitiator<'static, T, Vec<u8>>, Peer) {
+fn initiator_to<T: Connected + 'static>(
+    domain: &FabricDomain<'static, T>,
+    kind: &str,
+    layout: FlowLayout,
+    count: u32,
+) -> (FabricsInitiator<'static, T, Vec<u8>>, Peer) {
     let mut peer = Peer::start("target", kind, count);
     let info = TargetInfo::parse(&peer.line()).unwrap();
-    let mut initiator = FabricsInitiator::open(&fabric(), vec![0; layout.bytes() as usize], layout, 100, ATTR).unwrap();
+    let mut initiator = FabricsInitiator::open(domain, vec![0; layout.bytes() as usize], layout, 100, ATTR).unwrap();
     let key = initiator.add_target(info).unwrap();
     let until = Instant::now() + LIMIT;
     while initiator.status(key) != Some(TargetStatus::Ready) {
@@ -88,7 +102,7 @@ fn initiator_to(kind: &str, layout: FlowLayout, count: u32) -> (FabricsInitiator
     (initiator, peer)
 }
 
-fn drain(initiator: &mut FabricsInitiator<'static, T, Vec<u8>>) {
+fn drain<T: Connected>(initiator: &mut FabricsInitiator<'static, T, Vec<u8>>) {
     let until = Instant::now() + LIMIT;
     loop {
         let event = initiator.poll(0).unwrap();
@@ -101,7 +115,12 @@ fn drain(initiator: &mut FabricsInitiator<'static, T, Vec<u8>>) {
 
 #[test]
 fn a_target_in_c_receives_grains_slices_and_headers() {
-    let (mut initiator, peer) = initiator_to("video", GRAINS, 15);
+    sends_grains(&libfabric());
+    sends_grains(&tcp_in_rust());
+}
+
+fn sends_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
+    let (mut initiator, peer) = initiator_to(domain, "video", GRAINS, 15);
     for index in 100..112 {
         drain(&mut initiator);
         let slot = initiator.grain(index).unwrap().expect("free");
@@ -124,7 +143,12 @@ fn a_target_in_c_receives_grains_slices_and_headers() {
 
 #[test]
 fn a_target_in_c_receives_samples_in_entries_in_turn() {
-    let (mut initiator, peer) = initiator_to("audio", SAMPLES, 30);
+    sends_samples(&libfabric());
+    sends_samples(&tcp_in_rust());
+}
+
+fn sends_samples<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
+    let (mut initiator, peer) = initiator_to(domain, "audio", SAMPLES, 30);
     let mut start = 100;
     for count in (0..20).map(|turn| [480, 961][turn % 2]).map(|count: u32| count.min(960)) {
         drain(&mut initiator);
@@ -142,15 +166,20 @@ fn a_target_in_c_receives_samples_in_entries_in_turn() {
     assert_eq!(peer.succeeds().len(), 30);
 }
 
-fn target_of(kind: &str, layout: FlowLayout, count: u32) -> (FabricsTarget<'static, T, Vec<u8>>, Peer) {
-    let target = FabricsTarget::open(&fabric(), vec![0; layout.bytes() as usize], layout, ATTR).unwrap();
+fn target_of<T: Connected + 'static>(
+    domain: &FabricDomain<'static, T>,
+    kind: &str,
+    layout: FlowLayout,
+    count: u32,
+) -> (FabricsTarget<'static, T, Vec<u8>>, Peer) {
+    let target = FabricsTarget::open(domain, vec![0; layout.bytes() as usize], layout, ATTR).unwrap();
     let mut peer = Peer::start("initiator", kind, count);
     writeln!(peer.child.stdin.take().unwrap(), "{}", target.info().unwrap()).unwrap();
     (target, peer)
 }
 
 /// Polls to the end of the connection.
-fn received(
+fn received<T: Connected>(
     target: &mut FabricsTarget<'static, T, Vec<u8>>,
     mut each: impl FnMut(&FabricsTarget<'static, T, Vec<u8>>, FabricsEvent),
 ) {
@@ -168,7 +197,12 @@ fn received(
 
 #[test]
 fn an_initiator_in_c_sends_grains_slices_and_headers() {
-    let (mut target, peer) = target_of("video", GRAINS, 20);
+    receives_grains(&libfabric());
+    receives_grains(&tcp_in_rust());
+}
+
+fn receives_grains<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
+    let (mut target, peer) = target_of(domain, "video", GRAINS, 20);
     let mut events = Vec::new();
     received(&mut target, |target, event| {
         if let FabricsEvent::Complete { index } = event {
@@ -193,7 +227,12 @@ fn an_initiator_in_c_sends_grains_slices_and_headers() {
 
 #[test]
 fn an_initiator_in_c_sends_samples() {
-    let (mut target, peer) = target_of("audio", SAMPLES, 40);
+    receives_samples(&libfabric());
+    receives_samples(&tcp_in_rust());
+}
+
+fn receives_samples<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
+    let (mut target, peer) = target_of(domain, "audio", SAMPLES, 40);
     let mut expected = 1000;
     received(&mut target, |target, event| {
         let FabricsEvent::Samples { start, count } = event else { panic!("{event:?}") };
@@ -212,7 +251,12 @@ fn an_initiator_in_c_sends_samples() {
 /// The control: the peer verifies.
 #[test]
 fn a_target_in_c_refuses_a_wrong_byte() {
-    let (mut initiator, mut peer) = initiator_to("video", GRAINS, 1);
+    sends_a_wrong_byte(&libfabric());
+    sends_a_wrong_byte(&tcp_in_rust());
+}
+
+fn sends_a_wrong_byte<T: Connected + 'static>(domain: &FabricDomain<'static, T>) {
+    let (mut initiator, mut peer) = initiator_to(domain, "video", GRAINS, 1);
     let header = GrainHeader { index: 100, is_invalid: false, grain_size: 4352, total: 17, valid: 17 };
     initiator.grain(100).unwrap().expect("free").copy_from(0, &header.to_bytes()).unwrap();
     let _ = initiator.send_grain(100, 0..17).unwrap();

@@ -19,7 +19,7 @@ use super::super::files::{Files, HEAD};
 use super::super::memory::Ring;
 use super::super::{FlowReader, MxlError, TargetInfo};
 use super::posting::{Posting, block_len};
-use super::{FabricsAttr, Part, Source, register};
+use super::{FabricsAttr, Part, Source, provider, register};
 use crate::backlog::{self, Backlog};
 use crate::flow::Samples;
 use crate::layout::FlowLayout;
@@ -192,7 +192,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
             MxlError::TargetInfo("regions") => Error::Invalid("the target has slots of another length"),
             _ => Error::Invalid("the target has another kind of flow"),
         })?;
-        if info.provider != self.domain.info().provider() {
+        if info.provider != provider(&self.domain) {
             return Err(Error::Invalid("the target has another provider than the domain"));
         }
         let format = AddressFormat::from_raw(info.address_format);

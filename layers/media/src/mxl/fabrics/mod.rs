@@ -84,6 +84,14 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     Ok(region)
 }
 
+/// Name in the info of a target. MXL has no name for `loom-tcp`, which has the wire format of `tcp`.
+fn provider<'d, T: Transport>(domain: &'d Domain<'_, T>) -> &'d str {
+    match domain.info().provider() {
+        "loom-tcp" => "tcp",
+        name => name,
+    }
+}
+
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -17,7 +17,7 @@ use super::super::memory::Ring;
 use super::super::wire::take;
 use super::super::{BounceBuffer, FlowWriter, GrainHeader, Immediate, Region, TargetInfo};
 use super::arrivals::{Arrivals, Mark};
-use super::{FabricsAttr, random, register, with_random_key};
+use super::{FabricsAttr, provider, random, register, with_random_key};
 use crate::flow::{Grain, Samples};
 use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 
@@ -193,7 +193,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
             bounce,
             layout,
             attr,
-            provider: domain.info().provider().into(),
+            provider: provider(domain).into(),
             id: random(),
             ending: None,
             slots: vec![Slot::default(); slots],
