@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use loom_core::transport::Connected;
 use loom_core::vocabulary::EndpointAttributes;
 use loom_core::{Caps, Domain, EndpointType, Hints};
 use loom_fabric::ofi::{Local, Ofi};
@@ -14,8 +15,10 @@ use loom_media::mxl::{
     TargetInfo,
 };
 use loom_media::{FlowLayout, InitiatorEvent};
+use loom_tcp::{Tcp, TcpAttr};
 
 use crate::failure::Failure;
+use crate::play::tcp;
 use crate::signals;
 
 /// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself, over connections.
@@ -90,20 +93,34 @@ struct Common {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     node: String,
 
+    /// Provider of this side: tcp, or loom-tcp (TCP in Rust, without libfabric)
+    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", tcp::NAME])]
+    provider: String,
+
     /// End after so long
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
 }
 
 impl Common {
-    fn open(&self, port: u16) -> Result<Domain<'static, Ofi<Local>>, Failure> {
-        let service = port.to_string();
+    fn hints<'h>(&'h self, service: &'h str) -> Hints<'h> {
         let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
-        let service = (port > 0).then_some(&service[..]);
-        let hints = Hints { caps: Caps::RMA, endpoint_attr, service, ..Hints::at("tcp", &self.node) };
-        let mut infos = Ofi::<Local>::query(&hints).map_err(Failure::when("looking for connections over tcp"))?;
+        let service = (service != "0").then_some(service);
+        Hints { caps: Caps::RMA, endpoint_attr, service, ..Hints::at(&self.provider, &self.node) }
+    }
+
+    fn libfabric(&self, port: u16) -> Result<Domain<'static, Ofi<Local>>, Failure> {
+        let infos = Ofi::<Local>::query(&self.hints(&port.to_string()));
+        let mut infos = infos.map_err(Failure::when("looking for connections over tcp"))?;
         let none = || Failure::Unavailable("this libfabric has no connections over tcp".into());
         Domain::open(&infos.next().ok_or_else(none)?).map_err(Failure::when("opening the domain"))
+    }
+
+    fn tcp_in_rust(&self, port: u16) -> Result<Domain<'static, Tcp>, Failure> {
+        let attr = TcpAttr { event_queues: 1, ..TcpAttr::DEFAULT };
+        let info = loom_tcp::query(&self.hints(&port.to_string()), attr);
+        let info = info.map_err(Failure::when("looking for connections over loom-tcp"))?;
+        Domain::open(&info).map_err(Failure::when("opening the domain"))
     }
 
     fn until(&self) -> Option<Instant> {
@@ -113,8 +130,12 @@ impl Common {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.side {
-        Side::Receive(receive) => receive.run(),
-        Side::Send(send) => send.run(),
+        Side::Receive(receive) if receive.common.provider == tcp::NAME => {
+            receive.run(&receive.common.tcp_in_rust(receive.port)?)
+        }
+        Side::Receive(receive) => receive.run(&receive.common.libfabric(receive.port)?),
+        Side::Send(send) if send.common.provider == tcp::NAME => send.run(&send.common.tcp_in_rust(0)?),
+        Side::Send(send) => send.run(&send.common.libfabric(0)?),
     }
 }
 
@@ -142,13 +163,12 @@ const fn unit(layout: &FlowLayout) -> &'static str {
 }
 
 impl Receive {
-    fn run(&self) -> Result<(), Failure> {
+    fn run<T: Connected + 'static>(&self, domain: &Domain<'static, T>) -> Result<(), Failure> {
         let definition = text_of(&self.definition, "reading the definition")?;
         let interrupted = signals::watch()?;
-        let domain = self.common.open(self.port)?;
         let opening = || Failure::when("opening the flow");
         let mut flow = FlowWriter::create(&self.common.domain, &definition).map_err(opening())?;
-        let target = FabricsTarget::open_flow(&domain, &flow, FabricsAttr::default());
+        let target = FabricsTarget::open_flow(domain, &flow, FabricsAttr::default());
         let mut target = target.map_err(Failure::when("listening"))?;
         let info = target.info().map_err(Failure::when("listening"))?;
         match &self.info {
@@ -178,7 +198,7 @@ impl Receive {
     }
 }
 
-fn overwritten(target: &FabricsTarget<'static, Ofi<Local>, Ring>, event: FabricsEvent) -> bool {
+fn overwritten<T: Connected>(target: &FabricsTarget<'static, T, Ring>, event: FabricsEvent) -> bool {
     match event {
         FabricsEvent::Complete { index } | FabricsEvent::Invalid { index } => target.grain(index).is_none(),
         _ => false,
@@ -229,13 +249,12 @@ impl Figures {
 }
 
 impl Send {
-    fn run(&self) -> Result<(), Failure> {
+    fn run<T: Connected + 'static>(&self, domain: &Domain<'static, T>) -> Result<(), Failure> {
         let id: FlowId = self.flow.parse().map_err(Failure::when("reading --flow"))?;
         let interrupted = signals::watch()?;
-        let domain = self.common.open(0)?;
         let flow = FlowReader::open(&self.common.domain, id).map_err(Failure::when("opening the flow"))?;
         let first = flow.head();
-        let initiator = FabricsInitiator::open_flow(&domain, &flow, first, FabricsAttr::default());
+        let initiator = FabricsInitiator::open_flow(domain, &flow, first, FabricsAttr::default());
         let mut initiator = initiator.map_err(Failure::when("sending"))?;
         for file in &self.info {
             let info = TargetInfo::parse(text_of(file, "reading the info of a target")?.trim());
@@ -324,8 +343,8 @@ impl Send {
 
 const IDLE: Duration = Duration::from_micros(100);
 
-fn poll(
-    initiator: &mut FabricsInitiator<'static, Ofi<Local>, Ring>,
+fn poll<T: Connected>(
+    initiator: &mut FabricsInitiator<'static, T, Ring>,
     begin: Instant,
 ) -> Result<Option<InitiatorEvent>, Failure> {
     let now = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -544,7 +544,9 @@ fn a_flow_of_mxl_goes_from_one_domain_to_another() {
         "frame_width":96,"frame_height":17"#;
     let audio =
         r#""format":"urn:x-nmos:format:audio","sample_rate":{"numerator":48000},"channel_count":2,"bit_depth":32"#;
-    for format in [video, audio] {
+    for (format, from_provider, to_provider) in
+        [(video, "tcp", "loom-tcp"), (audio, "loom-tcp", "tcp"), (video, "tcp", "tcp"), (audio, "loom-tcp", "loom-tcp")]
+    {
         let [from, to] =
             ["from", "to"].map(|name| Path::new("/dev/shm").join(format!("loom-{name}-{}", process::id())));
         for folder in [&from, &to] {
@@ -561,11 +563,30 @@ fn a_flow_of_mxl_goes_from_one_domain_to_another() {
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
         let [from_text, to_text] = [&from, &to].map(|folder| folder.to_str().unwrap());
-        let mut receiver = loom(&["receive", "--domain", to_text, "--definition", file.to_str().unwrap(), "--once"]);
+        let mut receiver = loom(&[
+            "receive",
+            "--domain",
+            to_text,
+            "--definition",
+            file.to_str().unwrap(),
+            "--once",
+            "--provider",
+            to_provider,
+        ]);
         let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
         let info = scratch("info.json");
         std::fs::write(&info, lines.next().unwrap().unwrap()).unwrap();
-        let sender = loom(&["send", "--domain", from_text, "--flow", ID, "--info", info.to_str().unwrap()]);
+        let sender = loom(&[
+            "send",
+            "--domain",
+            from_text,
+            "--flow",
+            ID,
+            "--info",
+            info.to_str().unwrap(),
+            "--provider",
+            from_provider,
+        ]);
         let reader = FlowReader::open(&to, ID.parse().unwrap()).unwrap();
         let (begin, mut arrived) = (Instant::now(), 0);
         for index in 1_u64.. {
