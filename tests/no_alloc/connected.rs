@@ -17,7 +17,9 @@ use loom_core::mr::RemoteRegion;
 use loom_core::scope;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
+#[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Ofi};
+use loom_tcp::{Tcp, TcpAttr};
 
 use crate::cases::{Message, takes_many};
 use crate::failure::Failure;
@@ -101,21 +103,40 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     }
 }
 
-/// What is opened once, and what clients open their endpoints from.
-struct Listening<'q, 'd, L: Level> {
-    info: &'q Info<Ofi<L>>,
-    eq: &'q Eq<'d, Ofi<L>>,
-    listener: PassiveEndpoint<'d, Ofi<L>>,
-    counter: Option<&'q Counter<'d, Ofi<L>>>,
+/// A transport whose connections are counted.
+pub trait Found: Connected + 'static {
+    /// Returns the info for a client.
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>>;
 }
 
-impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
+#[cfg(feature = "libfabric")]
+impl<L: Level + 'static> Found for Ofi<L> {
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
+        Self::query(hints).ok()?.next()
+    }
+}
+
+impl Found for Tcp {
+    fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
+        loom_tcp::query(hints, TcpAttr { event_queues: 4, ..TcpAttr::DEFAULT }).ok()
+    }
+}
+
+/// What is opened once, and what clients open their endpoints from.
+struct Listening<'q, 'd, T: Found> {
+    info: &'q Info<T>,
+    eq: &'q Eq<'d, T>,
+    listener: PassiveEndpoint<'d, T>,
+    counter: Option<&'q Counter<'d, T>>,
+}
+
+impl<'q, 'd, T: Found> Listening<'q, 'd, T> {
     /// Opens both sides, and connects the first, which counts, to the second.
     fn rig<'b>(
         &self,
-        cq_a: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
-        cq_b: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
-    ) -> Result<[End<'q, 'd, 'b, Ofi<L>>; 2], Failure> {
+        cq_a: &'q Cq<'d, T, Buffer<'b>>,
+        cq_b: &'q Cq<'d, T, Buffer<'b>>,
+    ) -> Result<[End<'q, 'd, 'b, T>; 2], Failure> {
         let Listening { info: granted, eq, listener, counter } = self;
         let address = listener.address()?;
         let hints = Hints {
@@ -126,8 +147,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
             destination: Some(&address),
             ..Hints::default()
         };
-        let info = Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next());
-        let info = info.ok_or(Failure::Wrong("there is no info for the listener's address"))?;
+        let info = T::find(&hints).ok_or(Failure::Wrong("there is no info for the listener's address"))?;
         let binding = counter.iter().fold(Binding::to(*eq), |to, counter| to.counter(EVERYTHING, counter));
         let client = cq_a.msg_endpoint(binding, &info)?.connect(&address, &[]).map_err(OpenError::from)?;
         let (mut connecting, mut accepting) = (Some(client), None);
@@ -163,7 +183,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
 const ASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
 
 /// Runs so many rounds of a case over a connection.
-pub fn run<L: Level>(info: &Info<Ofi<L>>, measure: Measure<'_>) -> Result<Counts, Failure> {
+pub fn run<T: Found>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
     let mut memory = Memory::of(measure.case);
     let (exposed, mut buffers) = memory.parts();
     scope(|s| {

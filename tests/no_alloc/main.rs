@@ -39,7 +39,6 @@ mod atomics;
 mod cached;
 mod cases;
 mod collectives;
-#[cfg(feature = "libfabric")]
 mod connected;
 mod deferred;
 mod failure;
@@ -48,7 +47,6 @@ mod gate;
 mod group;
 mod leases;
 mod media;
-#[cfg(feature = "libfabric")]
 mod mxl;
 mod payload;
 mod rig;
@@ -70,8 +68,10 @@ use loom_alloc::{Owner, Shared};
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
-use loom_core::vocabulary::Caps;
-use loom_tcp::TcpAttr;
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+use loom_tcp::{Tcp, TcpAttr};
+
+use connected::Found as _;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
 use failure::Failure;
@@ -273,6 +273,17 @@ fn tcp(tally: &mut Tally) {
             tally.deferred(name, &info, scaled(10_000));
         }
         Err(error) => tally.judge(false, &format!("{name}: {error:#}")),
+    }
+    let name = "loom-tcp, connected";
+    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+    match Tcp::find(&Hints { caps: Caps::MSG | Caps::RMA, endpoint_attr, ..Hints::local("loom-tcp") }) {
+        Some(info) => {
+            let (rounds, long_rounds) = (scaled(20_000), scaled(1000));
+            let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: |_| None };
+            tally.transport(&facts, &info, &seal, connected::run);
+            tally.other(name, "fabrics of MXL", &info, (rounds / 20).max(10), mxl::run);
+        }
+        None => tally.judge(false, &format!("{name}: not found")),
     }
 }
 
