@@ -42,5 +42,11 @@ pub enum ByteOrder {
 
 impl ByteOrder {
     /// Order of this machine.
+    ///
+    /// ```
+    /// use loom_tcp::wire::ByteOrder;
+    ///
+    /// assert_eq!(ByteOrder::NATIVE == ByteOrder::Little, 1_u16.to_ne_bytes() == [1, 0]);
+    /// ```
     pub const NATIVE: ByteOrder = if cfg!(target_endian = "little") { ByteOrder::Little } else { ByteOrder::Big };
 }
