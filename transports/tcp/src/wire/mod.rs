@@ -32,6 +32,12 @@ pub use frame::{Frame, FrameFlags, MAX_HEADER, MAX_PARTS, Operation, RemoteRange
 pub use violation::Violation;
 
 /// Order of the bytes of numbers in frames.
+///
+/// ```
+/// use loom_tcp::wire::ByteOrder;
+///
+/// assert_eq!(ByteOrder::NATIVE == ByteOrder::Little, 1_u16.to_ne_bytes() == [1, 0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Lowest byte first.
@@ -42,11 +48,5 @@ pub enum ByteOrder {
 
 impl ByteOrder {
     /// Order of this machine.
-    ///
-    /// ```
-    /// use loom_tcp::wire::ByteOrder;
-    ///
-    /// assert_eq!(ByteOrder::NATIVE == ByteOrder::Little, 1_u16.to_ne_bytes() == [1, 0]);
-    /// ```
     pub const NATIVE: ByteOrder = if cfg!(target_endian = "little") { ByteOrder::Little } else { ByteOrder::Big };
 }
