@@ -138,6 +138,15 @@ impl Stranger {
         bytes
     }
 
+    /// Waits until bytes have arrived, which stay unread.
+    fn awaits(&self, node: &Node, len: usize) {
+        let (mut bytes, mut until) = (vec![0; len], Instant::now() + LIMIT);
+        while self.0.peek(&mut bytes).unwrap_or(0) < len {
+            assert!(!until.passed(), "{len} bytes arrive");
+            node.poll();
+        }
+    }
+
     /// Waits until the node closes the connection.
     fn ends(mut self, node: &Node, why: &str) {
         let mut until = Instant::now() + LIMIT;
@@ -490,6 +499,44 @@ fn many_peers_talk_at_once() {
     for (client, key) in clients.iter().zip(sent) {
         assert_eq!(client.result(key), Ok(()));
     }
+}
+
+/// A connection ends after each byte of a request, a message and a write.
+#[test]
+fn connections_may_end_after_each_byte() {
+    let (node, other) = (Node::open(), Node::open());
+    let region = Mr::open(&node.domain, vec![0_u8; 16], Access::REMOTE_WRITE).expect("region");
+    let write = Operation::Write { data: None, parts: one(0, 16, region.remote().key) };
+    let write = frame(write, FrameFlags::empty(), &[7; 16]);
+    let (greeting, message) = (request(9), tagged(1, &[3; 100]));
+    let (header, whole) = (message.len() - 100, greeting.len() + message.len() + write.len());
+    for (len, is_reset) in (0..=whole).flat_map(|len| [(len, false), (len, true)]) {
+        let key = node.endpoint.tagged_recv(Source::Any, Tag(1), vec![0; 100]).expect("posted");
+        let mut stranger = Stranger::connect(&node);
+        stranger.send(&greeting[..len.min(greeting.len())]);
+        if let Some(rest) = len.checked_sub(greeting.len()) {
+            stranger.awaits(&node, 40);
+            stranger.send(&[&message[..], &write].concat()[..rest]);
+            if !is_reset {
+                stranger.receive(&node, 40);
+            }
+        }
+        // With an unread answer, the kernel resets the connection.
+        drop(stranger);
+        let arrived = len.saturating_sub(greeting.len());
+        if arrived < header {
+            node.talks_to(&other);
+            node.endpoint.cancel(key).expect("it has not arrived");
+        }
+        match node.result(key) {
+            Ok(()) => assert!(arrived >= message.len(), "{len}: received"),
+            Err(errno) => assert!(arrived < message.len(), "{len}: {errno:?}"),
+        }
+    }
+    node.talks_to(&other);
+    let mut bytes = [0; 16];
+    region.window().copy_to(0, &mut bytes).expect("within");
+    assert_eq!((bytes, node.cq.in_flight()), ([7; 16], 0));
 }
 
 #[test]
