@@ -29,6 +29,8 @@ pub struct Line {
     pub is_honest: bool,
     /// None of them ends the connection.
     pub is_lasting: bool,
+    /// The endpoint has ended it.
+    pub is_over: bool,
     /// Acknowledgements and reads that the endpoint owes.
     pub acks: usize,
     pub reads: VecDeque<u64>,
@@ -56,6 +58,7 @@ impl Line {
             is_accepted: false,
             is_honest: true,
             is_lasting: !is_callee,
+            is_over: false,
             acks: 0,
             reads: VecDeque::new(),
             acks_owed: 0,
@@ -145,7 +148,11 @@ impl Line {
         let mut bytes = [0; 4096];
         for _ in 0..16 {
             match self.stream.read(&mut bytes) {
-                Ok(0) | Err(_) => break,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => {
+                    self.is_over = true;
+                    break;
+                }
                 Ok(len) => self.arrived.extend(&bytes[..len]),
             }
         }

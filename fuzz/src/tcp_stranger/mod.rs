@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use self::world::World;
 use crate::tcp_wire::AnyFrame;
 
-/// Connections of a story. The endpoint has fewer.
+/// Connections of a story.
 const LINES: usize = 7;
 
 /// Bytes of a region, and the longest payload: more than what goes past the receive buffer, and than the buffer.

@@ -17,6 +17,9 @@ use super::guarded::{Guarded, UNTOUCHED};
 use super::line::Line;
 use super::{End, LINES, PAYLOAD, Part, Port, REGION, Sent, Step, Verb};
 
+/// Places of the endpoint, fewer than those of a story.
+const CONNECTIONS: u16 = 4;
+
 /// Rounds of progress within which everything is over, and those without a pause.
 const ROUNDS: usize = 1000;
 const AT_ONCE: usize = 200;
@@ -48,7 +51,7 @@ impl Side {
     fn open(at: Ipv4Addr) -> Self {
         let attr = TcpAttr {
             endpoints: 1,
-            connections: 4,
+            connections: CONNECTIONS,
             event_queues: 0,
             queues: 2,
             counters: 1,
@@ -286,10 +289,14 @@ impl World {
             }
         };
         let ranges = |parts: &[Part]| parts.iter().take(MAX_PARTS).map(range).collect::<Vec<_>>();
-        // Whether peers may access them.
-        let may = |ranges: &[RemoteRange], keys: &[u64]| {
+        // Whether peers may access them. Without bytes and immediate data, keys do not count.
+        let may = |ranges: &[RemoteRange], keys: &[u64], data: Option<u64>| {
             let fits = |range: &RemoteRange| range.addr.checked_add(range.len).is_some_and(|end| end <= REGION as u64);
-            ranges.iter().all(|range| range.len == 0 || fits(range) && keys.contains(&range.key))
+            match data {
+                None if ranges.iter().all(|range| range.len == 0) => true,
+                Some(_) if ranges.is_empty() => false,
+                _ => ranges.iter().all(|range| fits(range) && keys.contains(&range.key)),
+            }
         };
         let Some(line) = &mut self.lines[at] else { return };
         let frame = |operation, flags, payload: usize| Frame { operation, flags, payload: payload as u64 };
@@ -311,7 +318,7 @@ impl World {
             }
             Sent::Read { parts, flags: level } => {
                 let ranges = ranges(&parts);
-                let is_allowed = may(&ranges, &keys);
+                let is_allowed = may(&ranges, &keys, None);
                 line.is_lasting &= is_allowed;
                 if is_allowed {
                     line.reads.push_back(ranges.iter().map(|range| range.len).sum());
@@ -326,7 +333,7 @@ impl World {
             }
             Sent::Write { parts, data, flags: level } => {
                 let ranges = ranges(&parts);
-                let is_allowed = may(&ranges, &keys[..1]);
+                let is_allowed = may(&ranges, &keys[..1], data);
                 line.is_lasting &= is_allowed;
                 let sum = ranges.iter().fold(0_u64, |sum, range| sum.wrapping_add(range.len));
                 let operation = Operation::Write { data, parts: ranges.iter().copied().collect() };
@@ -510,6 +517,8 @@ impl World {
         for _ in 0..4 {
             self.progress();
         }
+        // With that to the known peer, there may be more than places: some end for others.
+        let is_crowded = self.lines.len() >= usize::from(CONNECTIONS);
         self.until("messages and answers of lasting connections", |world| {
             world.receive_anything();
             for line in world.lines.iter_mut().flatten() {
@@ -519,7 +528,7 @@ impl World {
             let mut missing = 0;
             let mut lasting = world.lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.as_ref()?)));
             let is_done = lasting.all(|(at, line)| {
-                if !line.is_lasting || !line.is_accepted {
+                if !line.is_lasting || !line.is_accepted || (is_crowded && line.is_over) {
                     return true;
                 }
                 let awaited = |message: &&Message| message.line == at && message.len >= 8 && !message.has_arrived;
