@@ -28,7 +28,7 @@ fn message(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
 
 /// # Safety
 /// The memory is valid until the operation ends (L1).
-pub(super) unsafe fn lent(pieces: &[Lent]) -> Result<Spans, Refusal> {
+unsafe fn lent(pieces: &[Lent]) -> Result<Spans, Refusal> {
     // SAFETY: the caller guarantees the memory.
     unsafe { Spans::lent(pieces) }.ok_or(Refusal::Errno(Errno::EINVAL))
 }
@@ -40,6 +40,34 @@ impl TcpEndpoint {
     pub(super) unsafe fn post(&self, post: Post<'_>) -> Result<(), Refusal> {
         // SAFETY: the caller guarantees that the endpoint is open.
         unsafe { self.engine.get() }?.post(self.index, post)
+    }
+
+    /// Posts an operation on one range.
+    ///
+    /// # Safety
+    /// The endpoint is open (H1), and the range valid until the operation ends (L1).
+    #[inline]
+    pub(super) unsafe fn post_piece(
+        &self,
+        peer: FabricAddr,
+        piece: &Lent,
+        (verb, operation): (Verb, Operation),
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let payload = if verb == Verb::Read { 0 } else { piece.len as u64 };
+        let post = Post {
+            peer: peer.0,
+            verb,
+            frame: Frame { operation, flags: FrameFlags::empty(), payload },
+            // SAFETY: the caller guarantees the memory.
+            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
+            inject: None,
+            context: Some(context),
+            reports_success: true,
+            more: false,
+        };
+        // SAFETY: the caller guarantees the endpoint and the memory.
+        unsafe { self.post(post) }
     }
 
     /// # Safety
@@ -97,20 +125,8 @@ unsafe impl Messages for Tcp {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (verb, operation) = message(tag, data);
-        let post = Post {
-            peer: to.0,
-            verb,
-            frame: Frame { operation, flags: FrameFlags::empty(), payload: piece.len as u64 },
-            // SAFETY: the memory is valid until the operation ends (L1).
-            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
-            inject: None,
-            context: Some(context),
-            reports_success: true,
-            more: false,
-        };
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
-        unsafe { endpoint.post(post) }
+        unsafe { endpoint.post_piece(to, piece, message(tag, data), context) }
     }
 
     #[inline]

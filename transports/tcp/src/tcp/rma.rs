@@ -6,11 +6,10 @@ use loom_core::buffer::Lent;
 use loom_core::transport::{Context, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use loom_core::vocabulary::{Errno, ImmediateData, OpFlags};
 
-use super::message::lent;
 use super::{Tcp, TcpEndpoint};
 use crate::attr::TcpAttr;
-use crate::engine::{Post, Verb};
-use crate::wire::{Frame, FrameFlags, MAX_PARTS, Operation, RemoteRange};
+use crate::engine::Verb;
+use crate::wire::{MAX_PARTS, Operation, RemoteRange};
 
 fn one(target: RmaTarget, len: usize) -> heapless::Vec<RemoteRange, MAX_PARTS> {
     core::iter::once(RemoteRange { addr: target.addr.0, len: len as u64, key: target.key.0 }).collect()
@@ -28,23 +27,9 @@ fn ranges(remote: &[RemotePart]) -> Result<heapless::Vec<RemoteRange, MAX_PARTS>
 // SAFETY: see `Transport`.
 unsafe impl Rma for Tcp {
     unsafe fn read(endpoint: &TcpEndpoint, from: RmaTarget, piece: &Lent, context: Context) -> Result<(), Refusal> {
-        let post = Post {
-            peer: from.to.0,
-            verb: Verb::Read,
-            frame: Frame {
-                operation: Operation::ReadRequest { parts: one(from, piece.len) },
-                flags: FrameFlags::empty(),
-                payload: 0,
-            },
-            // SAFETY: the memory is valid until the operation ends (L1).
-            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
-            inject: None,
-            context: Some(context),
-            reports_success: true,
-            more: false,
-        };
+        let operation = Operation::ReadRequest { parts: one(from, piece.len) };
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
-        unsafe { endpoint.post(post) }
+        unsafe { endpoint.post_piece(from.to, piece, (Verb::Read, operation), context) }
     }
 
     unsafe fn write(
@@ -54,23 +39,9 @@ unsafe impl Rma for Tcp {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let post = Post {
-            peer: to.to.0,
-            verb: Verb::Write,
-            frame: Frame {
-                operation: Operation::Write { data: data.map(|data| data.0), parts: one(to, piece.len) },
-                flags: FrameFlags::empty(),
-                payload: piece.len as u64,
-            },
-            // SAFETY: the memory is valid until the operation ends (L1).
-            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
-            inject: None,
-            context: Some(context),
-            reports_success: true,
-            more: false,
-        };
+        let operation = Operation::Write { data: data.map(|data| data.0), parts: one(to, piece.len) };
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
-        unsafe { endpoint.post(post) }
+        unsafe { endpoint.post_piece(to.to, piece, (Verb::Write, operation), context) }
     }
 
     unsafe fn inject_write(
