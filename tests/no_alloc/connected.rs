@@ -103,7 +103,7 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     }
 }
 
-/// A transport whose connections are counted.
+/// A transport with connections.
 pub trait Found: Connected + 'static {
     /// Returns the info for a client.
     fn find(hints: &Hints<'_>) -> Option<Info<Self>>;
@@ -122,7 +122,7 @@ impl Found for Tcp {
     }
 }
 
-/// What is opened once, and what clients open their endpoints from.
+/// Objects that are opened once, and the info of clients.
 struct Listening<'q, 'd, T: Found> {
     info: &'q Info<T>,
     eq: &'q Eq<'d, T>,

@@ -1,8 +1,8 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
-//! Each kind of operation runs for 10^5 rounds (a hundredth of that in the dev profile) over the software transport and, with the
-//! feature `libfabric`, over `shm`, and for fewer over the other providers named in `PROVIDERS`: between two
-//! connectionless endpoints, two of datagrams, or two that are connected to each other. What a transport cannot do is listed
+//! Each kind of operation runs for 10^5 rounds (a hundredth of that in the dev profile) over the software transport, for fewer over
+//! `loom-tcp`, and with the feature `libfabric` over `shm` and the other providers named in `PROVIDERS`: between two
+//! connectionless endpoints, two of datagrams, or two that are connected to each other. Operations that a transport lacks are listed
 //! as skipped, with the reason. While the rounds run,
 //!
 //! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
@@ -78,7 +78,7 @@ use failure::Failure;
 use seal::Seal;
 use steady::{Counts, Measure, Plant, run};
 
-/// What was run, and how it ended.
+/// Cases that have run, and their results.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -115,7 +115,7 @@ impl Tally {
         self.controls(name, info, seal, run);
     }
 
-    /// What has to be caught is planted.
+    /// The gate must find the plant.
     fn controls<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, seal: &Seal, run: Run<T>) {
         for (plant, what) in
             [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
@@ -202,7 +202,7 @@ impl Tally {
         self.other(name, "a team of two", info, (rounds / 10).max(10), team::run::<T>);
     }
 
-    /// What was counted: nothing, or what was planted.
+    /// Counts: 0, or those of the plant.
     fn outcome(&mut self, name: &str, what: &str, plant: Plant, outcome: Result<Counts, Failure>) {
         let passed = match outcome {
             Ok(counts) => {
@@ -325,7 +325,7 @@ mod libfabric {
         shared_memory,
     };
 
-    /// A provider, and what is asked of it.
+    /// A provider, and the hints for it.
     struct Provider {
         /// With what its endpoints are, if they are not connectionless.
         name: &'static str,

@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 
-/// Longer than what the transport receives in one system call beyond a payload.
+/// Longer than the bytes that the transport receives in one system call beyond a payload.
 const GUARD: usize = 4500;
 
 /// Value of all bytes.
@@ -54,7 +54,7 @@ unsafe impl Buffer for Guarded {
         if self.cut == whole.len {
             return pieces.push(whole);
         }
-        // SAFETY: within what the buffer lends.
+        // SAFETY: within the lent range.
         let second = unsafe { whole.ptr.add(self.cut) };
         pieces.push(Lent::both(whole.ptr, self.cut));
         pieces.push(Lent::both(second, whole.len - self.cut));

@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 
 pub struct Line {
     stream: TcpStream,
-    /// What is written, and the number of bytes of it that were sent.
+    /// Bytes that were written, and the number of those that were sent.
     written: Vec<u8>,
     sent: usize,
     arrived: Vec<u8>,
@@ -143,7 +143,7 @@ impl Line {
         }
     }
 
-    /// Receives what the endpoint has sent. It keeps the protocol, whatever the stranger does.
+    /// Receives the endpoint's bytes. It keeps the protocol, whatever the stranger does.
     pub fn receive(&mut self) {
         let mut bytes = [0; 4096];
         for _ in 0..16 {

@@ -13,7 +13,7 @@ use crate::tcp_wire::AnyFrame;
 /// Connections of a story.
 const LINES: usize = 7;
 
-/// Bytes of a region, and the longest payload: more than what goes past the receive buffer, and than the buffer.
+/// Bytes of a region, and the longest payload: longer than payloads that go past the receive buffer, and than the buffer.
 const REGION: usize = 3000;
 const PAYLOAD: usize = 5000;
 
@@ -57,7 +57,7 @@ enum Step {
         back: u8,
         mask: u8,
     },
-    /// Sends a part of what was held back.
+    /// Sends a part of the bytes that were held back.
     Send {
         line: u8,
         count: u16,

@@ -1,4 +1,4 @@
-//! The endpoint, the connections of the stranger, and what is known of the messages between them.
+//! The endpoint, the connections of the stranger, and the messages between them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-/// Parts in their order, of which the oldest make room.
+/// Parts in their order. The oldest ones make room.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     parts: Deque<Part, 16>,

@@ -1,4 +1,4 @@
-//! [`Known`]: peers of an engine, of which unused ones make room for others.
+//! [`Known`]: peers of an engine. Unused ones make room for others.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;

@@ -22,7 +22,7 @@ use loom_core::vocabulary::{
     TagMatch, WaitObj,
 };
 
-/// What a queue does next.
+/// Next report of a queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
     /// Reports this.
@@ -35,7 +35,7 @@ pub enum Said {
     Failure(Errno),
 }
 
-/// What has happened at the boundary.
+/// Past calls at the boundary.
 #[derive(Clone, Copy, Debug)]
 pub enum Noted {
     /// A post was taken, or refused.
@@ -52,7 +52,7 @@ pub struct Script {
     opened: Cell<usize>,
     /// How the next post is refused.
     pub refusal: Cell<Option<Refusal>>,
-    /// What the provider says of errors.
+    /// Texts of the provider's errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
     /// The address and the flags of each post.
@@ -74,11 +74,11 @@ pub struct Script {
     pub quirks: Cell<Option<ProviderQuirks>>,
     /// What closing an endpoint comes to: it is closed, if nothing is said.
     pub closings: RefCell<VecDeque<Closing>>,
-    /// What was in flight whenever an endpoint was to be closed.
+    /// Operations in flight at each close of an endpoint.
     pub closed: RefCell<Vec<InFlight>>,
 }
 
-/// What a script says of regions, and what came of that.
+/// Regions of a script, and their results.
 #[derive(Debug, Default)]
 pub struct Regions {
     /// How many more there is room for.
@@ -103,7 +103,7 @@ impl Script {
         Info::from_raw(self)
     }
 
-    /// What a queue shows to a poll.
+    /// Result of a poll.
     fn poll(&self, queue: usize) -> Result<Option<Event>, Errno> {
         let mut queue = self.queues[queue].borrow_mut();
         let Some(said) = queue.front().copied() else { return Ok(None) };
@@ -158,7 +158,7 @@ pub struct Region<'s> {
     number: usize,
 }
 
-/// Functions that do nothing with what they are given.
+/// Functions without effect.
 macro_rules! answers {
     ($(fn $name:ident($($of:ty),*) -> $answer:ty = $value:expr;)+) => {$(
         unsafe fn $name($(_: $of),*) -> $answer {
@@ -167,7 +167,7 @@ macro_rules! answers {
     )+};
 }
 
-/// Posts that write down what they are lent.
+/// Posts that record the lent memory.
 macro_rules! posts {
     ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr, $address:expr, $flags:expr);)+) => {$(
         unsafe fn $name(endpoint: &Self::Endpoint, $($arg: $of),*) -> Result<(), Refusal> {
@@ -191,8 +191,8 @@ fn no_address() -> EndpointAddr {
 /// What every option of an endpoint is.
 pub const OPTION: usize = 16;
 
-// SAFETY: nothing of what is lent is ever touched. Contexts are reported as the script says, which keeps to what the contract
-// says of them (`World::event`); lengths that exceed what was lent are what is to be found out about.
+// SAFETY: lent memory is not touched. Contexts are reported as the script says, which keeps their
+// contract (`World::event`). Lengths above those of the lent memory are the subject of the tests.
 unsafe impl<'s> Transport for Scripted<'s> {}
 
 // SAFETY: as for `Transport`.

@@ -119,7 +119,7 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(ThePeer, buf))).collect();
-        // Of an untested provider, an endpoint is closed when what it sends is over.
+        // Of an untested provider, an endpoint is closed after its last send.
         let len = if T::is_tested(info) { 64 << 20 } else { 64 };
         let sent = sides.post(pattern(len, 1), |buf| client.send(ThePeer, buf));
         // A side that receives nothing does not look at its connection either.
@@ -136,7 +136,7 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
                 drop(server);
                 let _ = sides.end(cut_off);
             }
-            // Short, or over `sockets`, whose thread goes on meanwhile.
+            // Short, or over `sockets`: its thread goes on meanwhile.
             Ok(_) => {
                 sides.end(cut_off).1.expect("what is sent comes");
                 drop(server);
@@ -147,7 +147,7 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     });
 }
 
-/// However long they are; and what has come back is not written to, whatever the peer still does.
+/// However long they are. Buffers that have come back are not written to by later messages of the peer.
 fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     let lens = [8, 64, 4096, 1 << 20];
     let content = pattern(lens[3], 1);
@@ -239,7 +239,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
         drop(sides.idle());
         drop(sides.connect(&[]));
         let connecting = sides.connect(&[]);
-        // What is left of the first attempt may be a request too, which nobody waits for.
+        // The first attempt may leave a request, too.
         let mut accepted = 0;
         let deadline = Instant::now() + LIMIT;
         let mut servers = Vec::new();

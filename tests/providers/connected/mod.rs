@@ -14,7 +14,7 @@ use support::library_version;
 
 const SECTION: &str = "connected";
 
-/// What is looked at: every provider of connections grants the first two.
+/// Capabilities of the tests: every provider of connections grants the first two.
 const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
 
 fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
@@ -66,7 +66,7 @@ impl Found for Tcp {
     }
 }
 
-/// The cases on one thread, and what peers do that keep to no rules.
+/// The cases on one thread, and peers that do not keep the protocol.
 #[path = "."]
 mod local {
     mod atomics;

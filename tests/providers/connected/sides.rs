@@ -30,7 +30,7 @@ pub(crate) fn room(len: usize) -> Bytes {
     vec![0xee; len].into()
 }
 
-/// Both sides, and what they are opened on. The sides have an event queue each.
+/// Both sides, and their domain and queues. The sides have an event queue each.
 pub(crate) struct Sides<'q, 'd> {
     pub(crate) domain: &'q Domain<'d, T>,
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
@@ -43,7 +43,7 @@ pub(crate) struct Sides<'q, 'd> {
     pub(crate) info: Info<T>,
 }
 
-/// What a client opens its endpoints from: by the address that a server has told it.
+/// Info of a client, for the address of a server.
 pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     let hints = Hints {
         caps: info.caps().intersection(crate::connected::INTERESTING | Caps::ATOMIC),
@@ -61,7 +61,7 @@ pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     with_sides_of(&Domain::open(info).expect("domain"), info, test);
 }
 
-/// Opens both sides in a scope, which closes what the test forgets.
+/// Opens both sides in a scope, which closes the objects that the test forgets.
 pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     scope(|s| with_sides_of(&s.open(info).expect("domain"), info, test));
 }

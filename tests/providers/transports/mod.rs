@@ -31,7 +31,7 @@ use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::threaded_cases;
 use support::behaviours::{pair, soft_cases};
 
-/// What the tests look at; a transport that lacks one says so.
+/// Capabilities of the tests. A transport reports those that it lacks.
 pub(crate) const SECTION: &str = "transports";
 
 const ASKED: Caps = Caps::MSG
@@ -81,7 +81,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             report::watch((SECTION, number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
-        // The same over a strict network, which is asked for what a provider is asked for.
+        // The same over a strict network, with the hints of a provider.
         trials.push(Trial::test(format!("{SECTION}::strict::{name}"), move || {
             let network = strict()?;
             let info = network.query(&Hints { caps: ASKED, ..Hints::default() })?;
@@ -170,7 +170,7 @@ impl Provider {
         Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next()).ok_or_else(|| missing().into())
     }
 
-    /// What it grants of that which the tests look at: as much as there is together, in the order of what is looked at most.
+    /// Capabilities of the tests that it grants together, in the order of their use.
     fn grants(self) -> Caps {
         let asked = [
             Caps::TAGGED,

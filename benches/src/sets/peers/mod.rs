@@ -45,7 +45,7 @@ const SHM_PROCESSES: &str = "shm, processes";
 #[cfg(feature = "iceoryx2")]
 const ICEORYX: &str = "iceoryx2";
 
-/// A side of which both ends are there before the far one goes to its thread.
+/// A side with both ends open before the far one goes to its thread.
 fn side<'s>(
     scope: &'s Scope<'s, '_>,
     name: &'static str,
@@ -78,7 +78,7 @@ fn sides<'s, const WORDS: usize>(
     }
     #[cfg(feature = "iceoryx2")]
     {
-        // Its services for one process, whose ports have no locks.
+        // Its services for one process: ports without locks.
         use ::iceoryx2::service::local::Service;
         let name = move || format!("{play:?}.{len}");
         let near =

@@ -116,7 +116,7 @@ pub(super) struct Connection {
     pub(super) unacknowledged: List,
     /// Reads that await their bytes.
     pub(super) reads: List,
-    /// Number of reads of which the request was sent, and the response has not begun.
+    /// Number of reads in flight before their response begins.
     pub(super) reading: usize,
     pub(super) acknowledgements: u32,
     pub(super) responses: Deque<Response, RESPONSES>,

@@ -1,4 +1,4 @@
-//! Posted receives, and unexpected messages, whose bytes are kept in pieces of memory.
+//! Posted receives, and unexpected messages in pieces of memory.
 
 use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::{Event, Refusal};

@@ -192,12 +192,12 @@ impl Engine {
         }
     }
 
-    /// Ends the send side of a connection. What the peer has sent before is received.
+    /// Ends the send side of a connection. Frames that the peer has sent before are received.
     fn break_off(&mut self, index: u32, errno: Errno) {
         let loss = Loss::Ended(errno);
         let connection = &mut self.connections[index as usize];
         connection.is_broken = true;
-        // They cannot be sent any more, and make room for what has arrived.
+        // They cannot be sent any more, and make room for frames that have arrived.
         connection.acknowledgements = 0;
         connection.responses.clear();
         self.try_paused |= self.paused > 0;
@@ -355,7 +355,7 @@ impl Engine {
         }
     }
 
-    /// A frame of which no byte was booked, with the header that was sent.
+    /// A frame without a booked byte, with the header that was sent.
     fn begun(&self, item: Item, order: ByteOrder, id: u8) -> Partial {
         let mut header = [0; MAX_HEADER];
         let len = match &item {
@@ -448,7 +448,7 @@ impl Engine {
         self.endpoints[usize::from(endpoint)].free_sends.give_back(&mut self.sends, send);
     }
 
-    /// Cancels an operation of which no byte was sent, or a receive.
+    /// Cancels an operation before its first byte is sent, or a receive.
     pub(crate) fn cancel(&mut self, endpoint: u16, context: u64) {
         if self.cancel_receive(endpoint, context) {
             return;

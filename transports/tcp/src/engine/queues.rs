@@ -30,7 +30,7 @@ pub(super) fn bound(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> B
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     ring: Option<Ring>,
-    /// Operations in flight, whose events have room.
+    /// Operations in flight. Their events have room.
     reserved: u32,
     wait: Option<Wait>,
 }

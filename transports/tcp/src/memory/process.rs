@@ -1,4 +1,4 @@
-//! [`Process`]: recognition of forked children, whose sockets are the parent's.
+//! [`Process`]: recognition of forked children, which share the parent's sockets.
 
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

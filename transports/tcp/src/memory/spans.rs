@@ -175,7 +175,7 @@ impl<'a> Gather<'a> {
         Some(place)
     }
 
-    /// Writes a header, whose length in bytes the function returns.
+    /// Writes a header. The function returns its length in bytes.
     pub(crate) fn encode(&mut self, write: impl FnOnce(&mut [u8; MAX_HEADER]) -> usize) {
         let mut header = [0; MAX_HEADER];
         let len = write(&mut header);

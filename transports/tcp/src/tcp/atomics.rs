@@ -1,4 +1,4 @@
-//! [`Atomics`], of which the protocol has none.
+//! [`Atomics`], which the protocol lacks.
 
 #![allow(unsafe_code, reason = "implements unsafe traits of the boundary")]
 

@@ -193,7 +193,7 @@ fn violations_are_told_apart() {
     assert_eq!(parse(&with("03020000")), Err(Violation::ConnectKind(2)));
     assert_eq!(parse(&with("03000101")), Err(Violation::ConnectData(257)));
     assert_eq!(RdmData::parse(&[0; 7]), Err(Violation::RdmData(7)));
-    // Lengths whose sum wraps.
+    // Lengths with a sum that wraps.
     let wrapping = "03020000 00024000 4000000000000000 0000000000000000 ffffffffffffffff 00 00000000000000 \
                     0000000000000000 0200000000000000 0000000000000000";
     assert_eq!(Frame::parse(&bytes(wrapping), ByteOrder::Little), Err(Violation::PartLengths));

@@ -1,4 +1,4 @@
-//! A transport for which closing a region is no fence: it moves nothing, and watches what is closed, and when.
+//! A transport for which closing a region is no fence: it moves no bytes, and records the order of closing.
 
 use core::alloc::Layout;
 use core::ffi::c_int;
@@ -19,10 +19,10 @@ use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
     TagMatch, WaitObj,
 };
-// Not that of `std`, of which ThreadSanitizer does not see all.
+// Not that of `std`, which ThreadSanitizer sees in part.
 use spin::Mutex;
 
-/// What has happened at the boundary, and what is to happen there.
+/// Past calls at the boundary, and the results of the next ones.
 #[derive(Default)]
 pub(crate) struct World {
     attributes: Attributes,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     opening: Mutex<Option<EndpointError>>,
     /// Endpoints are not closed from now on.
     leaves: AtomicBool,
-    /// What was done that must not be done.
+    /// Violations of the boundary's rules.
     wrongs: Mutex<Vec<&'static str>>,
     memories_dropped: AtomicUsize,
     /// Happens while a region is being closed.
@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-/// Memory of regions, whose drop is noted, and may do something more.
+/// Memory of regions. Its drop is recorded, and may call back.
 pub(crate) struct Memory {
     bytes: Box<[u8]>,
     world: &'static World,
@@ -200,7 +200,7 @@ pub(crate) struct Region {
     at: usize,
 }
 
-/// Functions that do nothing with what they are given.
+/// Functions without effect.
 macro_rules! answers {
     ($(fn $name:ident($($of:ty),*) -> $answer:ty = $value:expr;)+) => {$(
         unsafe fn $name($(_: $of),*) -> $answer {
@@ -212,7 +212,7 @@ macro_rules! answers {
 const NOT_HERE: Errno = Errno::ENOSYS;
 const NO_POSTS: Refusal = Refusal::Errno(Errno::ENOSYS);
 
-// SAFETY: nothing of what is lent is ever touched, and nothing is posted, so that there are no events.
+// SAFETY: lent memory is not touched, and no operation is posted, so that there are no events.
 unsafe impl Transport for Watched {}
 
 // SAFETY: as for `Transport`.
