@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use loom_alloc::Ledger;
-use loom_alloc::mr_cache::CacheError;
-use loom_alloc::registered::{LeaseError, NotJoined};
+use loom_alloc::registered::NotJoined;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::{CqError, Errno, Error};
@@ -86,7 +85,6 @@ fn texts_with_causes_name_each_once() {
     names_once(&queue);
     names_once(&Rejected { value: (), error: post });
     names_once(&Error::from(open));
-    names_once(&CacheError::Open(open));
     names_once(&PeerError::Failed(Errno::EIO));
     names_once(&PeerError::Connect(open));
     names_once(&CollectiveError::Post { member: 1, error: post });
@@ -103,13 +101,11 @@ fn texts_with_causes_name_each_once() {
 #[test]
 fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     fn cached() -> Result<(), Error> {
-        Err(Rejected { value: vec![0_u8; 4], error: CacheError::Open(OpenError::Access) })?
+        Err(Rejected { value: vec![0_u8; 4], error: OpenError::Access })?
     }
     assert_eq!(cached().unwrap_err(), Error::Open(OpenError::Access));
-    let full = CacheError::TooLong { limit: 4096 };
-    assert_eq!(Error::from(full).to_string(), "the buffer has more pages than the cache may register");
-    assert!(Error::from(CacheError::InUse).to_string().contains("buffers have to be dropped first"));
-    assert_eq!(Error::from(LeaseError::TooShort).to_string(), LeaseError::TooShort.to_string());
+    let long = OpenError::TooLong { limit: 4096 };
+    assert!(Error::from(long).to_string().ends_with("more than 4096 bytes: raise `MrCacheAttr::bytes`"));
     let apart = Error::from(NotJoined { lease: 1, other: 2 });
     assert_eq!(apart.to_string(), "the two leases are not neighbours in one buffer");
     let ledger = Ledger::<1>::new();

@@ -15,10 +15,13 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, HmemIface};
 
 use super::attr::{MrCacheAttr, MrCacheStats};
-use super::cached::{CacheError, Cached, User};
+use super::cached::{Cached, User};
 use super::entries::{Entries, Places, READ, Rights, WRITE, count};
 use super::monitor::{MemoryMonitor, Read};
 use crate::block::Block;
+
+const BYTES: OpenError = OpenError::Limit("MrCacheAttr::bytes");
+const REGIONS: OpenError = OpenError::Limit("MrCacheAttr::new");
 
 /// A cache of registrations for local use by one thread ([module](super)).
 ///
@@ -62,11 +65,14 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     ///
     /// # Errors
     /// The buffer is returned.
-    /// - [`CacheError::InUse`], [`CacheError::TooLong`], [`CacheError::Open`]
-    /// - [`CacheError::DeviceMemory`], which
+    /// - [`OpenError::Limit`]: all regions or bytes are in use: drop buffers first
+    /// - [`OpenError::TooLong`] beyond [`MrCacheAttr::bytes`]
+    /// - [`OpenError::Access`]: the buffer lends no memory by itself
+    /// - [`OpenError::DeviceMemory`], which
     ///   [`Registered::on_device`](loom_core::registered::Registered::on_device) registers
+    /// - Others of the provider
     #[inline]
-    pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, CacheError>> {
+    pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, OpenError>> {
         let lent = buf.lend();
         match self.entry_of(&lent) {
             Ok(entry) => Ok(Cached::new(User::new(&self.entries, entry), buf)),
@@ -105,10 +111,10 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     }
 
     #[inline]
-    fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, CacheError> {
+    fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, OpenError> {
         let rights = if lent.readable { READ } else { 0 } | if lent.writable { WRITE } else { 0 };
         if rights == 0 {
-            return Err(CacheError::Open(OpenError::Access));
+            return Err(OpenError::Access);
         }
         let start = lent.ptr.addr().get().wrapping_sub(lent.headroom);
         let bytes = start..start.wrapping_add(lent.headroom).wrapping_add(lent.len);
@@ -116,12 +122,12 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             return Ok(None);
         }
         if lent.kind != HmemIface::SYSTEM {
-            return Err(CacheError::DeviceMemory);
+            return Err(OpenError::DeviceMemory);
         }
         let is_certain = self.monitor.notices().is_at(self.seen.get()) || self.read_notices();
         if is_certain && let Some(entry) = self.entries.find(bytes.start, bytes.end, rights) {
             if !self.entries.enter(entry) {
-                return Err(CacheError::InUse);
+                return Err(OpenError::Limit("users of a region"));
             }
             count(&self.entries.hits);
             return Ok(Some(entry));
@@ -145,10 +151,10 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
 
     #[cold]
     #[inline(never)]
-    fn miss(&self, lent: &Lent, bytes: &Range<usize>, rights: Rights, is_certain: bool) -> Result<u32, CacheError> {
+    fn miss(&self, lent: &Lent, bytes: &Range<usize>, rights: Rights, is_certain: bool) -> Result<u32, OpenError> {
         count(&self.entries.misses);
         let mask = self.attr.page_size - 1;
-        let end = bytes.end.checked_add(mask).ok_or(CacheError::TooLong { limit: self.attr.bytes })? & !mask;
+        let end = bytes.end.checked_add(mask).ok_or(OpenError::TooLong { limit: self.attr.bytes })? & !mask;
         let pages = bytes.start & !mask..end;
         if !is_certain || !self.monitor.watch(pages.start, pages.len()) {
             let entry = self.open(lent, &pages, rights)?;
@@ -174,12 +180,12 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     }
 
     /// The region has one user, and is hidden.
-    fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
+    fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, OpenError> {
         if range.len() > self.attr.bytes {
-            return Err(CacheError::TooLong { limit: self.attr.bytes });
+            return Err(OpenError::TooLong { limit: self.attr.bytes });
         }
         // The range includes headroom.
-        let start = NonZero::new(range.start).ok_or(CacheError::Open(OpenError::Errno(Errno::EFAULT)))?;
+        let start = NonZero::new(range.start).ok_or(OpenError::Errno(Errno::EFAULT))?;
         let first = lent.ptr.with_addr(start);
         let memory = match rights {
             READ => Lent::source(first, range.len()),
@@ -188,11 +194,11 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         };
         let most = self.attr.bytes - range.len();
         if !self.entries.can_evict(self.entries.bytes().saturating_sub(most)) {
-            return Err(CacheError::InUse);
+            return Err(BYTES);
         }
         while !self.entries.has_free() || most < self.entries.bytes() {
             if !self.entries.evict() {
-                return Err(CacheError::InUse);
+                return Err(if self.entries.has_free() { BYTES } else { REGIONS });
             }
         }
         loop {
@@ -204,7 +210,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
                 Ok(region) => return Ok(self.entries.open(range, region)),
                 Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR) | OpenError::Limit(_))
                     if self.entries.evict() => {}
-                Err(error) => return Err(CacheError::Open(error)),
+                Err(error) => return Err(error),
             }
         }
     }

@@ -3,9 +3,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use loom_core::Error;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
-use loom_core::error::OpenError;
 use loom_core::transport::Transport;
 
 use super::entries::Entries;
@@ -72,54 +70,6 @@ impl<T: Transport, B: TargetBuffer> TargetBuffer for Cached<'_, '_, T, B> {}
 impl<T: Transport, B: Buffer> fmt::Debug for Cached<'_, '_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cached").field("descriptor", &self.descriptor()).finish_non_exhaustive()
-    }
-}
-
-/// Error of [`MrCache`](super::MrCache).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CacheError {
-    /// All regions or bytes are in use: drop buffers first.
-    InUse,
-    /// The buffer's pages exceed the cache's bytes.
-    TooLong {
-        /// Maximum bytes.
-        limit: usize,
-    },
-    /// The buffer is in device memory.
-    DeviceMemory,
-    /// The buffer lends no memory by itself ([`OpenError::Access`]), or the provider refused.
-    Open(OpenError),
-}
-
-impl fmt::Display for CacheError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CacheError::InUse => f.write_str("all registrations of the cache are in use: drop buffers, or open it with more capacity or `MrCacheAttr::bytes`"),
-            CacheError::TooLong { limit } => write!(f, "the cache may register {limit} bytes: raise `MrCacheAttr::bytes`"),
-            CacheError::DeviceMemory => f.write_str("the memory of devices is not cached"),
-            CacheError::Open(error) => fmt::Display::fmt(error, f),
-        }
-    }
-}
-
-impl core::error::Error for CacheError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            CacheError::Open(error) => error.source(),
-            _ => None,
-        }
-    }
-}
-
-impl From<CacheError> for Error {
-    fn from(error: CacheError) -> Self {
-        match error {
-            CacheError::InUse => Error::Full("the registrations of the cache: buffers have to be dropped first"),
-            CacheError::TooLong { .. } => Error::Invalid("the buffer has more pages than the cache may register"),
-            CacheError::DeviceMemory => Error::Open(OpenError::DeviceMemory),
-            CacheError::Open(error) => Error::Open(error),
-        }
     }
 }
 

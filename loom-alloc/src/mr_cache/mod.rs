@@ -84,7 +84,7 @@ mod ordered;
 
 pub use self::attr::{MrCacheAttr, MrCacheStats};
 pub use self::cache::MrCache;
-pub use self::cached::{CacheError, Cached};
+pub use self::cached::Cached;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub use self::monitor::Userfaultfd;
 pub use self::monitor::{MemoryMonitor, Notices, Notified};

@@ -1,6 +1,7 @@
 #![allow(unsafe_code, reason = "lends what a lease lends")]
 
 use allocator_api2::alloc::Allocator;
+use loom_core::RangeError;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, Rejected};
 use loom_core::registered::Registered;
@@ -8,7 +9,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::HmemIface;
 
 use super::attr::SlabAttr;
-use super::lease::{Lease, LeaseError};
+use super::lease::Lease;
 use super::parts::NotJoined;
 use super::slab::RegisteredSlab;
 use crate::sharing::{Owner, Sharing};
@@ -89,8 +90,8 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Sets the number of bytes written by the device, received, or to post.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`], with the lease unchanged.
-    pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
+    /// [`RangeError::OutOfWindow`], with the lease unchanged.
+    pub fn set_len(&mut self, len: usize) -> Result<(), RangeError> {
         self.0.set_len(len)
     }
 

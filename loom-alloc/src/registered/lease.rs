@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::slice;
 
-use loom_core::Error;
+use loom_core::RangeError;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::mr::RemoteRegion;
 
@@ -82,47 +82,6 @@ pub type SharedLease<'s> = Lease<'s, Shared>;
 
 const _: () = assert!(size_of::<Lease<'_>>() == 32);
 
-/// Failed access to a lease, which is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LeaseError {
-    /// The lease has fewer bytes.
-    TooShort,
-    /// The bytes are misaligned or no multiple of the type's size.
-    #[cfg(feature = "bytemuck")]
-    Cast(bytemuck::PodCastError),
-}
-
-impl fmt::Display for LeaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LeaseError::TooShort => f.write_str("the lease has fewer bytes"),
-            #[cfg(feature = "bytemuck")]
-            LeaseError::Cast(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for LeaseError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            LeaseError::TooShort => None,
-            #[cfg(feature = "bytemuck")]
-            LeaseError::Cast(error) => Some(error),
-        }
-    }
-}
-
-impl From<LeaseError> for Error {
-    fn from(error: LeaseError) -> Self {
-        Error::Invalid(match error {
-            LeaseError::TooShort => "the lease has fewer bytes",
-            #[cfg(feature = "bytemuck")]
-            LeaseError::Cast(_) => "the bytes are not aligned for the type, or no multiple of its size",
-        })
-    }
-}
-
 impl<'s, L: Sharing> Lease<'s, L> {
     /// Bytes: consumed, data and room.
     #[must_use]
@@ -156,8 +115,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Returns `len` bytes of room with unspecified contents, to [`commit`](Self::commit).
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] beyond the room.
-    pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], LeaseError> {
+    /// [`RangeError::OutOfWindow`] beyond the room.
+    pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], RangeError> {
         let to = self.behind(self.room, len)?;
         Ok(self.bytes_mut(self.room, to))
     }
@@ -165,8 +124,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Turns the next `len` bytes of room into data.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] beyond the room.
-    pub fn commit(&mut self, len: usize) -> Result<(), LeaseError> {
+    /// [`RangeError::OutOfWindow`] beyond the room.
+    pub fn commit(&mut self, len: usize) -> Result<(), RangeError> {
         self.room = self.behind(self.room, len)?;
         Ok(())
     }
@@ -174,8 +133,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Copies bytes behind the data.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] beyond the room.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), LeaseError> {
+    /// [`RangeError::OutOfWindow`] beyond the room.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), RangeError> {
         self.prepare(bytes.len())?.copy_from_slice(bytes);
         self.commit(bytes.len())
     }
@@ -183,11 +142,11 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Removes `len` bytes of data at the front.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] beyond the data.
-    pub fn consume(&mut self, len: usize) -> Result<(), LeaseError> {
+    /// [`RangeError::OutOfWindow`] beyond the data.
+    pub fn consume(&mut self, len: usize) -> Result<(), RangeError> {
         let data = self.behind(self.data, len)?;
         if data > self.room {
-            return Err(LeaseError::TooShort);
+            return Err(RangeError::OutOfWindow);
         }
         self.data = data;
         self.settle();
@@ -197,8 +156,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Sets the length of the data, received or to be posted. Former room keeps its contents.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`] beyond the lease.
-    pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
+    /// [`RangeError::OutOfWindow`] beyond the lease.
+    pub fn set_len(&mut self, len: usize) -> Result<(), RangeError> {
         self.room = self.behind(self.data, len)?;
         self.settle();
         Ok(())
@@ -255,9 +214,9 @@ impl<'s, L: Sharing> Lease<'s, L> {
     }
 
     #[inline]
-    fn behind(&self, place: u32, len: usize) -> Result<u32, LeaseError> {
+    fn behind(&self, place: u32, len: usize) -> Result<u32, RangeError> {
         if len > (self.end - place) as usize {
-            return Err(LeaseError::TooShort);
+            return Err(RangeError::OutOfWindow);
         }
         #[expect(clippy::cast_possible_truncation, reason = "no more than the lease has")]
         Ok(place + len as u32)

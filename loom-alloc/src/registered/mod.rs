@@ -25,7 +25,7 @@ pub use attr::SlabAttr;
 pub use device::{DeviceLease, DeviceSlab};
 pub use exposed::{ExposedLease, ExposedSlab, RegionSlab, SharedExposedSlab};
 pub use heap::{HeapMemory, RegisteredHeap};
-pub use lease::{Lease, LeaseError, SharedLease};
+pub use lease::{Lease, SharedLease};
 pub use parts::NotJoined;
 pub(crate) use parts::Parts;
 pub use slab::{RegisteredSlab, SharedSlab, Slab};

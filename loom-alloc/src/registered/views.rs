@@ -1,15 +1,18 @@
 use bytemuck::{AnyBitPattern, Pod};
 
-use super::lease::{Lease, LeaseError};
+use loom_core::RangeError;
+
+use super::lease::Lease;
 use crate::sharing::Sharing;
 
 /// Views as plain old data, without a copy, in this machine's byte order.
 ///
 /// ```
-/// use loom_alloc::registered::{Lease, LeaseError};
+/// use loom_alloc::registered::Lease;
+/// use loom_core::RangeError;
 ///
 /// /// Fills a lease with squares, as a message to be sent.
-/// fn squares(lease: &mut Lease<'_>, count: u16) -> Result<(), LeaseError> {
+/// fn squares(lease: &mut Lease<'_>, count: u16) -> Result<(), RangeError> {
 ///     lease.clear();
 ///     for (square, number) in lease.prepare_as::<u32>(count.into())?.iter_mut().zip(0..) {
 ///         *square = number * number;
@@ -25,32 +28,32 @@ use crate::sharing::Sharing;
 /// # let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global)?;
 /// # let mut lease = slab.lease().unwrap();
 /// # assert_eq!(squares(&mut lease, 10), Ok(()));
-/// # assert_eq!(squares(&mut lease, 17), Err(LeaseError::TooShort));
+/// # assert_eq!(squares(&mut lease, 17), Err(RangeError::OutOfWindow));
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 impl<L: Sharing> Lease<'_, L> {
     /// Data as values.
     ///
     /// # Errors
-    /// [`LeaseError::Cast`].
-    pub fn data_as<V: AnyBitPattern>(&self) -> Result<&[V], LeaseError> {
-        bytemuck::try_cast_slice(self.data()).map_err(LeaseError::Cast)
+    /// [`RangeError::Misaligned`].
+    pub fn data_as<V: AnyBitPattern>(&self) -> Result<&[V], RangeError> {
+        bytemuck::try_cast_slice(self.data()).map_err(|_| RangeError::Misaligned)
     }
 
     /// Data as mutable values.
     ///
     /// # Errors
-    /// [`LeaseError::Cast`].
-    pub fn data_as_mut<V: Pod>(&mut self) -> Result<&mut [V], LeaseError> {
-        bytemuck::try_cast_slice_mut(self.data_mut()).map_err(LeaseError::Cast)
+    /// [`RangeError::Misaligned`].
+    pub fn data_as_mut<V: Pod>(&mut self) -> Result<&mut [V], RangeError> {
+        bytemuck::try_cast_slice_mut(self.data_mut()).map_err(|_| RangeError::Misaligned)
     }
 
     /// Room for `count` values. [`commit`](Self::commit) counts bytes.
     ///
     /// # Errors
-    /// [`LeaseError::TooShort`], [`LeaseError::Cast`].
-    pub fn prepare_as<V: Pod>(&mut self, count: usize) -> Result<&mut [V], LeaseError> {
-        let room = self.prepare(count.checked_mul(size_of::<V>()).ok_or(LeaseError::TooShort)?)?;
-        bytemuck::try_cast_slice_mut(room).map_err(LeaseError::Cast)
+    /// [`RangeError::OutOfWindow`], [`RangeError::Misaligned`].
+    pub fn prepare_as<V: Pod>(&mut self, count: usize) -> Result<&mut [V], RangeError> {
+        let room = self.prepare(count.checked_mul(size_of::<V>()).ok_or(RangeError::OutOfWindow)?)?;
+        bytemuck::try_cast_slice_mut(room).map_err(|_| RangeError::Misaligned)
     }
 }

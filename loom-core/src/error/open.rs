@@ -64,7 +64,8 @@ pub enum OpenError {
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// This limit is reached: of the software network, for example
-    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), or the table of `sm2`.
+    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), of a cache of registrations,
+    /// or the table of `sm2`.
     Limit(&'static str),
     /// The provider's endpoints have fewer transmit or receive contexts.
     #[doc(alias = "max_ep_tx_ctx")]
@@ -88,8 +89,14 @@ pub enum OpenError {
     /// The region is for peers, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`): use
     /// [`Mr::open_for_in`](crate::mr::Mr::open_for_in).
     NeedsEndpoint,
-    /// The memory belongs to a device, and the info does not grant [`HMEM`](Caps::HMEM).
+    /// The memory belongs to a device, and the info does not grant [`HMEM`](Caps::HMEM), or the
+    /// object is for host memory.
     DeviceMemory,
+    /// The pages of a buffer exceed the bytes of a cache of registrations (`MrCacheAttr::bytes`).
+    TooLong {
+        /// Maximum bytes.
+        limit: usize,
+    },
     /// Another region of the domain has the key.
     #[doc(alias = "FI_ENOKEY")]
     KeyTaken,
@@ -182,7 +189,12 @@ impl fmt::Display for OpenError {
             }
             OpenError::Access => f.write_str("the memory may not be accessed as the region requires"),
             OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),
-            OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),
+            OpenError::DeviceMemory => {
+                f.write_str("memory of devices is not granted by the info, or the object is for host memory")
+            }
+            OpenError::TooLong { limit } => {
+                write!(f, "the buffer has pages of more than {limit} bytes: raise `MrCacheAttr::bytes`")
+            }
             OpenError::KeyTaken => f.write_str("another region of the domain has the key"),
             OpenError::KeyNotAvailable => f.write_str("the key is not one that the application can choose"),
             OpenError::DataTooLong { limit } => write!(f, "connections carry no more than {limit} bytes of data"),

@@ -1,7 +1,7 @@
 use core::error::Error;
 use core::fmt;
 
-/// Error of a value that does not fit: a range of exposed memory, or a layout of immediate data.
+/// Error of a value that does not fit: a range of memory, or a layout of immediate data.
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
@@ -18,9 +18,9 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RangeError {
-    /// The range does not lie within the window.
+    /// The range does not lie within the window or lease.
     OutOfWindow,
-    /// The address of an element is not a multiple of the element size.
+    /// The bytes are not aligned for the element, or no multiple of its size.
     Misaligned,
     /// The window is not writable.
     ReadOnly,
@@ -57,8 +57,10 @@ pub enum RangeError {
 impl fmt::Display for RangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RangeError::OutOfWindow => f.write_str("the range does not lie within the window"),
-            RangeError::Misaligned => f.write_str("the element's address is not a multiple of its size"),
+            RangeError::OutOfWindow => f.write_str("the range does not lie within the window or lease"),
+            RangeError::Misaligned => {
+                f.write_str("the bytes are not aligned for the element, or no multiple of its size")
+            }
             RangeError::ReadOnly => f.write_str("the window may not be written"),
             RangeError::NotAtomic => f.write_str("the processor changes no element of this size in one step"),
             RangeError::ValueTooLarge { field, width } => {

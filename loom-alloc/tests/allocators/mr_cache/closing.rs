@@ -2,7 +2,7 @@
 
 use std::sync::MutexGuard;
 
-use loom_alloc::mr_cache::{CacheError, MrCache, MrCacheAttr, Notified};
+use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::OpenError;
 use loom_core::scope;
@@ -67,7 +67,7 @@ fn rule_9_a_buffer_for_which_nothing_can_be_closed_comes_back() {
         }
         regions(script).failure = Some(Errno::EBUSY);
         let refused = cache.register(page(memory, 3)).unwrap_err();
-        assert_eq!(refused.error, CacheError::Open(OpenError::Errno(Errno::ENOMR)));
+        assert_eq!(refused.error, OpenError::Errno(Errno::ENOMR));
         assert_eq!(refused.value.addr(), memory.addr(3 * PAGE));
         assert_eq!((cache.stats().leaked, cache.stats().registered_bytes), (2, 0), "each was tried");
     });

@@ -1,6 +1,6 @@
 //! Each rule of the module's documentation, by name.
 
-use loom_alloc::mr_cache::{CacheError, Cached, MrCache, MrCacheAttr, MrCacheStats, Notified};
+use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, MrCacheStats, Notified};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -50,8 +50,8 @@ fn counts(stats: MrCacheStats) -> (u64, u64) {
 }
 
 fn refused<B: Buffer>(
-    result: Result<Cached<'_, '_, Soft<'_>, B>, loom_core::error::Rejected<B, loom_alloc::mr_cache::CacheError>>,
-) -> (CacheError, B) {
+    result: Result<Cached<'_, '_, Soft<'_>, B>, loom_core::error::Rejected<B, OpenError>>,
+) -> (OpenError, B) {
     let refused = result.unwrap_err();
     (refused.error, refused.value)
 }
@@ -164,10 +164,14 @@ fn rule_4_a_region_with_users_is_never_closed() {
         let [first, second] =
             [cache.register(pages(memory, 0, 1)).unwrap(), cache.register(pages(memory, 0, 1)).unwrap()];
         drop(first);
-        assert_eq!(refused(cache.register(pages(memory, 1, 1))).0, CacheError::InUse);
+        assert_eq!(refused(cache.register(pages(memory, 1, 1))).0, OpenError::Limit("MrCacheAttr::new"));
         std::mem::forget(cache.register(pages(memory, 0, 1)).unwrap());
         drop(second);
-        assert_eq!(refused(cache.register(pages(memory, 1, 1))).0, CacheError::InUse, "one was forgotten");
+        assert_eq!(
+            refused(cache.register(pages(memory, 1, 1))).0,
+            OpenError::Limit("MrCacheAttr::new"),
+            "one was forgotten"
+        );
         assert_eq!((cache.stats().in_use, cache.stats().found), (1, 1));
     });
 }
@@ -279,8 +283,8 @@ fn rule_7_bytes_are_limited_with_those_that_wait_for_their_users() {
         drop(cache.register(pages(memory, 8, 1)).unwrap());
         assert_eq!((cache.stats().registered_bytes, cache.stats().evictions), (4 * PAGE, 1));
         let (error, buf) = refused(cache.register(pages(memory, 10, 3)));
-        assert_eq!((error, buf.addr()), (CacheError::InUse, memory.addr(10 * PAGE)));
-        assert_eq!(refused(cache.register(pages(memory, 0, 5))).0, CacheError::TooLong { limit: 4 * PAGE });
+        assert_eq!((error, buf.addr()), (OpenError::Limit("MrCacheAttr::bytes"), memory.addr(10 * PAGE)));
+        assert_eq!(refused(cache.register(pages(memory, 0, 5))).0, OpenError::TooLong { limit: 4 * PAGE });
         drop(hidden);
         drop(cache.register(pages(memory, 10, 3)).unwrap());
     });
@@ -293,7 +297,7 @@ fn rule_7_nothing_is_closed_for_what_does_not_fit_all_the_same() {
         for page in [8, 10] {
             drop(cache.register(pages(memory, page, 1)).unwrap());
         }
-        assert_eq!(refused(cache.register(pages(memory, 12, 4))).0, CacheError::InUse);
+        assert_eq!(refused(cache.register(pages(memory, 12, 4))).0, OpenError::Limit("MrCacheAttr::bytes"));
         assert_eq!((cache.stats().evictions, cache.stats().found), (0, 3));
         // Nor to merge regions: six pages beside five.
         let beside = cache.register(pages(memory, 4, 2)).unwrap();
@@ -311,7 +315,7 @@ fn rule_7_regions_make_room_when_the_provider_has_none() {
         assert_eq!((cache.stats().evictions, cache.stats().found), (4, 2));
         let held = [0, 1].map(|page| cache.register(pages(memory, page, 1)).unwrap());
         let (error, buf) = refused(cache.register(pages(memory, 8, 1)));
-        assert_eq!(error, CacheError::Open(OpenError::Limit("NetworkAttr::regions")));
+        assert_eq!(error, OpenError::Limit("NetworkAttr::regions"));
         assert_eq!(buf.addr(), memory.addr(8 * PAGE));
         drop(held);
     });
@@ -374,7 +378,7 @@ unsafe impl Buffer for OfDevice {
 fn rule_10_memory_of_devices_is_refused() {
     with(MrCacheAttr::new(8), |cache, memory| {
         let (error, buf) = refused(cache.register(OfDevice(pages(memory, 3, 1))));
-        assert_eq!((error, buf.0.addr()), (CacheError::DeviceMemory, memory.addr(3 * PAGE)));
+        assert_eq!((error, buf.0.addr()), (OpenError::DeviceMemory, memory.addr(3 * PAGE)));
     });
 }
 
@@ -383,7 +387,7 @@ fn what_lends_nothing_by_itself_is_refused() {
     with(MrCacheAttr::new(8), |cache, memory| {
         let several = [pages(memory, 0, 1), pages(memory, 1, 1)];
         let (error, buf) = refused(cache.register(several));
-        assert_eq!((error, buf.len()), (CacheError::Open(OpenError::Access), 2));
+        assert_eq!((error, buf.len()), (OpenError::Access, 2));
         assert_eq!(cache.stats(), MrCacheStats::default());
     });
 }

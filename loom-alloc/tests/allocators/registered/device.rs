@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use loom_alloc::Owner;
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{DeviceLease, DeviceSlab, LeaseError, NotJoined, Slab, SlabAttr};
+use loom_alloc::registered::{DeviceLease, DeviceSlab, NotJoined, Slab, SlabAttr};
+use loom_core::RangeError;
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::cq::{Cq, CqAttr};
@@ -41,7 +42,7 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let begin = lease.as_ptr();
     let room = lease.lend();
     assert_eq!((room.kind, room.len, room.readable), (HmemIface::CUDA, 100, false));
-    assert_eq!(lease.set_len(101), Err(LeaseError::TooShort));
+    assert_eq!(lease.set_len(101), Err(RangeError::OutOfWindow));
     lease.set_len(60).unwrap();
     let data = lease.lend();
     assert_eq!((data.kind, data.len, data.readable), (HmemIface::CUDA, 60, true));

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::mem;
 
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{HeapMemory, LeaseError, SharedSlab, Slab, SlabAttr};
+use loom_alloc::registered::{HeapMemory, SharedSlab, Slab, SlabAttr};
 use loom_alloc::testing::fail_at_each;
 use loom_alloc::{Arena, Budget};
+use loom_core::RangeError;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::domain::Domain;
 use loom_core::error::OpenError;
@@ -22,19 +23,19 @@ fn a_lease_is_filled_and_read_piece_by_piece() {
     let slab = Slab::open_in(&domain, SlabAttr::new(1, 10), Global).unwrap();
     let mut lease = slab.lease().unwrap();
     assert_eq!((lease.capacity(), lease.room(), lease.len()), (10, 10, 0));
-    assert_eq!(lease.prepare(11).unwrap_err(), LeaseError::TooShort);
+    assert_eq!(lease.prepare(11).unwrap_err(), RangeError::OutOfWindow);
     lease.prepare(4).unwrap().copy_from_slice(b"abcd");
     assert_eq!(lease.len(), 0, "what is prepared is no data yet");
     lease.commit(3).unwrap();
     assert_eq!((&lease[..], lease.room()), (&b"abc"[..], 7));
     lease.append(b"ef").unwrap();
-    assert_eq!(lease.append(&[0; 6]).unwrap_err(), LeaseError::TooShort);
-    assert_eq!(lease.commit(6).unwrap_err(), LeaseError::TooShort);
+    assert_eq!(lease.append(&[0; 6]).unwrap_err(), RangeError::OutOfWindow);
+    assert_eq!(lease.commit(6).unwrap_err(), RangeError::OutOfWindow);
     lease[0] = b'A';
     lease.consume(1).unwrap();
     assert_eq!((&lease[..], lease.room()), (&b"bcef"[..], 5), "consumed bytes are no room");
-    assert_eq!(lease.consume(5).unwrap_err(), LeaseError::TooShort);
-    assert_eq!(lease.set_len(10).unwrap_err(), LeaseError::TooShort, "one byte is consumed");
+    assert_eq!(lease.consume(5).unwrap_err(), RangeError::OutOfWindow);
+    assert_eq!(lease.set_len(10).unwrap_err(), RangeError::OutOfWindow, "one byte is consumed");
     lease.set_len(2).unwrap();
     assert_eq!(lease.data_mut(), b"bc");
     lease.consume(2).unwrap();
@@ -230,20 +231,20 @@ fn views_are_aligned_and_whole_or_errors() {
     let domain = Domain::open(&network.info()).unwrap();
     let slab = Slab::open_in(&domain, SlabAttr::new(1, 18), Global).unwrap();
     let mut lease = slab.lease().unwrap();
-    assert_eq!(lease.prepare_as::<u64>(3).unwrap_err(), LeaseError::TooShort);
-    assert_eq!(lease.prepare_as::<u64>(usize::MAX).unwrap_err(), LeaseError::TooShort);
+    assert_eq!(lease.prepare_as::<u64>(3).unwrap_err(), RangeError::OutOfWindow);
+    assert_eq!(lease.prepare_as::<u64>(usize::MAX).unwrap_err(), RangeError::OutOfWindow);
     lease.prepare_as::<u64>(2).unwrap().copy_from_slice(&[1, u64::MAX]);
     lease.commit(16).unwrap();
     assert_eq!(lease.data_as::<u64>().unwrap(), [1, u64::MAX]);
     lease.data_as_mut::<u32>().unwrap()[1] = 7;
     assert_eq!(lease.data_as::<[u64; 2]>().unwrap(), [[7 << 32 | 1, u64::MAX]]);
     lease.consume(1).unwrap();
-    assert!(matches!(lease.data_as::<u64>(), Err(LeaseError::Cast(_))), "not aligned");
+    assert!(matches!(lease.data_as::<u64>(), Err(RangeError::Misaligned)), "not aligned");
     assert_eq!(lease.data_as::<u8>().unwrap().len(), 15);
     lease.consume(7).unwrap();
     lease.set_len(7).unwrap();
-    assert!(matches!(lease.data_as_mut::<u64>(), Err(LeaseError::Cast(_))), "a byte is missing");
-    assert!(matches!(lease.prepare_as::<u16>(1), Err(LeaseError::Cast(_))), "room that is not aligned");
+    assert!(matches!(lease.data_as_mut::<u64>(), Err(RangeError::Misaligned)), "a byte is missing");
+    assert!(matches!(lease.prepare_as::<u16>(1), Err(RangeError::Misaligned)), "room that is not aligned");
 }
 
 #[cfg(feature = "bytes")]
