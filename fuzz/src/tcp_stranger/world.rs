@@ -64,6 +64,7 @@ impl Side {
             unexpected_size: 16384,
             receive_buffer: 4096,
             connect_timeout: 1000,
+            allowed: &[],
         };
         let at = at.to_string();
         let caps = Caps::MSG | Caps::TAGGED | Caps::RMA;

@@ -1,6 +1,25 @@
-//! [`TcpAttr`]: sizes of a domain.
+//! [`TcpAttr`]: sizes of a domain, and the networks that may connect.
+
+use core::net::IpAddr;
 
 use loom_core::error::OpenError;
+
+/// Addresses with the same first bits (CIDR).
+///
+/// ```
+/// use loom_tcp::Network;
+///
+/// let rack = Network { address: "10.1.2.0".parse()?, prefix: 24 };
+/// assert!(rack.contains("10.1.2.77".parse()?) && !rack.contains("10.1.3.77".parse()?));
+/// # Ok::<_, core::net::AddrParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Address in the network.
+    pub address: IpAddr,
+    /// Number of bits that all addresses share: at most 32, or 128 for IPv6.
+    pub prefix: u8,
+}
 
 /// Sizes of a domain and of its objects. A domain takes all memory from its allocator when it
 /// opens.
@@ -47,6 +66,26 @@ pub struct TcpAttr {
     pub receive_buffer: u32,
     /// Time in milliseconds to open a connection, in either direction.
     pub connect_timeout: u32,
+    /// Networks of the peers that may connect, to all endpoints and listeners of the domain. The
+    /// connections of others are closed before a byte is read. Empty for all peers.
+    pub allowed: &'static [Network],
+}
+
+impl Network {
+    /// Returns `true` if the address is one of the network.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let differ = match (self.address, address) {
+            (IpAddr::V4(own), IpAddr::V4(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            (IpAddr::V6(own), IpAddr::V6(other)) => (own.to_bits() ^ other.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        differ >= self.prefix.into()
+    }
+
+    const fn is_valid(&self) -> bool {
+        self.prefix <= if self.address.is_ipv4() { 32 } else { 128 }
+    }
 }
 
 impl TcpAttr {
@@ -66,6 +105,7 @@ impl TcpAttr {
         unexpected_size: 4 << 20,
         receive_buffer: 1 << 15,
         connect_timeout: 10_000,
+        allowed: &[],
     };
 
     /// Unit of [`receive_buffer`](Self::receive_buffer) in bytes.
@@ -73,6 +113,11 @@ impl TcpAttr {
 
     /// Maximum number of bytes of an injected message or write.
     pub const INJECT_SIZE: usize = 128;
+
+    /// Returns `true` if the peer may connect.
+    pub(crate) fn allows(&self, peer: IpAddr) -> bool {
+        self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(peer))
+    }
 
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let in_range = [
@@ -89,6 +134,7 @@ impl TcpAttr {
                 self.receive_buffer != 0 && self.receive_buffer.is_multiple_of(Self::MIN_BUFFER),
             ),
             ("TcpAttr::connect_timeout", self.connect_timeout != 0),
+            ("TcpAttr::allowed", self.allowed.iter().all(Network::is_valid)),
         ];
         in_range.iter().find(|(_, good)| !good).map_or(Ok(()), |(field, _)| Err(OpenError::OutOfRange(field)))
     }

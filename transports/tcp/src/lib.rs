@@ -31,8 +31,10 @@
 //! messages. Connections of strangers that have reached neither a receive nor a region end when
 //! others require their places.
 //!
-//! The protocol has neither encryption nor authentication: who can send from a peer's IP address can
-//! take its place, and who can read the network reads the keys. It is for trusted networks.
+//! [`TcpAttr::allowed`] names the networks of peers. Connections of others are closed before a byte
+//! is read. The protocol has neither encryption nor authentication: a program that can send from a
+//! peer's IP address can take its place, and one that can read the network reads the keys. It is for
+//! trusted networks.
 //!
 //! # Limits
 //!
@@ -73,6 +75,6 @@ mod strangers;
 mod tcp;
 pub mod wire;
 
-pub use attr::TcpAttr;
+pub use attr::{Network, TcpAttr};
 pub use info::{TcpInfo, query};
 pub use tcp::{Tcp, TcpAv, TcpCounter, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpMr, TcpPassiveEndpoint, TcpRequest};

@@ -240,6 +240,7 @@ impl Engine {
                 return self.be_deaf(endpoint);
             }
             let (socket, address) = match socket::accept(listener) {
+                Ok(Some((_, address))) if !self.attr.allows(address.ip()) => continue,
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 // The process has no more descriptors, or the kernel no more memory.

@@ -5,7 +5,7 @@
 
 mod sides;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::format;
 use std::io::Write;
@@ -17,11 +17,11 @@ use std::vec::Vec;
 use loom_core::vocabulary::MemoryKey;
 use loom_core::{
     Access, CompletionLevel, Cq, Deadline, Domain, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Errno, Hints,
-    Mr, MsgEndpoint, PostError, RemoteRegion, SendOptions, Source, Tag, ThePeer,
+    Mr, MsgEndpoint, OpenError, PostError, RemoteRegion, SendOptions, Source, Tag, ThePeer,
 };
 
 use crate::wire::{ConnectKind, FrameFlags, Operation, RdmData};
-use crate::{Tcp, TcpAttr, query};
+use crate::{Network, Tcp, TcpAttr, query};
 
 use self::sides::{LIMIT, Node, SMALL, Stranger, connect_message, frame, one, request, tagged};
 
@@ -299,6 +299,27 @@ fn acknowledgements_before_the_end_of_a_connection_count() {
     for key in others {
         let _ = node.result(key);
     }
+}
+
+#[test]
+fn peers_of_other_networks_cannot_connect() {
+    const LONG: [Network; 1] = [Network { address: IpAddr::V4(Ipv4Addr::LOCALHOST), prefix: 33 }];
+    static ALLOWED: [Network; 2] = [
+        Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 1, 0)), prefix: 24 },
+        Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), prefix: 32 },
+    ];
+    let attr = TcpAttr { allowed: &ALLOWED, ..SMALL };
+    let node = Node::with(attr);
+    Stranger::connect(&node).ends(&node, "127.0.0.1");
+    for host in ["127.0.0.2", "127.0.1.9"] {
+        Node::at(host, SMALL).talks_to(&node);
+    }
+    // A connection of the node's own is to any peer.
+    let other = Node::open();
+    node.talks_to(&other);
+
+    let refused = query(&Hints::default(), TcpAttr { allowed: &LONG, ..attr }).expect_err("too many bits");
+    assert_eq!(refused, OpenError::OutOfRange("TcpAttr::allowed"));
 }
 
 /// The last free place is for the connection that takes it.

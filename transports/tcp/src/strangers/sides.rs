@@ -47,7 +47,12 @@ impl Node {
     }
 
     pub(super) fn with(attr: TcpAttr) -> Self {
-        let domain = Domain::open(&query(&Hints::default(), attr).expect("loopback")).expect("domain");
+        Self::at("127.0.0.1", attr)
+    }
+
+    pub(super) fn at(host: &str, attr: TcpAttr) -> Self {
+        let hints = Hints { node: Some(host), listen: true, ..Hints::default() };
+        let domain = Domain::open(&query(&hints, attr).expect("loopback")).expect("domain");
         let (av, cq) =
             (Av::open(&domain, attr.peers as usize).expect("vector"), Cq::open(&domain, 128).expect("queue"));
         let endpoint = cq.endpoint(&av).expect("endpoint");
