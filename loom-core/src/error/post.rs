@@ -120,7 +120,9 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Returns `true` for `Full`, `Kept` and `Again`: a retry may succeed after polls.
+    /// Returns `true` for `Full`, `Kept` and `Again`: a retry may succeed after
+    /// [`Cq::poll`](crate::Cq::poll), except for `Kept` also after
+    /// [`Cq::progress`](crate::Cq::progress), which takes no completions.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Kept | PostError::Again)
