@@ -12,7 +12,8 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 /// The conversion drops values that some errors return, such as buffers.
 ///
 /// The text is the wrapped error's, with a remedy. `{error:#}` adds the wrapped error's
-/// [`source`](core::error::Error::source), often an [`Errno`].
+/// [`source`](core::error::Error::source), often an [`Errno`]. [`Debug`](fmt::Debug) writes that
+/// text, too, for programs that return the error from `main`.
 ///
 /// ```
 /// use loom_core::{Error, Forever, PostError, Source};
@@ -29,7 +30,7 @@ use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 /// assert!(text.starts_with("not posted: the peer is not in the endpoint's address vector"));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// Opening, connecting or registering failed, or an info is not offered.
@@ -114,6 +115,12 @@ impl fmt::Display for Error {
             Error::System { call, .. } => write!(f, "{call} failed").and_then(|()| with_cause(f, self)),
         }?;
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
     }
 }
 

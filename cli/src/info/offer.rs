@@ -87,6 +87,9 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let library = libfabric(hints, &topology, &mut offers)?;
     if offers.is_empty() {
         return Err(match library {
+            Ok(_) if let Some(provider) = hints.provider.filter(|provider| is_unknown(provider)) => {
+                crate::play::libfabric::no_such(provider, &Hints::default())
+            }
             Ok(library) => {
                 format!("nothing here fits; {library} was asked. `loom info` without options shows what there is")
             }
@@ -94,6 +97,11 @@ pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
         });
     }
     Ok(Found { library, offers, topology })
+}
+
+fn is_unknown(provider: &str) -> bool {
+    let hints = Hints { provider: Some(provider), ..Hints::default() };
+    Ofi::<Local>::query(&hints).is_err_and(|error| error.is_no_match())
 }
 
 fn libfabric(

@@ -227,21 +227,26 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
             Some(node) if kind == EndpointType::RDM => {
                 format!("--node: {provider} has no endpoints at {node}; `loom info` has the addresses of this machine")
             }
-            _ => {
-                format!("{provider} offers endpoints of type {kind}; what is measured here needs {}", EndpointType::RDM)
-            }
+            _ => format!(
+                "{provider} offers endpoints of type {kind}, and {} is required: over TCP, `tcp;ofi_rxm` and `net` have it",
+                EndpointType::RDM
+            ),
         }));
     }
-    let mut names = Vec::new();
     let all = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
-    for info in Fabric::query(&all).into_iter().flatten() {
+    Ok(Failure::Unavailable(no_such(provider, &all)))
+}
+
+/// Text for an unknown provider, with the names of those that the hints match.
+pub(crate) fn no_such(provider: &str, all: &Hints<'_>) -> String {
+    let mut names = Vec::new();
+    for info in Fabric::query(all).into_iter().flatten() {
         if !names.iter().any(|name| name == info.provider()) {
             names.push(info.provider().to_owned());
         }
     }
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let left_out = left_out();
-    Ok(Failure::Unavailable(format!("libfabric has no provider `{provider}` here; it has {names}{left_out}")))
+    format!("libfabric has no provider `{provider}` here; it has {names}{}", left_out())
 }
 
 fn left_out() -> String {
