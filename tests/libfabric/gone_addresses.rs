@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
+use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AddressFormat, EndpointType};
-use loom_core::{AddressError, Av, Caps, Cq, Domain, EndpointAddr, Errno, Source};
+use loom_core::{AddressError, Av, Caps, Cq, Domain, EndpointAddr, Errno, Source, Transport};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
+use loom_tcp::TcpAttr;
 use support::alone::is_alone;
 
 type T = Ofi<Local>;
@@ -96,18 +98,18 @@ fn info(provider: &str, node: &str) -> Option<Info<T>> {
     let caps = Caps::MSG;
     let hints =
         Hints { caps, provider: Some(provider), node: sockets.then_some(node), listen: sockets, ..Hints::default() };
-    T::query(&hints).ok()?.find(|info| info.attributes().endpoint.kind == EndpointType::RDM)
+    T::query(&hints).ok()?.find(|info| info.attributes().endpoint.kind == EndpointType::RDM && info.raw().is_tested())
 }
 
 /// Peers come to a server with a vector of `capacity`, ask, are answered, and go. A peer is removed when its successors have
 /// taken all other places. Returns the least resident memory and the fewest descriptors during each fifth of the peers: closed
 /// endpoints keep theirs until their connections have ended, tens of MiB of `ofi_rxm`.
-fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, usize)>> {
-    let info = info(provider, "127.0.0.1")?;
-    if !info.raw().is_tested() {
-        return None;
-    }
-    let domain = Domain::open(&info).unwrap();
+fn serve<T: Transport + 'static>(
+    provider: &str,
+    info: impl Fn(&str) -> Option<Info<T>>,
+    (peers, capacity): (usize, usize),
+) -> Option<Vec<(usize, usize)>> {
+    let domain = Domain::open(&info("127.0.0.1")?).unwrap();
     let (av, cq) = (Av::open(&domain, capacity).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 64).unwrap());
     let server = cq.endpoint(&av).unwrap();
     let address = server.address().unwrap();
@@ -116,7 +118,7 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
         // A new endpoint of `ofi_rxd` must not have the address of an earlier one.
         let own = (provider == "udp;ofi_rxd").then(|| {
             let [a, b, c] = [number / 62500 % 250, number / 250 % 250, number % 250].map(|part| part + 1);
-            Domain::open(&self::info(provider, &format!("127.{a}.{b}.{c}")).unwrap()).unwrap()
+            Domain::open(&info(&format!("127.{a}.{b}.{c}")).unwrap()).unwrap()
         });
         let domain = own.as_ref().unwrap_or(&domain);
         let (client_av, client_cq) = (Av::open(domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(domain, 16).unwrap());
@@ -126,8 +128,8 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
             assert!(av.remove(there.pop_front().unwrap()));
         }
         let to_client = av.insert(&client.address().unwrap()).unwrap_or_else(|e| panic!("{provider} {number}: {e}"));
-        // An endpoint may get the address of an earlier one, which is the same peer.
-        there.retain(|peer| *peer != to_client);
+        // An endpoint may get the address of an earlier one, and is the same peer, or takes its place.
+        there.retain(|peer| *peer != to_client && av.address(*peer).is_some());
         there.push_back(to_client);
         assert_eq!(av.peer_table().iter().count(), there.len());
         let message = format!("message {number}").into_bytes();
@@ -183,12 +185,23 @@ fn server_keeps_its_places_while_peers_come_and_go() {
         ("sockets", 0.2, 2048),
         ("udp;ofi_rxd", 0.5, 2048),
         ("sm2", 0.1, 2048),
+        ("soft", 0.1, 2048),
+        ("loom-tcp", 0.1, 2048),
     ] {
         if only.as_deref().is_some_and(|only| only != provider) {
             continue;
         }
-        let (peers, capacity) = long.map_or((100, 8), |peers| (peers, 64));
-        let Some(used) = serve(provider, peers, capacity) else { continue };
+        let peers = long.map_or((100, 8), |peers| (peers, 64));
+        let used = match provider {
+            "soft" => {
+                let network = Network::new(NetworkAttr::default()).unwrap();
+                serve(provider, |_| Some(network.info()), peers)
+            }
+            "loom-tcp" => serve(provider, |_| loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT).ok(), peers),
+            _ => serve(provider, |node| info(provider, node), peers),
+        };
+        let Some(used) = used else { continue };
+        let (peers, capacity) = peers;
         println!("{provider}: {peers} peers through {capacity} places: KiB and descriptors {used:?}");
         served += 1;
         let (first, last) = (used[1], used[4]);

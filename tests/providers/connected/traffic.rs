@@ -151,9 +151,9 @@ fn remote_event(sides: &Sides<'_, '_>) -> Option<ImmediateData> {
     panic!("no event of a peer within {LIMIT:?}");
 }
 
-/// A message that fits into what is injected, and one that does not; the endpoints close after it.
+/// A message of each size class is too long. The next receive has the next message, or an error; then the endpoints close.
 fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
-    for len in [64, 100_000] {
+    for len in [17, 64, 200, 8192, 40_000, 100_000, 1 << 20] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
             let received = sides.post(room(16), |buf| server.recv(ThePeer, buf));
@@ -164,9 +164,16 @@ fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
             // Providers which end the connection over it say so.
             assert!([Errno::ETRUNC, Errno::ECANCELED].contains(&error.errno), "{error:?}");
             assert_eq!(bytes.len(), 16);
+            let next = server.recv(ThePeer, room(len)).ok();
+            let follows = client.send(ThePeer, pattern(len, 6)).ok();
+            if let (Some(next), Some(_)) = (next, follows) {
+                let (bytes, result) = sides.end(next);
+                let is_next = result.map(|transfer| (transfer.len, bytes == pattern(len, 6)));
+                assert!(is_next.is_err() || is_next == Ok((len, true)), "{len} bytes: {is_next:?}");
+            }
             // Where the connection has ended, a long one ends with its endpoint.
             drop((server, client));
-            let _ = sides.end(sent);
+            [Some(sent), follows].into_iter().flatten().for_each(|sent| _ = sides.end(sent));
         });
     }
 }
