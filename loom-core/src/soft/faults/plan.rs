@@ -30,7 +30,8 @@ pub enum Every {
 /// Faults of endpoints, and the seed of all random choices
 /// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
 ///
-/// On one thread, equal seeds give equal runs.
+/// On one thread, equal seeds give equal runs, with equal attributes of the network (`LOOM_STRICT`
+/// changes them).
 ///
 /// # Example
 /// Tests a protocol under many seeds.
@@ -63,7 +64,8 @@ pub struct Plan {
     /// receives, and sends, writes and reads that report success.
     pub fail: Every,
     /// Drops sends, writes and reads that report success, and reports
-    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED).
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED). Injected messages and writes report
+    /// no success, and arrive.
     pub lose: Every,
     /// Overruns the endpoint's queue, once, at this number of its completed operations. After the
     /// earlier events, the queue fails with [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its

@@ -94,7 +94,8 @@ pub struct NetworkAttr {
 }
 
 impl NetworkAttr {
-    /// Size for two to eight endpoints.
+    /// Size for two to eight endpoints, about 4 MiB. Two endpoints with eight messages each and
+    /// without regions take 47 KB.
     pub const DEFAULT: NetworkAttr = NetworkAttr {
         endpoints: 8,
         tx_depth: 128,
