@@ -30,6 +30,9 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}"
+    # The same programs without a library: the transports in Rust.
+    LOOM_LIBFABRIC=/without/libfabric.so.1 programs cargo test --locked --workspace --features "$FEATURES" \
+        --test providers --test no_alloc
     has_its_turn 1 of 6 || { skip "allocations over libfabric 2.5.1: they have their turn on other days"; return 0; }
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }

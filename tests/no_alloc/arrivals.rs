@@ -4,8 +4,8 @@ use loom_core::data_layout;
 use loom_core::engine::arrivals::Arrivals;
 use loom_core::immediate::Layout;
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 data_layout! {

@@ -13,8 +13,8 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted, counter};
 
 /// Elements of a list.

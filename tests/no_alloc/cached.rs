@@ -14,8 +14,8 @@ use loom_core::info::Info;
 use loom_core::scope;
 use loom_core::transport::Transport;
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 /// No part of a page, so that buffers share pages.

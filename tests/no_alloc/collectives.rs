@@ -12,8 +12,8 @@ use loom_core::info::Info;
 use loom_core::scope;
 use loom_core::transport::Collectives;
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const MEMBERS: usize = 3;

@@ -12,8 +12,8 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_deferred::{Deferred, DeferredEvent, Work};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const SIZE: usize = 64;

@@ -17,8 +17,8 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
 use loom_group::{ConnectError, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Summary};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const PEERS: usize = 3;

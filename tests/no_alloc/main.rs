@@ -5,10 +5,10 @@
 //! connectionless endpoints, two of datagrams, or two that are connected to each other. Operations that a transport lacks are listed
 //! as skipped, with the reason. While the rounds run,
 //!
-//! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
-//! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);
+//! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`allocators::gate`]);
+//! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`allocators`]);
 //! - every call of C's allocation functions, by any thread, is counted and printed, but not judged: it is libfabric's
-//!   own ([`c_heap`], where the C library is glibc).
+//!   own ([`allocators::c_heap`], where the C library is glibc).
 //!
 //! Data is checked in each round: all of it if it is short, else its ends, and all of it in the first and the last
 //! measured round. Controls, which must be caught by the same code, run along: a planted `Box`, and a late call of the
@@ -24,16 +24,7 @@
     reason = "a test; allocators are unsafe to implement"
 )]
 
-#[cfg(feature = "libfabric")]
-#[cfg(target_env = "gnu")]
-mod c_heap;
-#[cfg(not(all(feature = "libfabric", target_env = "gnu")))]
-mod c_heap {
-    /// Nothing is counted.
-    pub fn calls() -> Option<u64> {
-        None
-    }
-}
+mod allocators;
 mod arrivals;
 mod atomics;
 mod cached;
@@ -43,7 +34,6 @@ mod connected;
 mod deferred;
 mod failure;
 mod futures;
-mod gate;
 mod group;
 mod leases;
 mod media;
@@ -51,7 +41,6 @@ mod mxl;
 mod payload;
 mod rig;
 mod round;
-mod seal;
 #[cfg(feature = "libfabric")]
 use support::shared_memory;
 mod steady;
@@ -73,9 +62,9 @@ use loom_tcp::{Tcp, TcpAttr};
 
 use connected::Found as _;
 
+use allocators::{Seal, c_heap};
 use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
 use failure::Failure;
-use seal::Seal;
 use steady::{Counts, Measure, Plant, run};
 
 /// Cases that have run, and their results.
@@ -415,6 +404,10 @@ mod libfabric {
     }
 
     pub fn all(tally: &mut Tally) {
+        if let Some(error) = support::without_library() {
+            tally.skipped.push(format!("libfabric's providers: {error}"));
+            return;
+        }
         shared_memory::remove_at_exit();
         for Provider { name, provider, kind, caps, since, rounds, long_rounds } in PROVIDERS {
             let before = tally.passed;

@@ -9,8 +9,8 @@ use loom_core::transport::Transport;
 use loom_core::{Error, scope};
 use loom_media::{FlowLayout, GrainLayout, Initiator, MediaAttr, Release, SampleLayout, Target, TargetEvent};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use loom_core::{Domain, Error};
 use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget, GrainHeader};
 use loom_media::{FlowLayout, GrainLayout, SampleLayout, TargetStatus};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);

@@ -17,14 +17,13 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno};
 
-use crate::c_heap;
+use crate::allocators::Seal;
+use crate::allocators::{c_heap, gate};
 use crate::cases::Case;
 use crate::failure::Failure;
-use crate::gate;
 use crate::payload::Payload;
 use crate::rig::{Buffer, Buffers, Region, Rig, addressed};
 use crate::round::round;
-use crate::seal::Seal;
 use crate::verbs::Verbs;
 
 const PAGE: usize = 4096;

@@ -8,8 +8,8 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Tag, TagMatch};
 use loom_tagged::{LinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const ATTR: TaggedAttr =

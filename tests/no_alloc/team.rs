@@ -10,8 +10,8 @@ use loom_group::CollectiveError;
 use loom_group::collective::{Combine, Element, Packet, Running, Sum, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 /// Short, as long messages both ways between two endpoints of one process end `shm` of libfabric 2.5.

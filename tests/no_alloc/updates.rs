@@ -13,8 +13,8 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 
+use crate::allocators::Seal;
 use crate::failure::Failure;
-use crate::seal::Seal;
 use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);

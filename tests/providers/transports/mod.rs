@@ -69,9 +69,9 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());
     }
-    // A newer library at run time is none of their business.
+    // Another library at run time, or none, makes no difference.
     #[cfg(feature = "libfabric")]
-    let again = library_version().major > 1;
+    let again = support::without_library().is_some() || library_version().major > 1;
     #[cfg(not(feature = "libfabric"))]
     let again = false;
     for (number, (name, ..)) in all().into_iter().enumerate() {
@@ -205,6 +205,9 @@ const PROVIDERS: [Provider; 9] = [
 /// Returns the names of those that are here.
 #[cfg(feature = "libfabric")]
 fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
+    if support::without_library().is_some() {
+        return Vec::new();
+    }
     println!("libfabric {}", library_version());
     let mut here = Vec::new();
     for from in PROVIDERS {
