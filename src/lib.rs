@@ -42,18 +42,28 @@
 //!   `loom_tcp`, `loom_transfer`, `loom_updates`, and the command `loom`.
 //!
 //! # Features
-//! - `std` (default): clocks and the global allocator.
-//! - `libfabric`: the libfabric transport, module `ofi`, for 64-bit Linux with glibc. The first
-//!   query loads libfabric 1.17 or newer (`ofi::Library`).
-//! - `libfabric-linked`: links libfabric instead, for other systems and static builds. Building
-//!   requires its headers, libclang and pkg-config. Running requires a libfabric at least as new as
-//!   those headers.
-//! - `log`: logs opened, closed and leaked objects and workarounds for providers through the crate
-//!   `log` ([targets and levels](loom_core#features)).
-//! - `serde`: addresses, remote regions, tags, flags and attributes as values of `serde`
-//!   ([their form](loom_core::vocabulary#the-form-of-values-with-serde)).
+//!
+//! ## `std` (default)
+//! Clocks and the global allocator.
+//!
+//! ## `libfabric`
+//! The libfabric transport, module `ofi`, for 64-bit Linux with glibc. The first query loads
+//! libfabric 1.17 or newer (`ofi::Library`).
+//!
+//! ## `libfabric-linked`
+//! Links libfabric instead, for other systems and static builds. Building requires its headers,
+//! libclang and pkg-config. Running requires a libfabric at least as new as those headers.
+//!
+//! ## `log`
+//! Logs opened, closed and leaked objects and workarounds for providers through the crate `log`
+//! ([targets and levels](loom_core#log)).
+//!
+//! ## `serde`
+//! Addresses, remote regions, tags, flags and attributes as values of `serde` ([their
+//! form](loom_core::vocabulary#the-form-of-values-with-serde)).
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 

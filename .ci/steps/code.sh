@@ -68,6 +68,9 @@ step_docs() { # rustdoc, warnings denied, without a libfabric; no more items wit
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
     done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
+    # With the features of items, as on docs.rs.
+    RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo +nightly doc --locked --quiet -p loom-fabric-alloc --no-deps --all-features --target-dir target/docsrs
+    grep -q 'Available on.*<code>os</code>' target/docsrs/doc/loom_alloc/os/index.html || die "items lack their features"
     command -v python3 >/dev/null || packages python3
     .ci/examples
 }

@@ -305,7 +305,7 @@ fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out all other"), "{said}");
     let (_, said) = said_with(("FI_PROVIDER", "^shm"), &["bench", "--provider", "shm", "--sizes", "8"]);
     assert!(said.contains("no provider `shm`") && said.contains("FI_PROVIDER=^shm leaves out shm"), "{said}");
-    let (_, said) = said(1, &["info", "--provider", "nosuch"]);
+    let (_, said) = self::said(1, &["info", "--provider", "nosuch"]);
     assert!(said.contains("no provider `nosuch` here; it has") && said.contains("tcp;ofi_rxm"), "{said}");
     let (_, said) = self::said(1, &["pingpong", "--provider", "tcp"]);
     assert!(said.contains("EP_MSG") && said.contains("`tcp;ofi_rxm` and `net`"), "{said}");

@@ -81,19 +81,23 @@
 //!   and an index.
 //!
 //! # Features
-//! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator,
-//!   `Box<[u8]>` and `Vec<u8>` as buffers, and queues of the software transport to sleep on.
-//! - `log`: lines for the logger of the crate `log`. The targets `loom::open` and `loom::close`
-//!   (debug) have objects with granted names and sizes. `loom::quirk` has effects of the provider's
-//!   quirks ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one
-//!   object. `loom::left` (warn) has objects that stay open or are leaked on purpose. Operations
-//!   have no lines, and lines contain no keys or message bytes. A logger that panics ends the
-//!   process.
-//! - `serde`: reads and writes values with `serde` ([their
-//!   form](vocabulary#the-form-of-values-with-serde)), without an allocator. No feature is on by
-//!   default.
 //!
-//! A configuration, converted to [`Hints`]:
+//! No feature is on by default.
+//!
+//! ## `std`
+//! `std::time::Instant` as a deadline, constructors that use the global allocator, `Box<[u8]>` and
+//! `Vec<u8>` as buffers, and queues of the software transport to sleep on.
+//!
+//! ## `log`
+//! Lines for the logger of the crate `log`. The targets `loom::open` and `loom::close` (debug) have
+//! objects with granted names and sizes. `loom::quirk` has effects of the provider's quirks
+//! ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one object.
+//! `loom::left` (warn) has objects that stay open or are leaked on purpose. Operations have no lines,
+//! and lines contain no keys or message bytes. A logger that panics ends the process.
+//!
+//! ## `serde`
+//! Reads and writes values with `serde` ([their form](vocabulary#the-form-of-values-with-serde)),
+//! without an allocator. A configuration, converted to [`Hints`]:
 //!
 //! ```
 //! # #[cfg(feature = "serde")] {
@@ -114,6 +118,7 @@
 //! ```
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]

@@ -159,6 +159,7 @@ static int next(struct fi_cq_tagged_entry *entry, double seconds)
 } while (0)
 
 static int contexts[4];
+static char behind[1 << 20];
 
 /* A message, so that what follows meets a connection that is up. */
 static void warm_up(void)
@@ -429,13 +430,14 @@ static int address_inserted_again_is_another(void)
 	return again == addr[1] ? GONE : THERE;
 }
 
-/* The source of the next message that the first endpoint receives. */
+/* The source of the next message that the first endpoint receives, from an endpoint that sends it now, or from none if it was
+ * sent before. */
 static fi_addr_t source_of_message(struct fid_ep *from_ep)
 {
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source = FI_ADDR_UNSPEC;
 	double end = now() + 5;
-	int said = 0;
+	int said = from_ep == NULL;
 
 	POST(fi_recv(ep[0], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
 	while (now() < end) {
@@ -447,20 +449,27 @@ static fi_addr_t source_of_message(struct fid_ep *from_ep)
 	exit(BROKEN);
 }
 
-/* A message of a removed peer after another address was inserted. */
-static int removed_peer_has_the_next_ones_index(const char *provider)
+/* One more endpoint, and its address in `name`. */
+static void open_one_more(void)
 {
-	fi_addr_t there;
 	struct fid_ep *later;
 	size_t len = sizeof(name);
 
-	open_all(provider, FI_MSG | FI_SOURCE, FI_THREAD_DOMAIN, FI_WAIT_NONE);
-	NEED(source_of_message(ep[1]) != addr[1]);
 	NEED(fi_endpoint(domain, info, &later, NULL));
 	NEED(fi_ep_bind(later, &av->fid, 0));
 	NEED(fi_ep_bind(later, &cq->fid, FI_TRANSMIT | FI_RECV));
 	NEED(fi_enable(later));
 	NEED(fi_getname(&later->fid, name, &len));
+}
+
+/* A message of a removed peer after another address was inserted. */
+static int removed_peer_has_the_next_ones_index(const char *provider)
+{
+	fi_addr_t there;
+
+	open_all(provider, FI_MSG | FI_SOURCE, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(source_of_message(ep[1]) != addr[1]);
+	open_one_more();
 	NEED(fi_av_remove(av, &addr[1], 1, 0));
 	NEED(fi_av_insert(av, name, 1, &there, 0, NULL) != 1);
 	NEED(there != addr[1]);
@@ -480,6 +489,36 @@ static int net_removed_peer_has_the_next_ones_index(void)
 static int tcp_removed_peer_has_the_next_ones_index(void)
 {
 	return removed_peer_has_the_next_ones_index("tcp");
+}
+
+/* Polls for a while. */
+static void poll_for(double seconds)
+{
+	struct fi_cq_tagged_entry entry;
+	double end;
+
+	for (end = now() + seconds; now() < end;)
+		NEED(next(&entry, 0) != 0);
+}
+
+/* A message waits for its receive; its sender is closed, and a connection to another peer takes the memory of the sender's. */
+static int source_of_a_closed_peer_is_another_peer(void)
+{
+	fi_addr_t another, source;
+
+	open_all("tcp;ofi_rxm", FI_MSG | FI_SOURCE, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(source_of_message(ep[1]) != addr[1]);
+	open_one_more();
+	NEED(fi_av_insert(av, name, 1, &another, 0, NULL) != 1);
+	from[0] = 1;
+	POST(fi_inject(ep[1], from, 8, addr[0]));
+	poll_for(0.2);
+	NEED(fi_close(&ep[1]->fid));
+	poll_for(0.2);
+	POST(fi_inject(ep[0], from, 8, another));
+	source = source_of_message(NULL);
+	NEED(into[0] != 1);
+	return source == another ? THERE : GONE;
 }
 
 static int idle_descriptor_is_readable(void)
@@ -519,6 +558,22 @@ static int delivery_of_nothing_is_not_reported(void)
 		if (entry.op_context == &contexts[3])
 			return GONE;
 	return i == 1 ? THERE : BROKEN;
+}
+
+/* A long message waits for its receive; its sender is closed. */
+static int receive_of_a_closed_peers_long_message_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[1]));
+	poll_for(0.2);
+	NEED(fi_close(&ep[0]->fid));
+	poll_for(0.2);
+	POST(fi_recv(ep[1], behind, sizeof(behind), NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	next(&entry, 1);
+	return GONE;
 }
 
 static void it_never_ends(int signal)
@@ -669,7 +724,6 @@ static int queue_for_sleeping_crashes(void)
 	return GONE;
 }
 
-static char behind[1 << 20];
 
 /* A multi-receive of so many bytes on the second endpoint. */
 static void multi_receive(size_t len)
@@ -1075,16 +1129,6 @@ static int stranger(int kind)
 	NEED(fi_getname(&ep[0]->fid, &port, &len));
 	NEED(fd < 0 || connect(fd, (struct sockaddr *) &port, sizeof(port)));
 	return fd;
-}
-
-/* Polls for a while. */
-static void poll_for(double seconds)
-{
-	struct fi_cq_tagged_entry entry;
-	double end;
-
-	for (end = now() + seconds; now() < end;)
-		NEED(next(&entry, 0) != 0);
 }
 
 static int stranger_of_a_closed_endpoint_crashes(const char *provider)
@@ -2524,6 +2568,7 @@ static const struct {
 	{ "rxm-removed-peer-has-the-next-ones-index", rxm_removed_peer_has_the_next_ones_index },
 	{ "net-removed-peer-has-the-next-ones-index", net_removed_peer_has_the_next_ones_index },
 	{ "tcp-removed-peer-has-the-next-ones-index", tcp_removed_peer_has_the_next_ones_index },
+	{ "rxm-source-of-a-closed-peer-is-another-peer", source_of_a_closed_peer_is_another_peer },
 	{ "shm-message-of-a-removed-peer-crashes", message_of_a_removed_peer_crashes },
 	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
 	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
@@ -2596,6 +2641,7 @@ static const struct {
 	{ "sockets-context-256-is-context-0", context_256_is_context_0 },
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "shm-name-that-was-refused-crashes", shm_name_that_was_refused_crashes },
+	{ "rxm-receive-of-a-closed-peers-long-message-crashes", receive_of_a_closed_peers_long_message_crashes },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "rxd-messages-injected-to-a-killed-peer-hold-up-others", messages_injected_to_a_killed_peer_hold_up_others },

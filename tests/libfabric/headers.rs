@@ -297,3 +297,44 @@ fn differences_are_noticed() {
     assert_eq!(all.wrong.len(), 2);
     assert!(all.wrong[1].contains("FI_B"));
 }
+
+/// The declarations of the loaded library.
+const DECLARED: &str = include_str!("../../bindings/libfabric-1.17.rs");
+
+/// Sizes of structures, and offsets of their fields, as `bindgen` asserts them.
+fn layouts(bindings: &str) -> BTreeMap<&str, usize> {
+    let assertions = bindings.split("[\"").skip(1).filter_map(|item| item.split_once("\"]"));
+    let number = |rest: &str| rest.split_once("- ")?.1.split_once("usize]")?.0.parse().ok();
+    let of_libfabric = |(name, _): &(&str, &str)| {
+        ["Size of ", "Offset of field: "]
+            .iter()
+            .any(|kind| name.strip_prefix(kind).is_some_and(|of| of.starts_with("fi")))
+    };
+    assertions.filter(of_libfabric).filter_map(|(name, rest)| Some((name, number(rest)?))).collect()
+}
+
+/// Layouts in which the second ones differ, where structures may be longer and have more fields.
+fn differences<'a>(declared: &BTreeMap<&'a str, usize>, found: &BTreeMap<&str, usize>) -> Vec<&'a str> {
+    let differs = |(name, number): (&&'a str, &usize)| match found.get(name) {
+        Some(longer) if name.starts_with("Size of ") => (longer < number).then_some(*name),
+        Some(other) => (other != number).then_some(*name),
+        None => Some(*name),
+    };
+    declared.iter().filter_map(differs).collect()
+}
+
+#[test]
+fn structures_of_the_headers_begin_as_those_of_1_17() {
+    let (declared, found) = (layouts(DECLARED), layouts(BINDINGS));
+    assert!(declared.len() > 500, "{} layouts", declared.len());
+    let appended: Vec<_> = found.keys().filter(|name| !declared.contains_key(*name)).collect();
+    println!("not in 1.17: {appended:?}");
+    assert_eq!(differences(&declared, &found), [""; 0]);
+    // The control: a field that has moved, and one that is gone.
+    let mut others = found.clone();
+    others.insert("Offset of field: fi_info::caps", 16);
+    others.remove("Offset of field: fi_info::mode");
+    others.insert("Size of fi_info", 8);
+    let found = differences(&declared, &others);
+    assert_eq!(found, ["Offset of field: fi_info::caps", "Offset of field: fi_info::mode", "Size of fi_info"]);
+}

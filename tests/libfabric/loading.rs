@@ -19,7 +19,7 @@ void nothing(void) {}
 #define EXPORT(function, name, level) EXPORT_AS(function, name, level)
 EXPORT(found, fi_getinfo, GETINFO)
 void free_info(void) {} EXPORT(free_info, fi_freeinfo, "FABRIC_1.3")
-void copy(void) {} EXPORT(copy, fi_dupinfo, "FABRIC_1.3")
+void copy(void) {} EXPORT(copy, fi_dupinfo, DUPINFO)
 void open_fabric(void) {} EXPORT(open_fabric, fi_fabric, "@FABRIC_1.1")
 EXPORT(nothing, OTHER, "FABRIC_1.4")
 void params(void) {} EXPORT(params, fi_getparams, "@FABRIC_1.0")
@@ -29,8 +29,7 @@ EXPORT(found_by_default, fi_getinfo, DEFAULT)
 #endif
 "#;
 
-const LEVELS: &str =
-    "FABRIC_1.0 { global: fi_version; }; FABRIC_1.1 { }; FABRIC_1.3 { }; FABRIC_1.4 { }; FABRIC_9.0 { };";
+const LEVELS: &str = "FABRIC_1.0 { global: fi_version; }; FABRIC_1.1 { }; FABRIC_1.2 { }; FABRIC_1.3 { }; FABRIC_1.4 { }; FABRIC_9.0 { };";
 
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("loading-{}", std::process::id()));
@@ -44,7 +43,7 @@ fn fake(name: &str, version: (u32, u32), more: &[(&str, &str)]) -> PathBuf {
     let (source, levels, library) = (folder.join(format!("{name}.c")), folder.join("levels"), folder.join(name));
     std::fs::write(&source, FAKE).unwrap();
     std::fs::write(&levels, LEVELS).unwrap();
-    let mut defines = vec![("GETINFO", "\"FABRIC_1.3\""), ("OTHER", "fi_tostr_r")];
+    let mut defines = vec![("GETINFO", "\"FABRIC_1.3\""), ("DUPINFO", "\"FABRIC_1.3\""), ("OTHER", "fi_tostr_r")];
     let is_versioned = more.iter().all(|(name, _)| *name != "UNVERSIONED");
     defines.retain(|(name, _)| more.iter().all(|(other, _)| name != other));
     let compiled = Command::new("cc")
@@ -114,14 +113,21 @@ fn file_that_is_no_library_is_not_found_and_the_error_has_the_loaders_reason() {
 
 #[test]
 fn library_without_a_function_is_refused_by_its_name_and_version() {
+    let refused = |name, version, more: &[(&str, &str)]| answer("LOOM_LIBFABRIC", &fake(name, version, more));
     let other = answer("LOOM_LIBFABRIC", Path::new("libm.so.6"));
-    assert!(other.contains("has no fi_getinfo of version FABRIC_1.3"), "{other}");
-    let later = answer("LOOM_LIBFABRIC", &fake("later", (9, 0), &[("GETINFO", "\"FABRIC_9.0\"")]));
-    assert!(later.contains("has no fi_getinfo of version FABRIC_1.3"), "{later}");
+    assert!(other.contains("has no fi_version of version FABRIC_1.0: it is not libfabric"), "{other}");
     // Its structures may have any length.
-    let unversioned = answer("LOOM_LIBFABRIC", &fake("unversioned", (2, 1), &[("UNVERSIONED", "1")]));
-    assert!(unversioned.contains("has no fi_getinfo of version FABRIC_1.3"), "{unversioned}");
-    let less = answer("LOOM_LIBFABRIC", &fake("less", (1, 17), &[("OTHER", "fi_other")]));
+    let unversioned = refused("unversioned", (2, 1), &[("UNVERSIONED", "1")]);
+    assert!(unversioned.contains("has no fi_version of version FABRIC_1.0: it is not libfabric"), "{unversioned}");
+    // Functions with structures of other lengths, alone or beside those of 1.17.
+    for (getinfo, dupinfo) in [("9.0", "9.0"), ("1.2", "1.2"), ("9.0", "1.3"), ("1.2", "1.3")] {
+        let [getinfo, dupinfo] = [getinfo, dupinfo].map(|level| format!("\"FABRIC_{level}\""));
+        let answer = refused("levels", (9, 0), &[("GETINFO", &getinfo), ("DUPINFO", &dupinfo)]);
+        assert!(answer.contains("libfabric 9.0 has no fi_getinfo of version FABRIC_1.3: it is too new"), "{answer}");
+    }
+    let mixed = refused("mixed", (9, 0), &[("DUPINFO", "\"FABRIC_9.0\"")]);
+    assert!(mixed.contains("libfabric 9.0 has no fi_dupinfo of version FABRIC_1.3: it is too new"), "{mixed}");
+    let less = refused("less", (1, 17), &[("OTHER", "fi_other")]);
     assert!(less.contains("has no fi_tostr_r of version FABRIC_1.4"), "{less}");
 }
 

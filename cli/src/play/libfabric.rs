@@ -245,6 +245,9 @@ pub(crate) fn no_such(provider: &str, all: &Hints<'_>) -> String {
             names.push(info.provider().to_owned());
         }
     }
+    if names.iter().any(|name| name == provider) {
+        return format!("libfabric lists `{provider}`, and offers nothing by that name");
+    }
     let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     format!("libfabric has no provider `{provider}` here; it has {names}{}", left_out())
 }

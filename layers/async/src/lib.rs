@@ -40,10 +40,15 @@
 //! See also `docs/async.md`.
 //!
 //! # Features
-//! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`.
-//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator.
+//!
+//! ## `std`
+//! `std::time::Instant` as a clock, and constructors with the global allocator.
+//!
+//! ## `tokio`
+//! Module `tokio`: drives queues in a tokio runtime. Requires `std`.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]

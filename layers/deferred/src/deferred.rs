@@ -34,14 +34,14 @@ use crate::work_table::{Interest, Phase, Place, WorkKey, WorkTable};
 /// let sent = deferred.post((&start, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
 /// assert!(deferred.poll()?.is_none(), "the work waits for its counter");
 /// start.add(1)?;
-/// loop {
-///     // `poll` reports the end of the work, and every other completion of the queue.
-///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
-///         done.result()?;
-///         assert_eq!(key, sent);
-///         break;
-///     }
+/// # loop {
+/// // `poll` reports the end of the work, and every other completion of the queue.
+/// if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///     done.result()?;
+///     assert_eq!(key, sent);
+/// #   break;
 /// }
+/// # }
 /// assert!(deferred.is_empty());
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -10,14 +10,14 @@
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Binding, Counted, CounterAttr, Source};
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+//! # let network = Network::new(NetworkAttr::default())?;
+//! # let domain = Domain::open(&network.info())?;
+//! # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 //! // It counts what bob has received.
 //! let received = Counter::open(&domain, CounterAttr::default())?;
 //! let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
-//! let alice = cq.endpoint(&av)?;
-//! let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+//! # let alice = cq.endpoint(&av)?;
+//! # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
 //!
 //! // When bob has received one message, he sends one.
 //! let deferred = Deferred::open(&cq, 8)?;
@@ -26,16 +26,16 @@
 //! let answered = cq.post(vec![0; 10], Forever, |room| alice.recv(Source::Any, room))?;
 //! cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
 //! cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-//! loop {
-//!     match deferred.poll()? {
-//!         Some(DeferredEvent::Done(key, done)) => assert!(key == answer && done.result().is_ok()),
-//!         Some(DeferredEvent::Other(loom_core::Completion::Op(done))) if done.key() == answered => {
-//!             assert_eq!(done.into_buf(), b"it is here");
-//!             break;
-//!         }
-//!         _ => {}
+//! # loop {
+//! match deferred.poll()? {
+//!     Some(DeferredEvent::Done(key, done)) => assert!(key == answer && done.result().is_ok()),
+//!     Some(DeferredEvent::Other(loom_core::Completion::Op(done))) if done.key() == answered => {
+//! #       assert_eq!(done.into_buf(), b"it is here");
+//! #       break;
 //!     }
+//! #   _ => {}
 //! }
+//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -56,6 +56,7 @@
 //! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]

@@ -151,7 +151,7 @@ impl<C, V> Place<C, V> {
 /// ```
 /// use loom_deferred::work_table::{Place, WorkTable};
 ///
-/// let mut counters = [0, 0];
+/// # let mut counters = [0, 0];
 /// let mut places = [0, 1, 2, 3].map(|number| Place::free(number, 4));
 /// let mut table = WorkTable::new(&mut places[..]);
 /// for (threshold, work) in [(2, "second"), (1, "first")] {
@@ -159,11 +159,11 @@ impl<C, V> Place<C, V> {
 ///     table.vacant().ok_or("no place is free")?.add((1_usize, threshold), usize::eq, work);
 /// }
 /// counters[1] = 1;
-/// let mut started = None;
+/// # let mut started = None;
 /// for list in 0..table.lists() {
 ///     while let Some((key, work)) = table.take_due(list, |counter| counters[*counter]) {
 ///         started = Some(work);
-///         table.start(key, work);
+/// #       table.start(key, work);
 ///     }
 /// }
 /// assert_eq!((started, table.len()), (Some("first"), 2));

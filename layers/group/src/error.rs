@@ -278,13 +278,13 @@ impl fmt::Display for CollectiveError {
                 f.write_str("the connections have no tagged messages, and do not promise that messages stay in order")
             }
             CollectiveError::AtOnce => {
-                f.write_str("over connections without tagged messages, a team has one collective under way at a time")
+                f.write_str("over connections without tagged messages, a team has one collective in flight")
             }
             CollectiveError::NumberTaken => f.write_str("another open team of the group has this number"),
             CollectiveError::Open(error) => error.fmt(f),
             CollectiveError::Lengths => f.write_str("the buffers do not have the length of the collective"),
             CollectiveError::Scratch { needs } => write!(f, "the collective needs {needs} bytes of scratch"),
-            CollectiveError::Busy => f.write_str("too many collectives are under way"),
+            CollectiveError::Busy => f.write_str("too many collectives are in flight"),
             CollectiveError::Over => f.write_str("an earlier collective of the team has failed or was given up"),
             CollectiveError::TooLong => f.write_str("a message has more than 2^15 pieces: use longer packets"),
             CollectiveError::Mismatch { member } => {

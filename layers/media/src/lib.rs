@@ -10,35 +10,33 @@
 //! use loom_media::{FlowLayout, GrainLayout, Initiator, MediaAttr, Release, Target, TargetEvent};
 //!
 //! # fixture::domain!(network, domain);
-//! let attr = MediaAttr { peers: 2, transfers: 8, depth: 16, ..MediaAttr::default() };
-//! let mut initiator = Initiator::open_in(&[domain.clone()], attr, Global)?;
-//! let mut target = Target::open_in(&[domain], attr, Global)?;
+//! # let attr = MediaAttr { peers: 2, transfers: 8, depth: 16, ..MediaAttr::default() };
+//! # let mut initiator = Initiator::open_in(&[domain.clone()], attr, Global)?;
+//! # let mut target = Target::open_in(&[domain], attr, Global)?;
+//! # let mut record = [0; 1024];
 //! // Rings of 4 grains of a small picture.
 //! let layout = GrainLayout::v210(96, 16);
 //! let ring = FlowLayout::Grains(layout, 4);
-//! let ring_len = ring.bytes() as usize;
-//! let received = target.add_flow(vec![0; ring_len], ring, Release::Keep(1))?;
-//! let sent = initiator.add_flow(vec![0; ring_len], ring, 100)?;
-//! # let mut record = [0; 1024];
+//! let received = target.add_flow(vec![0; ring.bytes() as usize], ring, Release::Keep(1))?;
+//! let sent = initiator.add_flow(vec![0; ring.bytes() as usize], ring, 100)?;
 //! let len = target.record(received, &mut record)?;
 //! let to = initiator.add_target(sent, &record[..len])?;
-//! while initiator.room(to).is_none() {
-//!     initiator.poll(0)?;
-//!     target.poll(0)?;
-//! }
+//! # while initiator.room(to).is_none() {
+//! #     initiator.poll(0)?;
+//! #     target.poll(0)?;
+//! # }
 //!
 //! let picture = vec![7; layout.len() as usize];
 //! initiator.grain(sent, 100)?.expect("the ring is empty").copy_from(0, &picture)?;
 //! assert_eq!(initiator.send_grain(sent, 100, 0..layout.slices)?.submitted, 1);
 //! let grain = loop {
-//!     initiator.poll(0)?;
-//!     if let Some(TargetEvent::Complete { index, .. }) = target.poll(0)? {
-//!         break target.grain(received, index).expect("it is not released");
-//!     }
+//!     # initiator.poll(0)?;
+//!     if let Some(TargetEvent::Complete { index, .. }) = target.poll(0)? { break target.grain(received, index); }
 //! };
-//! let mut bytes = vec![0; picture.len()];
-//! grain.window.copy_to(0, &mut bytes)?;
-//! assert_eq!((grain.index, bytes), (100, picture));
+//! # let grain = grain.expect("it is not released");
+//! # let mut bytes = vec![0; picture.len()];
+//! # grain.window.copy_to(0, &mut bytes)?;
+//! # assert_eq!((grain.index, bytes), (100, picture));
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
@@ -55,6 +53,7 @@
 //! - **After opening, no allocation**, except for flows.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]

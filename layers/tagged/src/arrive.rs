@@ -7,9 +7,9 @@ use crate::carrier::{Carrier, Ended};
 use crate::credit::Class;
 use crate::endpoint::TaggedEndpoint;
 use crate::error::{LinkError, Violation};
-use crate::link::{Arrival, LinkId};
+use crate::link::Arrival;
 use crate::operation::{Message, State, TaggedFound, failed, received, sent};
-use crate::packet::{Owner, Packet, Purpose, copy_in};
+use crate::packet::{LinkId, Owner, Packet, Purpose, copy_in};
 use crate::slab::Key;
 use crate::wire::{Body, HEADER_LEN, Header};
 

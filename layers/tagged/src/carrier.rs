@@ -126,8 +126,12 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
     }
 }
 
-/// A connectionless endpoint and one of its peers, with directed receives
-/// ([`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV)).
+/// A connectionless endpoint and one of its peers.
+///
+/// Requires directed receives of messages without tags
+/// ([`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV)). Over a provider that has only
+/// tagged ones, the link is refused as
+/// [`PostError::NotGranted`](loom_core::error::PostError::NotGranted).
 ///
 /// ```
 /// use loom_tagged::{LinkId, Packet, TaggedAttr, TaggedEndpoint, WithPeer};

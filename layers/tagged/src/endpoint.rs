@@ -15,9 +15,9 @@ use loom_core::vocabulary::Errno;
 use crate::attr::TaggedAttr;
 use crate::carrier::Carrier;
 use crate::error::LinkError;
-use crate::link::{Link, LinkId, taken};
+use crate::link::{Link, taken};
 use crate::operation::{Message, Op, State, TaggedDone, TaggedEvent, TaggedKey, failed, sent};
-use crate::packet::{Owner, Packet, copy_out};
+use crate::packet::{LinkId, Owner, Packet, copy_out};
 use crate::slab::{Key, List, Ring, Slab, array};
 use crate::wire::Body;
 

@@ -81,6 +81,7 @@
 //! - `man fi_tagged`
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]
@@ -105,9 +106,8 @@ pub use self::attr::TaggedAttr;
 pub use self::carrier::{Carrier, Ended, WithPeer};
 pub use self::endpoint::TaggedEndpoint;
 pub use self::error::{LinkError, Violation};
-pub use self::link::LinkId;
 pub use self::operation::{Source, TaggedClaim, TaggedDone, TaggedEvent, TaggedFound, TaggedKey};
-pub use self::packet::Packet;
+pub use self::packet::{LinkId, Packet};
 
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]

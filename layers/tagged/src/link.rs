@@ -14,28 +14,6 @@ use crate::sequence::Sequence;
 use crate::slab::{Key, List, Ring};
 use crate::wire::{Body, HEADER_LEN, Header};
 
-/// Link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below [`TaggedAttr::links`], in the
-/// order of addition.
-///
-/// ```
-/// use loom_tagged::TaggedDone;
-///
-/// /// The name of the peer that a message came from. The program keeps one for each link.
-/// fn sender<'n>(names: &[&'n str], done: &TaggedDone<Vec<u8>>) -> Option<&'n str> {
-///     names.get(done.link()?.index()).copied()
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkId(pub(crate) u16);
-
-impl LinkId {
-    /// Number.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// Perhaps early.
 #[derive(Debug)]
 pub(crate) struct Arrival<P> {

@@ -5,8 +5,7 @@ use loom_core::engine::tag_matcher::{MessageId, ReceiveId};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 use crate::error::LinkError;
-use crate::link::LinkId;
-use crate::packet::Packet;
+use crate::packet::{LinkId, Packet};
 use crate::slab::Key;
 
 /// Operation of a [`TaggedEndpoint`](crate::TaggedEndpoint) until its completion is taken.

@@ -7,9 +7,8 @@ use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use crate::carrier::Carrier;
 use crate::endpoint::TaggedEndpoint;
 use crate::error::LinkError;
-use crate::link::LinkId;
 use crate::operation::{Message, Op, Source, State, TaggedClaim, TaggedFound, TaggedKey, failed};
-use crate::packet::{copy_out, source_len, target_len};
+use crate::packet::{LinkId, copy_out, source_len, target_len};
 use crate::slab::Key;
 use crate::wire::Body;
 

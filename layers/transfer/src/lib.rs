@@ -14,16 +14,16 @@
 //! # use loom_core::soft::{Network, NetworkAttr};
 //! # let network = Network::new(NetworkAttr::default())?;
 //!
-//! // Two rails on each side.
-//! let domains = [Domain::open(&network.info())?, Domain::open(&network.info())?];
-//! let attr = EngineAttr { piece: 4096, ..EngineAttr::default() };
-//! let mut source = Engine::open_in(&domains, attr, Global)?;
-//! let mut target = Engine::<_, _, Pages<[u32; 3]>, _>::open_in(&domains, attr, Global)?;
+//! # // Two rails on each side.
+//! # let domains = [Domain::open(&network.info())?, Domain::open(&network.info())?];
+//! # let attr = EngineAttr { piece: 4096, ..EngineAttr::default() };
+//! # let mut source = Engine::open_in(&domains, attr, Global)?;
+//! # let mut target = Engine::<_, _, Pages<[u32; 3]>, _>::open_in(&domains, attr, Global)?;
 //! let pages = source.register(vec![7_u8; 16 * 4096], Access::empty())?;
 //! let cache = target.register(vec![0_u8; 16 * 4096], Access::REMOTE_WRITE)?;
 //!
 //! // The target sends its addresses and the record of its memory, by any way.
-//! let mut address = [0; 2048];
+//! # let mut address = [0; 2048];
 //! let len = target.address(&mut address)?;
 //! let record = target.remote(cache)?.to_bytes();
 //!
@@ -33,15 +33,11 @@
 //! let arrived = target.wait(Wait::new(5, plan.operations(target.piece())))?;
 //! source.submit(Request::write(peer, pages, &remote, plan).data(5))?;
 //!
-//! let (mut sent, mut received) = (false, false);
-//! while !sent || !received {
-//!     if let Some(Event::Ended(outcome)) = source.poll(0)? {
-//!         sent = outcome.result()? == 3 * 4096;
-//!     }
-//!     if let Some(Event::Arrived(event)) = target.poll(0)? {
-//!         received = event.key == arrived;
-//!     }
-//! }
+//! # let (mut sent, mut received) = (false, false);
+//! # while !sent || !received {
+//! if let Some(Event::Ended(outcome)) = source.poll(0)? { sent = outcome.result()? == 3 * 4096; }
+//! if let Some(Event::Arrived(event)) = target.poll(0)? { received = event.key == arrived; }
+//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -61,6 +57,7 @@
 //! Programs with threads use `Agent` (feature `std`). Device memory is refused.
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]

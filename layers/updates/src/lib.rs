@@ -45,6 +45,7 @@
 //! ```
 
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
 #[cfg(any(test, feature = "std"))]
@@ -123,7 +124,7 @@ pub enum UpdateError<E> {
 impl<E: fmt::Display> fmt::Display for UpdateError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UpdateError::Full => f.write_str("as many updates are under way as there is room for"),
+            UpdateError::Full => f.write_str("the client has room for no more updates in flight"),
             UpdateError::Post(error) => {
                 f.write_str("a message of an update was not posted: ").and_then(|()| error.fmt(f))
             }

@@ -4,11 +4,11 @@
 
 use core::borrow::Borrow;
 
-use super::poll::check_overrun;
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Message, OpError, ParkedCompletion, Peek, Resolution};
 use crate::transport::{Event, Transport};
+use crate::vocabulary::Errno;
 
 pub(super) enum UnmatchedEvent {
     Message(Message),
@@ -121,4 +121,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     pub(super) fn keeps_something(&self) -> bool {
         !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
     }
+}
+
+/// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
+#[inline]
+pub(super) fn check_overrun(event: &Event) -> Result<(), CqError> {
+    if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

@@ -2,7 +2,7 @@
 
 use core::borrow::Borrow;
 
-use super::keep::UnmatchedEvent;
+use super::keep::{UnmatchedEvent, check_overrun};
 use super::{Completion, RemoteEvent};
 use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
@@ -218,10 +218,4 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
         Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
-}
-
-/// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
-#[inline]
-pub(super) fn check_overrun(event: &Event) -> Result<(), CqError> {
-    if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

@@ -63,11 +63,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// // The buffer has one operand for each element.
     /// let changed = cq.post(vec![3; 4], Forever, |operands| alice.atomic(to_bob, &region.remote(), 0, max, operands))?;
     /// cq.finish(changed, Forever)?.result()?;
-    /// let mut bytes = [0; 4];
-    /// while bytes != [3, 3, 3, 4] {
-    ///     cq.progress()?;
-    ///     region.window().copy_to(0, &mut bytes)?;
-    /// }
+    /// # let mut bytes = [0; 4];
+    /// # while bytes != [3, 3, 3, 4] {
+    /// #     cq.progress()?;
+    /// #     region.window().copy_to(0, &mut bytes)?;
+    /// # }
     /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
     /// // The buffer has two operands, and room for two results.
     /// let post = |buf| alice.atomic(to_bob, &region.remote(), 2, add, buf);

@@ -273,15 +273,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// # }
     /// # let groups = [endpoints[0].join_collective(&set)?, endpoints[1].join_collective(&set)?];
     /// let mut keys = Vec::new();
-    /// for group in &groups {
-    ///     // Member 0 has the elements.
-    ///     let elements = if group.rank() == 0 { vec![1, 2, 3] } else { vec![0; 3] };
-    ///     keys.push(cq.post(elements, Forever, |elements| group.post(Collective::broadcast::<u8>(), 0, elements))?);
-    /// }
-    /// for key in keys {
-    ///     assert_eq!(cq.finish(key, Forever)?.into_buf(), [1, 2, 3]);
-    /// }
-    /// let mut keys = Vec::new();
     /// for elements in [vec![1, 9], vec![5, 2]] {
     ///     let group = &groups[keys.len()];
     ///     // The buffer has this member's elements, and room for the results.

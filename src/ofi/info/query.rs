@@ -91,12 +91,15 @@ pub enum QueryError {
     },
     /// The dynamic loader gives no libfabric.
     LibraryNotFound,
-    /// The library has no such function, in the version with 1.17's structures.
+    /// The library has no such function, in the version with 1.17's structures: it is not libfabric,
+    /// or too new.
     LibrarySymbol {
         /// Name of the function.
         symbol: &'static str,
         /// Version of the function.
         version: &'static str,
+        /// Version of the library, if it is libfabric.
+        library: Option<Version>,
     },
     /// The library is older than the [headers](headers_version), so structures may differ.
     LibraryTooOld {
@@ -195,8 +198,11 @@ impl fmt::Display for QueryError {
                 library::write_reasons(f)?;
                 f.write_str(")")
             }
-            QueryError::LibrarySymbol { symbol, version } => {
-                write!(f, "the library that is found has no {symbol} of version {version}: it is not libfabric 1.17 or later")
+            QueryError::LibrarySymbol { symbol, version, library: None } => {
+                write!(f, "the library that is found has no {symbol} of version {version}: it is not libfabric")
+            }
+            QueryError::LibrarySymbol { symbol, version, library: Some(library) } => {
+                write!(f, "libfabric {library} has no {symbol} of version {version}: it is too new for this program")
             }
             QueryError::LibraryTooOld { headers, library } => {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built for")
@@ -233,7 +239,10 @@ impl From<QueryError> for Error {
         Self::Invalid(match error {
             QueryError::NoMatch => "no provider offers the requested features",
             QueryError::LibraryNotFound => NOT_FOUND,
-            QueryError::LibrarySymbol { .. } => "the library that is found is not libfabric 1.17 or later",
+            QueryError::LibrarySymbol { library: None, .. } => "the library that is found is not libfabric",
+            QueryError::LibrarySymbol { library: Some(_), .. } => {
+                "the libfabric that is found is too new for this program"
+            }
             QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
             QueryError::ApiVersion { .. } => "this version of the interface cannot be requested",
             QueryError::Address => {

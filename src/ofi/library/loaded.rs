@@ -136,16 +136,22 @@ impl Handle {
         let Export { name, version, .. } = export;
         let found = find(version).filter(|_| find("LOOM_0.0\0").is_none());
         let text = |text: &'static str| text.trim_end_matches('\0');
-        found.ok_or(QueryError::LibrarySymbol { symbol: text(name), version: text(version) })
+        found.ok_or(QueryError::LibrarySymbol { symbol: text(name), version: text(version), library: None })
     }
 
     fn check(self) -> Result<(), QueryError> {
-        EXPORTS.iter().try_for_each(|export| self.function(export).map(drop))?;
-        let [.., version] = EXPORTS;
+        let [others @ .., version] = EXPORTS;
         let function = self.function(version)?;
         // SAFETY: `fi_version` has no arguments, and no state.
         let version = unsafe { transmute::<NonNull<c_void>, unsafe extern "C" fn() -> u32>(function)() };
-        check_version(Version::from_raw(version))
+        let running = Version::from_raw(version);
+        check_version(running)?;
+        others.iter().try_for_each(|export| match self.function(export) {
+            Err(QueryError::LibrarySymbol { symbol, version, .. }) => {
+                Err(QueryError::LibrarySymbol { symbol, version, library: Some(running) })
+            }
+            found => found.map(drop),
+        })
     }
 }
 

@@ -14,6 +14,9 @@ const UNFINISHED: &str = "A peer that is killed while it writes with immediate d
 const NEVER_OVER: &str = "A multi-receive that a killed peer was filling does not come back, and its queue leaks itself \
         (`rxm-multi-receive-of-a-killed-sender-is-never-over`)";
 
+const LEFT: &str = "A receive for a long message that a killed peer has left crashes the process, or has another peer's bytes \
+    (`rxm-receive-of-a-closed-peers-long-message-crashes`)";
+
 /// Why a behaviour is known to fail over a provider.
 pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {
     match (provider, behaviour) {
@@ -26,6 +29,7 @@ pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {
         {
             Some(UNFINISHED)
         }
+        ("tcp;ofi_rxm", "a_sender_is_killed_before_the_receive_of_its_long_message") => Some(LEFT),
         ("sockets", "garbage_does_not_stop_the_others") => Some(STOPS),
         ("udp;ofi_rxd", "garbage_does_not_stop_the_others") => Some(DATAGRAM),
         _ => None,

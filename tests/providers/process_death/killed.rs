@@ -12,8 +12,8 @@ use loom_core::info::Info;
 use loom_core::vocabulary::{Errno, ImmediateData};
 
 use crate::process_death::scene::{
-    BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, room, with_scene,
-    with_scene_in_a_scope,
+    BEGIN, LEFT, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, post, room,
+    with_scene, with_scene_in_a_scope,
 };
 use crate::process_death::watched::{Middle, Watch, Watched};
 use crate::process_death::{Case, report};
@@ -22,6 +22,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
         ("a_receiver_is_killed_in_the_middle_of_a_long_message", a_receiver_is_killed),
         ("a_sender_is_killed_in_the_middle_of_a_long_message", a_sender_is_killed),
+        ("a_sender_is_killed_before_the_receive_of_its_long_message", a_sender_is_killed_before_its_receive),
         ("a_target_is_killed_in_the_middle_of_writes", a_target_of_writes_is_killed),
         ("a_target_is_killed_in_the_middle_of_reads", a_target_of_reads_is_killed),
         ("a_target_is_killed_in_the_middle_of_writes_with_immediate_data", a_target_of_writes_with_data_is_killed),
@@ -107,6 +108,31 @@ impl Posted {
         assert_eq!(status.signal(), Some(9), "{status}");
         true
     }
+}
+
+/// A message waits for its receive while its sender is killed: it arrives whole, or its receive fails, or waits on.
+fn a_sender_is_killed_before_its_receive(info: &Info<T>) {
+    with_scene(info, ["leaves"], |scene, [mut killed]| {
+        scene.exchange(2);
+        killed.process.kill();
+        let deadline = Instant::now() + LIMIT;
+        while killed.process.ended().is_none() {
+            assert!(Instant::now() < deadline, "the process ends");
+            scene.cq.progress().expect("the queue works");
+        }
+        scene.exchange(2);
+        let into = room(LEFT);
+        let watch = into.watch();
+        let mut keys = vec![post(scene.cq, into, |buf| scene.a.tagged_recv(Source::Any, RECEIVED, buf))];
+        scene.exchange(2);
+        for done in scene.take(&mut keys) {
+            let (bytes, result) = done.into_parts();
+            println!("{result:?}");
+            let is_whole = |len| len == LEFT && bytes.into_bytes() == vec![1; LEFT].into();
+            assert!(result.is_err() || result.is_ok_and(|transfer| is_whole(transfer.len)), "other bytes");
+        }
+        vec![watch]
+    });
 }
 
 /// Runs a case again that has missed the middle: some providers go on by themselves while this process is not running.

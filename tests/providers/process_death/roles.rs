@@ -14,7 +14,8 @@ use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
 use crate::process_death::initiators;
 use crate::process_death::scene::{
-    BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TAKEN, TRAIN, finish, full, piece_len, post, room,
+    BEGIN, ECHO, LEFT, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TAKEN, TRAIN, finish, full, piece_len, post,
+    room,
 };
 use crate::process_death::watched::{Middle, Watched};
 
@@ -62,6 +63,9 @@ pub(crate) fn play(role: &str) {
         for _ in 0..TRAIN {
             post(&cq, full(LONG), |buf| endpoint.tagged_send(a, RECEIVED, buf));
         }
+    }
+    if part == "leaves" {
+        post(&cq, full(LEFT), |buf| endpoint.tagged_send(a, RECEIVED, buf));
     }
     if part == "fills" {
         let len = piece_len(provider);

@@ -29,6 +29,9 @@ pub(crate) const LONG: usize = 4 << 20;
 /// So many long ones follow each other: more than sockets hold, and than passes while nobody looks.
 pub(crate) const TRAIN: usize = 12;
 
+/// A message without a receive is so long.
+pub(crate) const LEFT: usize = 256 << 10;
+
 /// So many short ones are received by a process before it kills itself.
 pub(crate) const TAKEN: u64 = 100;
 

@@ -159,22 +159,23 @@ impl<P> Drop for Owner<P> {
 /// let target = agent.register(vec![0; 1 << 16], Access::REMOTE_WRITE)?;
 /// let remote = agent.remote(target)?;
 ///
-/// std::thread::scope(|scope| {
-///     for part in 0..4_u64 {
-///         let agent = agent.clone();
-///         scope.spawn(move || {
-///             let plan = Block { local: 0, remote: part << 14, len: 1 << 14 };
-///             let submission = agent.submit(Request::write(itself, source, &remote, plan))?;
-///             assert_eq!(submission.wait()?.result()?, 1 << 14);
-///             Ok::<_, loom_core::Error>(())
-///         });
-///     }
-/// });
-/// let last = agent.with_window(target, |window| {
-///     let mut byte = [0];
-///     window.copy_to((1 << 16) - 1, &mut byte).map(|()| byte[0])
-/// })?;
-/// assert_eq!((last?, agent.counters().bytes), (7, 1 << 16));
+/// # std::thread::scope(|scope| {
+/// // In each of several threads:
+/// #     for part in 0..4_u64 {
+/// #         let agent = agent.clone();
+/// #         scope.spawn(move || {
+/// let plan = Block { local: 0, remote: part << 14, len: 1 << 14 };
+/// let submission = agent.submit(Request::write(itself, source, &remote, plan))?;
+/// assert_eq!(submission.wait()?.result()?, 1 << 14);
+/// #             Ok::<_, loom_core::Error>(())
+/// #         });
+/// #     }
+/// # });
+/// # let last = agent.with_window(target, |window| {
+/// #     let mut byte = [0];
+/// #     window.copy_to((1 << 16) - 1, &mut byte).map(|()| byte[0])
+/// # })?;
+/// # assert_eq!((last?, agent.counters().bytes), (7, 1 << 16));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Agent<P, M = Vec<u8>> {

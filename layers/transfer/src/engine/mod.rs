@@ -51,9 +51,9 @@ use crate::transfers::{Stage, TransferSlot, Transfers};
 /// use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Request};
 ///
 /// # fixture::domain!(network, domain);
-/// let attr = EngineAttr { message: 2048, ..EngineAttr::default() };
-/// let mut source = Engine::open_in(&[domain.clone()], attr, Global)?;
-/// let mut target = Engine::<_, _, Block, _>::open_in(&[domain], attr, Global)?;
+/// # let attr = EngineAttr { message: 2048, ..EngineAttr::default() };
+/// # let mut source = Engine::open_in(&[domain.clone()], attr, Global)?;
+/// # let mut target = Engine::<_, _, Block, _>::open_in(&[domain], attr, Global)?;
 /// let local = source.register(vec![7; 4096], Access::empty())?;
 /// let exposed = target.register(vec![0; 4096], Access::REMOTE_WRITE)?;
 /// # let mut record = [0; 1024];

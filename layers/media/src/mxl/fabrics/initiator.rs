@@ -70,27 +70,26 @@ pub(super) struct Sending {
 /// use loom_media::InitiatorEvent;
 /// use loom_media::mxl::{FabricsAttr, FabricsInitiator, FlowReader, MxlError, TargetInfo};
 ///
-/// /// Sends each grain of 1080 lines that a writer of this host commits.
-/// fn send<T: Connected + 'static>(
-///     domain: &Domain<'static, T>, flow: FlowReader, info: &str,
-/// ) -> Result<(), Box<dyn std::error::Error>> {
-///     let mut next = flow.head();
-///     let mut initiator = FabricsInitiator::open_flow(domain, &flow, next, FabricsAttr::default())?;
-///     initiator.add_target(TargetInfo::parse(info)?)?;
-///     loop {
-///         if let Some(InitiatorEvent::Target { result, .. }) = initiator.poll(0)? {
-///             result?;
-///         }
-///         match flow.read_grain(next, 1080, &mut [], Duration::from_millis(1)) {
-///             Ok(header) if header.is_invalid => _ = initiator.send_invalid(next)?,
-///             Ok(_) => _ = initiator.send_grain(next, 0..1080)?,
-///             Err(MxlError::TooEarly) => continue,
-///             Err(MxlError::TooLate) => next = flow.head() - 1,
-///             Err(error) => return Err(error.into()),
-///         }
-///         next += 1;
+/// // Sends each grain of 1080 lines that a writer of this host commits.
+/// // An invalid one is sent by `send_invalid`.
+/// # fn send<T: Connected + 'static>(
+/// #     domain: &Domain<'static, T>, flow: FlowReader, info: &str,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut next = flow.head();
+/// let mut initiator = FabricsInitiator::open_flow(domain, &flow, next, FabricsAttr::default())?;
+/// initiator.add_target(TargetInfo::parse(info)?)?;
+/// loop {
+///     if let Some(InitiatorEvent::Target { result, .. }) = initiator.poll(0)? { result?; }
+///     match flow.read_grain(next, 1080, &mut [], Duration::from_millis(1)) {
+/// #       Ok(header) if header.is_invalid => _ = initiator.send_invalid(next)?,
+///         Ok(_) => _ = initiator.send_grain(next, 0..1080)?,
+///         Err(MxlError::TooEarly) => continue,
+///         Err(MxlError::TooLate) => next = flow.head() - 1,
+/// #       Err(error) => return Err(error.into()),
 ///     }
+///     next += 1;
 /// }
+/// # }
 /// ```
 #[doc(alias = "mxlFabricsInitiator")]
 pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {

@@ -109,26 +109,23 @@ const PADDING: usize = 8184;
 /// use loom_core::{Domain, transport::Connected};
 /// use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsTarget, FlowWriter};
 ///
-/// /// Receives 1080 lines for each grain, for the readers of this host. The initiator reads the info.
-/// fn receive<T: Connected + 'static>(
-///     domain: &Domain<'static, T>, mut flow: FlowWriter, publish: impl FnOnce(String),
-/// ) -> Result<(), Box<dyn std::error::Error>> {
-///     let mut target = FabricsTarget::open_flow(domain, &flow, FabricsAttr::default())?;
-///     publish(target.info()?.to_string());
-///     loop {
-///         match target.poll()? {
-///             // A later grain in the slot keeps its header.
-///             Some(FabricsEvent::Complete { index }) if target.grain(index).is_some() => {
-///                 flow.commit_grain(index, 1080, false)?;
-///             }
-///             Some(FabricsEvent::Invalid { index }) if target.grain(index).is_some() => {
-///                 flow.commit_grain(index, 0, true)?;
-///             }
-///             Some(FabricsEvent::Detached { error }) => return Ok(error.map_or(Ok(()), Err)?),
-///             _ => {}
+/// // Receives 1080 lines for each grain, for the readers of this host. The initiator reads the info.
+/// # fn receive<T: Connected + 'static>(
+/// #     domain: &Domain<'static, T>, mut flow: FlowWriter, publish: impl FnOnce(String),
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut target = FabricsTarget::open_flow(domain, &flow, FabricsAttr::default())?;
+/// publish(target.info()?.to_string());
+/// loop {
+///     match target.poll()? {
+///         // A later grain in the slot keeps its header.
+///         Some(FabricsEvent::Complete { index }) if target.grain(index).is_some() => {
+///             flow.commit_grain(index, 1080, false)?;
 ///         }
+///         Some(FabricsEvent::Detached { error }) => return Ok(error.map_or(Ok(()), Err)?),
+///         _ => {}
 ///     }
 /// }
+/// # }
 /// ```
 #[doc(alias = "mxlFabricsTarget")]
 pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
