@@ -69,7 +69,7 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
     let output = loom(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    for subject in ["loom", "libfabric", "/dev/shm", "memlock", "descriptors", "infiniband"] {
+    for subject in ["loom", "libfabric", "path", "versions", "/dev/shm", "memlock", "descriptors", "infiniband"] {
         assert!(findings.iter().any(|finding| finding["subject"] == subject), "{subject}: {report}");
     }
     for finding in findings {

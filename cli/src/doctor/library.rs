@@ -1,6 +1,6 @@
 use std::env;
 
-use loom_fabric::ofi::{Library, Local, Ofi, headers_version};
+use loom_fabric::ofi::{Library, Local, Ofi, headers_version, params};
 
 use super::Finding;
 use super::faults;
@@ -27,19 +27,23 @@ fn libfabric(all_faults: bool) -> Vec<Finding> {
     let (version, file) = (library.version(), library.path().unwrap_or("a file without a name"));
     let text = format!("{version} ({file}), called as {}", headers_version());
     let mut findings = vec![Finding::good("libfabric", text)];
+    findings.extend(provider_path());
     let mut providers: Vec<(String, bool)> = Vec::new();
+    let mut versions = Vec::new();
     let infos = Ofi::<Local>::query(&loom_core::info::Hints::default());
     match infos {
         Ok(infos) => {
             for info in infos {
                 if !providers.iter().any(|(name, _)| name == info.provider()) {
                     providers.push((info.provider().to_owned(), info.raw().is_tested()));
+                    versions.push(format!("{} {}", info.provider(), info.attributes().provider_version));
                 }
             }
             let names = |tested: bool| {
                 let names = providers.iter().filter(|(_, is)| *is == tested).map(|(name, _)| name.as_str());
                 names.collect::<Vec<_>>().join(", ")
             };
+            findings.push(Finding::good("versions", versions.join(", ")));
             if !names(true).is_empty() {
                 findings.push(Finding::good("providers", format!("tested: {}", names(true))));
             }
@@ -59,6 +63,14 @@ fn libfabric(all_faults: bool) -> Vec<Finding> {
     }
     findings.extend(known_faults(&version.to_string(), &providers, all_faults));
     findings
+}
+
+/// Folders in which libfabric looks for providers: the variable's value, or the default of its help.
+fn provider_path() -> Option<Finding> {
+    let params = params().ok()?;
+    let path = params.iter().find(|param| param.name.eq_ignore_ascii_case("FI_PROVIDER_PATH"))?;
+    let default = path.help.rsplit_once("(default: ").map(|(_, default)| default.trim_end_matches(')'));
+    Some(Finding::good("path", format!("libfabric looks for providers in {}", path.value.or(default)?)))
 }
 
 fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<Finding> {
