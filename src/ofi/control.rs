@@ -280,6 +280,9 @@ pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
 pub(crate) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
     // SAFETY: the domain is open (H1).
     unsafe { table_entry::close_unlisted(domain) }?;
+    if domain.unlisted().has_leaked() {
+        return Err(Errno::EBUSY);
+    }
     // SAFETY: the domain is closed once (H1–H3).
     unsafe { close(domain.fid.fid()) }
 }
@@ -361,7 +364,7 @@ pub(crate) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     found(inserted, peer)
 }
 
-fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
+pub(crate) fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
     match inserted {
         1 if peer != FabricAddr::NOTAVAIL.0 => Ok(FabricAddr(peer)),
         0 | 1 => Err(Errno::EADDRNOTAVAIL),

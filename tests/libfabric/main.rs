@@ -14,6 +14,8 @@ mod headers;
 mod loading;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(not(libfabric_linked))]
+mod open_then_fail;
 mod profiles;
 mod raw;
 mod regions;

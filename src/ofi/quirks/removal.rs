@@ -16,7 +16,7 @@ use loom_core::transport::AvRoom;
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr, Threading};
 
 use super::known_behaviour::Facts;
-use crate::ofi::control::{Av, Padded, read_address};
+use crate::ofi::control::{Av, Padded, found, read_address};
 use crate::ofi::ffi::call::{done, entry};
 use crate::ofi::info::RawInfo;
 use crate::ofi::quirks;
@@ -133,7 +133,7 @@ pub(crate) unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAdd
     // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives one
     // number. Without an event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
-    if inserted == 1 { Ok(FabricAddr(peer)) } else { Err(Errno::EADDRNOTAVAIL) }
+    found(inserted, peer)
 }
 
 /// # Safety

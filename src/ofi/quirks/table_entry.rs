@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use loom_core::vocabulary::{CqFormat, Errno, WaitObj};
 
@@ -16,31 +16,48 @@ use crate::ofi::control::{Av, Domain, Padded, av_close, av_open, bind, close, re
 use crate::ofi::endpoint::enable;
 use crate::ofi::ffi::call::entry;
 use crate::ofi::process::Raw;
-use crate::ofi::{queue, sys};
+use crate::ofi::queue::{self, Cq};
+use crate::ofi::sys;
 
 /// `EUSERS`, which providers do not return: the table is full.
 pub(crate) const FULL: Errno = Errno::from_raw(87);
 
 #[derive(Debug)]
-pub(crate) struct Unlisted(AtomicPtr<sys::fid_ep>);
+pub(crate) struct Unlisted {
+    endpoint: AtomicPtr<sys::fid_ep>,
+    /// An object was leaked, so that the domain stays open.
+    leaked: AtomicBool,
+}
 
 impl Unlisted {
     pub(crate) const fn none() -> Self {
-        Unlisted(AtomicPtr::new(ptr::null_mut()))
+        Unlisted { endpoint: AtomicPtr::new(ptr::null_mut()), leaked: AtomicBool::new(false) }
     }
 
     /// Another one, of a concurrent thread, is leaked.
     fn keep(&self, endpoint: Raw<sys::fid_ep>) {
-        self.0.store(endpoint.as_ptr(), Ordering::Release);
+        if !self.endpoint.swap(endpoint.as_ptr(), Ordering::AcqRel).is_null() {
+            self.leak();
+        }
+    }
+
+    fn leak(&self) {
+        self.leaked.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_leaked(&self) -> bool {
+        self.leaked.load(Ordering::Acquire)
     }
 }
 
 /// If this fails, the endpoint is not used again.
 pub(crate) unsafe fn reserve<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(), Errno> {
     // SAFETY: both are open (H1).
-    let reserved = unsafe { reserving(domain, endpoint) }.inspect_err(|_| domain.unlisted().keep(endpoint))?;
-    // SAFETY: the vector is open, without endpoints.
-    unsafe { av_close(&reserved) }
+    let reserved = unsafe { reserving(domain, endpoint) }.and_then(|av| {
+        // SAFETY: the vector is open, without endpoints.
+        unsafe { close_av(domain, &av) }
+    });
+    reserved.inspect_err(|_| domain.unlisted().keep(endpoint))
 }
 
 /// Returns the vector with the name.
@@ -56,33 +73,51 @@ unsafe fn reserving<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result
         return Ok(av);
     }
     // SAFETY: the vector is open, without endpoints.
-    unsafe { av_close(&av) }.and(Err(FULL))
+    unsafe { close_av(domain, &av) }.and(Err(FULL))
+}
+
+/// # Safety
+/// The vector is open, without endpoints, and not used again.
+unsafe fn close_av<L>(domain: &Domain<L>, av: &Av<L>) -> Result<(), Errno> {
+    // SAFETY: the caller guarantees that the vector is open, without endpoints.
+    unsafe { av_close(av) }.inspect_err(|_| domain.unlisted().leak())
 }
 
 /// Closes the endpoint that has no entry, if the table has room now.
 pub(crate) unsafe fn close_unlisted<L>(domain: &Domain<L>) -> Result<(), Errno> {
-    let endpoint = domain.unlisted().0.swap(ptr::null_mut(), Ordering::Acquire);
+    let unlisted = domain.unlisted();
+    let endpoint = unlisted.endpoint.swap(ptr::null_mut(), Ordering::AcqRel);
     let Some(endpoint) = NonNull::new(endpoint).map(Raw::opened) else { return Ok(()) };
     // SAFETY: the domain is open (H1). After the swap, this is the only user.
-    unsafe { enable_and_close(domain, endpoint) }.inspect_err(|_| domain.unlisted().keep(endpoint))
+    let (av, cq) = unsafe { enable_it(domain, endpoint) }.inspect_err(|_| unlisted.keep(endpoint))?;
+    // SAFETY: the endpoint is closed once (H3).
+    let closed = unsafe { close(endpoint.cast()) }.and_then(|()| {
+        // SAFETY: the queue's endpoint is closed.
+        let cq = unsafe { queue::cq_close(&cq) };
+        // SAFETY: the vector's endpoint is closed.
+        cq.and(unsafe { av_close(&av) })
+    });
+    closed.inspect_err(|_| unlisted.leak())
 }
 
-unsafe fn enable_and_close<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(), Errno> {
+/// Returns the vector and the queue that the endpoint is bound to.
+unsafe fn enable_it<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(Av<L>, Cq<L>), Errno> {
     let fid = endpoint.cast();
     // SAFETY: both are open (H1).
     let av = unsafe { reserving(domain, endpoint) }?;
     // SAFETY: the domain is open (H1).
-    let cq = unsafe { queue::open_as(domain, 1, CqFormat::CONTEXT, WaitObj::NONE) }?;
-    // SAFETY: both are open (H1).
-    unsafe { bind(fid, av.fid(), 0) }?;
-    // SAFETY: both are open (H1).
-    unsafe { bind(fid, cq.fid(), u64::from(sys::FI_TRANSMIT | sys::FI_RECV)) }?;
+    let cq = unsafe { queue::open_as(domain, 1, CqFormat::CONTEXT, WaitObj::NONE) }.inspect_err(|_| {
+        // SAFETY: the vector is open, without endpoints.
+        let _ = unsafe { close_av(domain, &av) };
+    })?;
+    let bind = |object, flags| {
+        // SAFETY: both are open (H1).
+        unsafe { bind(fid, object, flags) }
+    };
+    let bound = bind(av.fid(), 0).and_then(|()| bind(cq.fid(), u64::from(sys::FI_TRANSMIT | sys::FI_RECV)));
     // SAFETY: the endpoint is open and bound.
-    unsafe { enable(fid) }?;
-    // SAFETY: the endpoint is closed once (H3).
-    unsafe { close(fid) }?;
-    // SAFETY: the queue's endpoint is closed.
-    unsafe { queue::cq_close(&cq) }?;
-    // SAFETY: the vector's endpoint is closed.
-    unsafe { av_close(&av) }
+    let enabled = bound.and_then(|()| unsafe { enable(fid) });
+    // The endpoint may be bound to them.
+    enabled.inspect_err(|_| domain.unlisted().leak())?;
+    Ok((av, cq))
 }
