@@ -38,7 +38,7 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags over connections, multi-receives, peeks, claims, rendezvous (version 1 of
+//! - No atomics, tags over connections, multi-receives, claims, discards, rendezvous (version 1 of
 //!   the protocol), counters to sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.

@@ -4,7 +4,7 @@ use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-use super::connection::{Inbound, State, To};
+use super::connection::{Connection, Inbound, State, To};
 use super::endpoints::{Endpoint, Kind};
 use super::list::{Linked, List};
 use super::{Engine, KINDS, NIL};
@@ -114,6 +114,18 @@ fn source_of(peer: u32) -> FabricAddr {
     if peer == NIL { FabricAddr::UNSPEC } else { FabricAddr(peer.into()) }
 }
 
+/// Adds the tag, immediate data and source of a message.
+fn describe(event: &mut Event, frame: &Frame, peer: u32) {
+    if let Operation::Tagged { tag, .. } = frame.operation {
+        event.tag = Tag(tag);
+    }
+    if let Some(data) = frame.operation.data() {
+        event.flags |= CompletionFlags::REMOTE_CQ_DATA;
+        event.data = ImmediateData(data);
+    }
+    event.source = source_of(peer);
+}
+
 impl Engine {
     fn receive_at(&self, endpoint: u16, kind: usize, id: ReceiveId) -> usize {
         (usize::from(endpoint) * KINDS + kind) * self.attr.rx_depth as usize + id.index()
@@ -158,6 +170,52 @@ impl Engine {
         self.receives[at] = Receive { id: Some(id), ..receive };
         self.try_paused |= self.paused > 0;
         Ok(())
+    }
+
+    /// Reports the oldest tagged message that a receive would accept, or that there is none.
+    pub(crate) fn peek(&mut self, endpoint: u16, want: &Want, context: u64) -> Result<(), Refusal> {
+        let queue = self.endpoints[usize::from(endpoint)].bound.rx;
+        if !self.reserve(queue) {
+            return Err(Refusal::Again);
+        }
+        let mut event = self.found(endpoint, want);
+        if event.is_error() {
+            // The event of a peek keeps a poll from progress.
+            if let Err(errno) = self.progress(queue, 0) {
+                self.release(queue);
+                return Err(errno.into());
+            }
+            event = self.found(endpoint, want);
+        }
+        event.context = context;
+        self.report(queue, event);
+        Ok(())
+    }
+
+    fn found(&self, endpoint: u16, want: &Want) -> Event {
+        let flags = flags_of(1);
+        let matcher = &self.endpoints[usize::from(endpoint)].matchers[1];
+        let kept = matcher.message_for(want).map(|message| {
+            let Kept { frame, peer, .. } = &self.kept[self.kept_at(endpoint, 1, message)];
+            (frame.as_ref(), *peer)
+        });
+        // Those without room are the next ones of their connections.
+        let blocked = |of: &&Connection| match &of.inbound {
+            Inbound::Blocked(frame) if self.endpoints[usize::from(of.endpoint)].receiver == endpoint => kind_of(frame)
+                .is_some_and(|(kind, tag)| {
+                    kind == 1 && want.accepts(&Envelope { tag: Tag(tag), source: source_of(of.peer) })
+                }),
+            _ => false,
+        };
+        let found = kept.or_else(|| {
+            let of = self.connections.iter().filter(blocked).min_by_key(|of| of.since)?;
+            let Inbound::Blocked(frame) = &of.inbound else { return None };
+            Some((Some(frame), of.peer))
+        });
+        let Some((Some(frame), peer)) = found else { return Event::failure(0, flags, Errno::ENOMSG) };
+        let mut event = Event::success(0, flags, usize::try_from(frame.payload).unwrap_or(usize::MAX));
+        describe(&mut event, frame, peer);
+        event
     }
 
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
@@ -205,14 +263,7 @@ impl Engine {
             event.len = usize::try_from(room).unwrap_or(usize::MAX);
             event.overflow_or_place = usize::try_from(frame.payload - room).unwrap_or(usize::MAX);
         }
-        if let Operation::Tagged { tag, .. } = frame.operation {
-            event.tag = Tag(tag);
-        }
-        if let Some(data) = frame.operation.data() {
-            event.flags |= CompletionFlags::REMOTE_CQ_DATA;
-            event.data = ImmediateData(data);
-        }
-        event.source = source_of(peer);
+        describe(&mut event, frame, peer);
         self.count(counts, flags, !event.is_error());
         self.report(queue, event);
     }

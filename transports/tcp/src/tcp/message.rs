@@ -165,6 +165,11 @@ unsafe impl Messages for Tcp {
     }
 
     unsafe fn recvmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
+        if let (OpFlags::PEEK, Some(_)) = (msg.flags.difference(OpFlags::COMPLETION | OpFlags::MORE), tag) {
+            let (_, want) = wanted(msg.address, tag);
+            // SAFETY: the endpoint is open (H1).
+            return unsafe { endpoint.engine.get() }?.peek(endpoint.index, &want, msg.context.addr());
+        }
         if !(OpFlags::COMPLETION | OpFlags::MORE).contains(msg.flags) {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }

@@ -157,7 +157,6 @@ unsafe impl Fabrics for Tcp {
         ProviderQuirks {
             multi_recv: false,
             tagged_multi_recv: false,
-            peek: false,
             claims: Claims::Not,
             discard: false,
             ..ProviderQuirks::GOOD
