@@ -10,8 +10,7 @@ use crate::statistics::{Summary, ratios};
 pub struct Settings {
     /// Rounds of each side.
     pub rounds: usize,
-    /// Rounds of each side that are repeated because a thread was preempted in them, at most: on a machine that is always busy, a
-    /// contest then takes that much longer, and no more.
+    /// Maximum number of rounds of each side that are repeated because a thread was preempted in them.
     pub repeats: usize,
     /// How long a round of a side takes, about.
     pub round: Duration,
@@ -54,7 +53,7 @@ impl<'a> Contest<'a> {
         Contest { name: name.into(), sides: Vec::new() }
     }
 
-    /// Adds a side: `run` does the operation as many times as it is told. The side that others are measured against comes first.
+    /// Adds a side, whose `run` repeats the operation. The reference side comes first.
     #[must_use]
     pub fn side(self, name: impl Into<String>, mut run: impl FnMut(u32) + 'a) -> Self {
         self.side_that_measures(name, move |count| {
@@ -71,8 +70,7 @@ impl<'a> Contest<'a> {
         self
     }
 
-    /// Runs the rounds. If the ratios to the first side are noisy the rounds are run again, at most as often as the settings say;
-    /// the quietest attempt counts, whatever its figures.
+    /// Runs the rounds, and repeats them while ratios to the first side are noisy. The quietest attempt counts, whatever its figures.
     #[must_use]
     pub fn run(mut self, settings: &Settings) -> Outcome {
         let counts: Vec<u32> = self.sides.iter_mut().map(|side| calibrate(&mut side.run, settings.round)).collect();

@@ -97,7 +97,6 @@ fn doctor_names_variables_that_change_behaviour() {
     }
 }
 
-/// A machine without libfabric, and one with a broken file.
 #[test]
 fn without_a_library_the_software_transport_works_and_the_way_to_it_is_named() {
     let text = scratch("no-library.so");
@@ -161,7 +160,6 @@ fn a_bench_without_results_leaves_no_new_drawing() {
     assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
 }
 
-/// Runs the program with a terminal as its output.
 #[test]
 fn progress_is_shown_on_a_terminal() {
     for command in ["bench", "pingpong", "transfer"] {
@@ -340,7 +338,6 @@ fn a_usual_provider_that_fails_does_not_end_a_bench() {
     assert_eq!(measured(&report), ["tcp;ofi_rxm"], "{report}{stderr}");
     assert_eq!(stderr.matches("loom: shm: ").count(), 1, "{stderr}");
     assert!(stderr.contains(report["failure"].as_str().unwrap()), "{report}{stderr}");
-    // The first failure of a named provider ends the bench.
     let (report, stderr) = run(&["--provider", "shm,tcp;ofi_rxm"]);
     assert_eq!(measured(&report), [""; 0], "{report}{stderr}");
 }
@@ -452,7 +449,6 @@ fn transfers_run_between_two_processes_that_agree() {
 /// Small enough for a program that is not optimised.
 const FEW: [&str; 8] = ["media", "send", "--video", "192x108@50", "--seconds", "1", "--slices", "3"];
 
-/// Figures of all flows of a report.
 fn flows(report: &Value) -> Vec<&Value> {
     let targets = report["targets"].as_array().unwrap().iter();
     targets.flat_map(|target| target["flows"].as_array().unwrap()).collect()
@@ -471,7 +467,6 @@ fn media_flows_are_verified_by_each_target() {
             assert!(complete > 0 && *wrong == 0, "{provider}: {report}");
         }
         let [png, wav] = files.each_ref().map(|file| std::fs::read(file).unwrap());
-        // Their sizes, as PNG and WAV state them.
         assert_eq!(png[16..24], [192_u32.to_be_bytes(), 108_u32.to_be_bytes()].concat());
         let channels = audio.split('@').next().unwrap().parse::<u8>().unwrap();
         assert_eq!((&wav[..4], wav[22]), (&b"RIFF"[..], channels));
@@ -540,7 +535,6 @@ fn raw_frames_from_a_file_arrive_at_a_listening_process() {
     assert!(said(1, &wrong).1.contains("not frames of 55296"));
 }
 
-/// One command sends a flow of a domain, and another one receives it into a second domain.
 #[test]
 fn a_flow_of_mxl_goes_from_one_domain_to_another() {
     const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";
@@ -619,7 +613,6 @@ fn a_flow_of_mxl_goes_from_one_domain_to_another() {
                 break;
             }
         }
-        // The sender ends with its flow, and the receiver with its connection.
         drop(writer);
         let output = sender.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");

@@ -7,28 +7,21 @@
 
 mod address_vector;
 mod arrivals;
-/// The story of arrivals and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/it/engine/arrivals/world.rs"]
 mod arriving;
-/// The stories of arenas and pools and their oracles are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/allocators/stories/world/mod.rs"]
 mod blocks;
 mod bootstrap_wire;
-/// The cache of registrations and its oracle are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/allocators/mr_cache/world/mod.rs"]
 mod cache_world;
-/// The story of completions and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/it/objects/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
 mod exchange;
-/// The stories of futures and their oracle are those of the tests of the async layer.
 #[path = "../../layers/async/tests/runtime/stories/world/mod.rs"]
 mod futures_world;
-/// The stories of leases and their oracle are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/allocators/registered/world/mod.rs"]
 mod leases;
-/// The oracle of the tag matcher is the one of loom-core's own tests.
 #[path = "../../loom-core/tests/it/engine/tag_matcher/world/mod.rs"]
 mod matching;
 mod media;
@@ -39,13 +32,11 @@ mod mxl_formats;
 mod notifications;
 mod op_table;
 mod registered;
-/// A transport that follows a script.
 #[path = "../../loom-core/tests/it/scripted.rs"]
 mod scripted;
 mod soft_network;
 mod tag_matching;
 mod tagged;
-/// The story of tagged messages and its oracle are those of the tests of loom-tagged.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../tests/layers/tagged/world/mod.rs"]
 mod tagged_world;
@@ -54,10 +45,8 @@ mod tcp_wire;
 mod transfer;
 mod updates;
 mod work_table;
-/// The story of deferred work and its oracle are those of the tests of loom-deferred.
 #[path = "../../tests/layers/deferred/work_table/world.rs"]
 mod works;
-/// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/it/engine/op_table/world/mod.rs"]
 mod world;
@@ -87,17 +76,14 @@ pub use transfer::transfer;
 pub use updates::updates;
 pub use work_table::work_table;
 
-/// The steps of a story that is nothing else.
 fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
     const MOST: usize = 100;
     let mut bytes = Unstructured::new(data);
     core::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.arbitrary().ok()).flatten()).take(MOST)
 }
 
-/// The body of a target.
 pub type Body = fn(&[u8]) -> usize;
 
-/// The names of the targets, with their bodies.
 pub const TARGETS: [(&str, Body); 23] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),

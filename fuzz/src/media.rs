@@ -100,7 +100,6 @@ struct World {
     valid: Vec<u16>,
 }
 
-/// Plays a story, and returns the number of its steps.
 pub fn media(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };

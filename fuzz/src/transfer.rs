@@ -70,7 +70,6 @@ struct World {
     late: bool,
 }
 
-/// Plays a story, and returns the number of its steps.
 pub fn transfer(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary() else { return 0 };

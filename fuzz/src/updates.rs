@@ -26,7 +26,6 @@ const ANSWER: u32 = 0x4c55_4101;
 /// The number of the client, and of the stranger, at the server. There is none above.
 const STRANGER: u32 = 1;
 
-/// What may happen.
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     /// The client asks for a sum.
@@ -58,7 +57,6 @@ struct World<'c, 'd> {
     refused: u64,
 }
 
-/// Plays a story and says how many steps it had.
 pub fn updates(data: &[u8]) -> usize {
     const MOST: usize = 60;
     memory::begin();
@@ -178,7 +176,6 @@ impl World<'_, '_> {
         (0..2).for_each(|_| self.updates.progress().expect("the queue works"));
     }
 
-    /// All of the memory.
     fn bytes(&self) -> Vec<u8> {
         self.memory.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }

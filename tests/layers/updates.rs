@@ -25,7 +25,6 @@ fn words<const N: usize>(value: u64) -> [AtomicU64; N] {
     [(); N].map(|()| AtomicU64::new(value))
 }
 
-/// A server and a client that are polled by turns.
 struct Sides<'w, P: MsgSend<Buf = Bytes> + MsgRecv> {
     server: UpdateServer<P, Global>,
     updates: Updates<P, Global>,
@@ -48,7 +47,6 @@ where
         }
     }
 
-    /// Asks until the request is taken.
     fn ask<V>(
         &mut self,
         ask: impl Fn(&mut Updates<P, Global>, P::To) -> Result<V, UpdateError<P::PostError>>,
@@ -116,7 +114,6 @@ where
     assert_eq!(sides.server.refused(), 0);
 }
 
-/// Two endpoints of a queue.
 macro_rules! endpoints {
     ($info:expr) => {{
         let domain = Domain::open($info).unwrap();

@@ -1,5 +1,5 @@
-//! Groups over a connection for each peer, over libfabric's providers that have connections: operations by number, collectives where connections have
-//! tags, peers that are missing, strangers, peers that go and are replaced.
+//! Groups with a connection for each peer: operations by number, collectives where connections have tags, missing peers, strangers, and
+//! peers that go and are replaced.
 
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -44,7 +44,6 @@ fn info(provider: &str, caps: Caps) -> Option<Info<T>> {
     T::query(&hints).ok()?.find(|info| info.provider() == provider)
 }
 
-/// What threads tell each other.
 struct Meeting {
     addresses: Mutex<Vec<Option<EndpointAddr>>>,
     regions: Mutex<Vec<Option<[u8; RemoteRegion::WIRE_LEN]>>>,
@@ -104,7 +103,6 @@ fn others(rank: u32) -> impl Iterator<Item = u32> + Clone {
     (0..MEMBERS).filter(move |other| *other != rank)
 }
 
-/// Sends to each of the others and receives of each, and has seen that the bytes are theirs.
 fn exchange(group: &One, rank: u32, with: impl Iterator<Item = u32> + Clone, round: u32) {
     let mut places = [const { Place::EMPTY }; 8];
     let summary = group.scope(&mut places, |scope| {
@@ -295,7 +293,6 @@ fn missing_peer_is_named_and_strangers_are_rejected() {
     assert!(ran >= 2);
 }
 
-/// A deadline that a function knows.
 struct Until<F>(F);
 
 impl<F: FnMut() -> bool> loom_core::Deadline for Until<F> {
@@ -305,7 +302,6 @@ impl<F: FnMut() -> bool> loom_core::Deadline for Until<F> {
     }
 }
 
-/// The last member goes: the others are told which one, and go on with each other. It comes back at another address, and takes its place.
 #[test]
 fn member_that_goes_is_named_and_replaced() {
     over_every_provider(Caps::MSG, |connector, group, rank, meeting| {
@@ -359,7 +355,6 @@ fn member_that_goes_is_named_and_replaced() {
     });
 }
 
-/// What waits or is in flight to a member that is removed comes back, with its buffer.
 #[test]
 fn removed_member_gives_its_buffers_back() {
     over_every_provider(Caps::MSG, |_, group, rank, meeting| {

@@ -1,7 +1,5 @@
-//! The vocabulary has libfabric's own numbers: every constant is compared, by name, with the headers of the bindings.
-//!
-//! Both directions are checked. What the vocabulary has and the headers have must be the same number; what the headers
-//! have in a group that the vocabulary covers must be in the vocabulary. Constants of newer headers are printed.
+//! The vocabulary has libfabric's own numbers: constants are compared by name with the headers of the bindings, in both directions.
+//! Constants of newer headers are printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -16,7 +14,6 @@ use loom_core::vocabulary::{
 
 use loom_fabric::ofi::sys;
 
-/// The bindings.
 const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
 
 /// Second names of constants: header's name, and the name under which the vocabulary lists the number.
@@ -250,7 +247,6 @@ fn addresses_and_keys_have_libfabrics_width() {
     assert_eq!(FabricAddr::UNSPEC.0, u64::MAX);
 }
 
-/// Compares the places of fields, and their sizes.
 macro_rules! laid_out_alike {
     ($($Ours:ident is $theirs:ident { $($field:ident),+ })+) => {$({
         use loom_fabric::ofi::sys::$theirs as Theirs;

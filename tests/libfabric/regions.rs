@@ -1,6 +1,6 @@
-//! Regions over libfabric's providers that do not let a region be closed under an open endpoint: they are closed when no endpoint is
-//! open, and before one can be opened again. Memory that was given up is written by no peer. Endpoints that are never closed have a
-//! process of their own: beside them, those of an untested provider are not closed either.
+//! Regions over providers that cannot close a region under an open endpoint: regions are closed before the next endpoint opens, and no
+//! peer writes to memory that was given up. Endpoints that are never closed have a process of their own: beside them, endpoints of an
+//! untested provider stay open.
 
 use support::alone::is_alone;
 use support::shared_memory;
@@ -30,7 +30,6 @@ use support::library_version;
 
 type T = Ofi<Shared>;
 
-/// Every wait ends here at the latest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// So long that a write is under way for a while.
@@ -50,7 +49,7 @@ fn info(provider: &str) -> Info<T> {
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider}", library_version()))
 }
 
-/// Memory that stays where it is for ever, so that what is written to it when it was given up is seen, and harms nothing.
+/// Memory that stays for ever: late writes are seen, and do no harm.
 struct Given {
     words: &'static [AtomicU64],
     /// How many words were written when it was given up.
@@ -58,7 +57,6 @@ struct Given {
     on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// What a [`Given`] leaves behind.
 #[derive(Clone, Copy)]
 struct Left {
     words: &'static [AtomicU64],
@@ -106,7 +104,6 @@ impl Left {
     }
 }
 
-/// How many words were written, one after the other.
 fn written(words: &[AtomicU64]) -> usize {
     words.partition_point(|word| word.load(Ordering::SeqCst) != 0)
 }
@@ -177,7 +174,6 @@ fn let_write(
     false
 }
 
-/// What the memory that is dropped first uses.
 struct Scene {
     objects: (&'static Domain<'static, T>, &'static Av<'static, T>),
     /// To the peer and back, until the peer has answered.
@@ -355,7 +351,6 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
             on.progress().unwrap();
         }
     };
-    // They meet.
     message(&idle, &reached, to_reached);
     posted(&busy, &|| writer.write(to_reached, &region.remote(), 0, vec![1; 64]));
     for _ in 0..1000 {

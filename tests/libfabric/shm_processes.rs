@@ -41,7 +41,6 @@ fn domain() -> Domain<'static, Shm> {
     Domain::open(&info).expect("domain")
 }
 
-/// A buffer to read into, which tells when it was dropped.
 struct Room {
     bytes: Box<[u8]>,
     dropped: Arc<AtomicUsize>,
@@ -62,14 +61,12 @@ impl Drop for Room {
     }
 }
 
-/// The other process.
 struct Holder {
     process: Child,
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-/// Starts this program again to play a role.
 fn play(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     // Libraries that libfabric loads install handlers for signals, which would hide how a role ends.
@@ -102,7 +99,6 @@ impl Holder {
         self.hear("@progressed");
     }
 
-    /// Its address and region, inserted and decoded.
     fn reach(&mut self, av: &Av<'_, Shm>) -> (Peer, RemoteRegion) {
         let address: EndpointAddr = self.hear("@address").parse().expect("an address");
         let region: Vec<u8> = self.hear("@region").split(',').map(|byte| byte.parse().expect("a byte")).collect();
@@ -250,7 +246,6 @@ fn closed_queue_leaks_the_buffer_of_a_read_that_the_other_process_may_still_writ
     assert_eq!(dropped.load(Ordering::Relaxed), 0, "memory that is written by another process is nobody else's");
 }
 
-/// Leaves a scope with a read in flight that the other process never answers.
 #[test]
 #[ignore = "a role for the other tests: it ends the process"]
 fn role_leaves_a_scope_with_a_read_in_flight() {
@@ -285,7 +280,6 @@ fn role_leaves_a_region_scope_with_an_endpoint_open() {
     println!("@left {left:?}");
 }
 
-/// Plays a role, and tells how that ended and what it wrote.
 fn played(role: &str) -> (ExitStatus, String) {
     let process = play(role).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a second process");
     let id = process.id();

@@ -18,7 +18,6 @@ use support::library_version;
 
 type T = Ofi<Local>;
 
-/// Every wait ends here at the latest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const SERVICES: u16 = 3;
@@ -32,7 +31,6 @@ fn providers() -> Vec<(&'static str, EndpointType)> {
     connectionless.map(|name| (name, EndpointType::RDM)).chain(datagrams).collect()
 }
 
-/// An info for endpoints at an address.
 fn info(provider: &str, kind: EndpointType, at: SocketAddr) -> Option<Info<T>> {
     let endpoint_attr = EndpointAttributes { kind, ..EndpointAttributes::default() };
     let source = EndpointAddr::from(at);
@@ -62,7 +60,6 @@ fn ports(nodes: &[IpAddr]) -> u16 {
     panic!("no ports in a row");
 }
 
-/// A node: its services, and their peers at all nodes.
 struct Node<'q, 'd> {
     cq: &'q Cq<'d, T, Vec<u8>>,
     ends: Vec<Endpoint<'d, T, Vec<u8>>>,
@@ -105,7 +102,6 @@ fn finish(provider: &str, ops: [(&Cq<'_, T, Vec<u8>>, OpKey); 2]) -> [Vec<u8>; 2
     })
 }
 
-/// Every service of every node sends a message to every other.
 fn all_reach_all(provider: &str, nodes: &[Node<'_, '_>]) {
     let all = || nodes.iter().flat_map(|node| node.ends.iter().map(move |end| (node, end))).enumerate();
     for (from, (sender, end)) in all() {

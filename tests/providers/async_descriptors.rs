@@ -26,7 +26,6 @@ type Bytes = Vec<u8>;
 /// A wait that a working fabric never meets.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Processor time of the process.
 fn process_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the system writes the time there.
@@ -34,7 +33,6 @@ fn process_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// Two endpoints, each of a queue of its own.
 struct Pair<T: Transport + 'static> {
     drivers: [CqDriver<'static, T, Bytes>; 2],
     a: Endpoint<'static, T, Bytes>,
@@ -51,7 +49,6 @@ fn pair<T: Transport + 'static>(info: &Info<T>) -> Pair<T> {
     Pair { drivers: queues.map(|cq| CqDriver::open(&cq, Unclaimed::Drop).unwrap()), a, b, to_b }
 }
 
-/// A provider's name in figures.
 fn name<T: Transport>(info: &Info<T>) -> String {
     info.provider().replace(';', "_").replace("ofi_", "")
 }

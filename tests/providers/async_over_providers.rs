@@ -38,7 +38,6 @@ const MOST: usize = 2_000;
 type Bytes = Vec<u8>;
 type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Drives, but not for ever.
 struct Bounded<D>(D, Instant);
 
 impl<D: Drive> Drive for Bounded<D> {
@@ -48,7 +47,6 @@ impl<D: Drive> Drive for Bounded<D> {
     }
 }
 
-/// Runs tasks until all are over.
 fn run<'a>(drive: impl Drive, tasks: impl IntoIterator<Item = Task<'a>>) {
     let tasks: Vec<_> = tasks.into_iter().collect();
     let executor = LocalExecutor::new(tasks.len()).unwrap();
@@ -58,7 +56,6 @@ fn run<'a>(drive: impl Drive, tasks: impl IntoIterator<Item = Task<'a>>) {
     executor.run(&Bounded(drive, Instant::now()));
 }
 
-/// Two endpoints of one queue, which know each other.
 struct Pair<T: Transport + 'static> {
     driver: CqDriver<'static, T, Bytes>,
     a: Endpoint<'static, T, Bytes>,
@@ -303,7 +300,6 @@ fn requests_and_ends_of_connections_are_a_stream() {
     run((driver, &serving, &asking), [Box::pin(serves) as Task<'_>].into_iter().chain(asks));
 }
 
-/// A driver that counts its turns.
 struct Turns<'a, D>(&'a D, Cell<usize>);
 
 impl<D: Drive> Drive for Turns<'_, D> {
@@ -390,7 +386,6 @@ fn info(hints: Hints<'_>) -> Info<Ofi<Local>> {
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {hints:?}", library_version()))
 }
 
-/// A provider without connections.
 fn connectionless(provider: &str, caps: Caps, kind: EndpointType) -> Info<Ofi<Local>> {
     let node = (provider != "shm").then_some("127.0.0.1");
     let endpoint_attr = EndpointAttributes::of(kind);

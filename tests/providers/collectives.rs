@@ -27,7 +27,6 @@ type T = Ofi<Local>;
 type Buf = Vec<u8>;
 type Group = CollectiveGroup<'static, T, Buf>;
 
-/// Every wait ends here at the latest.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn until() -> Instant {
@@ -49,7 +48,6 @@ fn has_them() -> bool {
     library_version().major >= 2 && info().raw().is_tested()
 }
 
-/// Members of one queue.
 struct Members {
     domain: Domain<'static, T>,
     av: Av<'static, T>,
@@ -69,7 +67,6 @@ impl Members {
         Members { domain, av, cq, endpoints }
     }
 
-    /// Joins all of them, and waits until each knows.
     fn join(&self) -> Vec<Group> {
         let groups = self.begin_join();
         let until = until();
@@ -91,7 +88,6 @@ impl Members {
         self.cq.finish(key, until()).unwrap()
     }
 
-    /// What is in the buffers of each member afterwards.
     fn all(
         &self,
         groups: &[Group],
@@ -109,7 +105,6 @@ impl Members {
     }
 }
 
-/// Numbers of a member.
 fn numbers(rank: usize, count: usize) -> Vec<u64> {
     (0..count as u64).map(|at| (rank as u64 + 1) * 1000 + at).collect()
 }
@@ -128,7 +123,6 @@ fn then(numbers: &[u64], results: &[u64]) -> Buf {
     [bytes(numbers), bytes(results)].concat()
 }
 
-/// Groups of several sizes, with numbers of elements and roots.
 fn of_each_size(test: impl Fn(&Members, &[Group], usize, usize)) {
     for size in 1..=7 {
         let members = Members::new(size);
@@ -411,7 +405,6 @@ fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
     }
 }
 
-/// Groups of peers, each with a queue of its own.
 fn peers(size: usize) -> Vec<Peers> {
     let prepared: Vec<_> =
         (0..size).map(|_| Prepared::<_, Buf, _>::open(&Domain::open(&info()).unwrap(), size, 64).unwrap()).collect();
@@ -420,7 +413,6 @@ fn peers(size: usize) -> Vec<Peers> {
 }
 
 type Peers = loom_group::Group<'static, T, Buf, Global>;
-/// Begins a collective, and gives it up.
 type Begin<'b> = &'b dyn Fn(&Teams<'_>) -> Result<(), CollectiveError>;
 type Teams<'g> = Team<'g, 'static, T, Buf, Global>;
 type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, T, Buf, Global, E, C>;
@@ -432,7 +424,6 @@ fn open_team(group: &Peers, rank: u32) -> Result<Teams<'_>, CollectiveError> {
     Team::open(group, TeamAttr::new(0).with_packets(2).with_at_once(2), (0..members).map(PeerIndex), rank, packets)
 }
 
-/// Turns them until all are over.
 fn turn_all<E: loom_group::collective::Element, C: Combine<E>>(mut running: Vec<Run<'_, '_, E, C>>) {
     let until = until();
     while !running.is_empty() {

@@ -105,7 +105,6 @@ fn forked(child: &mut i32) -> bool {
     *child == 0
 }
 
-/// Waits until a child has ended, which must succeed.
 fn wait_for(child: i32) {
     let mut status = -1;
     // SAFETY: the status is written in the call.
@@ -122,7 +121,6 @@ fn in_child(run: impl FnOnce()) {
     wait_for(child);
 }
 
-/// Sends from `a` to `b`, which are of one queue.
 fn exchange(cq: &Cq<'static, T, Vec<u8>>, [a, b]: [&Sender; 2], to_b: Peer, seed: usize) {
     for len in [8, 64 << 10] {
         let deadline = Instant::now() + LIMIT;
@@ -136,7 +134,6 @@ fn exchange(cq: &Cq<'static, T, Vec<u8>>, [a, b]: [&Sender; 2], to_b: Peer, seed
     }
 }
 
-/// Objects of every kind.
 struct Objects {
     domain: Domain<'static, T>,
     av: Av<'static, T>,
@@ -350,7 +347,6 @@ fn connected_info<'h>(provider: &'h str, with: impl FnOnce(Hints<'h>) -> Hints<'
 
 type Connected = MsgEndpoint<'static, T, Vec<u8>>;
 
-/// A passive endpoint, and two endpoints that are connected.
 fn connect(
     domain: &Domain<'static, T>,
     cq: &Cq<'static, T, Vec<u8>>,

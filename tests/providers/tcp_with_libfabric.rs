@@ -16,7 +16,6 @@ use support::library_version;
 const SIZES: [usize; 8] = [0, 1, 64, 128, 4_000, 32_768, 100_000, 1 << 20];
 const LONG: usize = 64 << 20;
 
-/// Endpoint with its own domain and queue.
 struct Side<T: Transport + 'static> {
     domain: Domain<'static, T>,
     av: Av<'static, T>,
@@ -32,7 +31,6 @@ impl<T: Transport + 'static> Side<T> {
         Ok(Side { domain, av, cq, endpoint })
     }
 
-    /// Index of another side.
     fn knows<U: Transport>(&self, other: &Side<U>) -> Result<Peer, Failed> {
         Ok(self.av.insert(&other.endpoint.address()?)?)
     }
@@ -236,7 +234,6 @@ fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<
     Ok(())
 }
 
-/// Side with connections.
 struct ConnectedSide<T: Connected + 'static> {
     domain: Domain<'static, T>,
     eq: Eq<'static, T>,
@@ -272,7 +269,6 @@ impl<T: Connected + 'static> ConnectedSide<T> {
     }
 }
 
-/// Connects a client to a server, with data both ways.
 fn connect<A: Connected, B: Connected>(
     server: &ConnectedSide<A>,
     client: &ConnectedSide<B>,
@@ -374,7 +370,6 @@ fn rejections<A: Connected, B: Connected>(server: &ConnectedSide<A>, client: &Co
     }
 }
 
-/// Hints for connections of a provider.
 fn with_connections(provider: Option<&str>) -> Hints<'_> {
     Hints {
         caps: Caps::MSG | Caps::RMA,

@@ -9,7 +9,6 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
     const FOLDERS: [&str; 18] = [
         "",
@@ -56,7 +55,6 @@ fn anchor(heading: &str) -> String {
     kept.map(|it| if it == ' ' { '-' } else { it }).collect()
 }
 
-/// What is wrong with a link of a page, if anything is.
 fn fault(page: &Path, link: &str) -> Option<String> {
     if link.starts_with("https://") || link.starts_with("http://") {
         return None;
@@ -137,7 +135,6 @@ fn async_program_of_the_guide_is_the_example() {
     }
 }
 
-/// Every program of the folder is in its index.
 #[test]
 fn every_example_is_in_the_index() {
     let folder = repository().join("examples");
@@ -168,7 +165,6 @@ fn functions(header: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The page for people who come from C has every function of the headers, and none that is not there.
 #[cfg(feature = "libfabric")]
 #[test]
 fn every_function_of_the_headers_is_on_the_page_for_c() {

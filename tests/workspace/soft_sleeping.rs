@@ -88,7 +88,6 @@ impl Node {
     }
 }
 
-/// Whether the descriptor becomes readable in this time.
 fn is_readable(fd: i32, time: Duration) -> bool {
     let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, and the descriptor is open as long as the queue is.
@@ -99,7 +98,6 @@ fn is_readable(fd: i32, time: Duration) -> bool {
 
 type Next = fn(&Node) -> (Completion<'static, Bytes>, u32);
 
-/// Two threads send each other one message after the other, after a random number of steps, and sleep in between.
 fn two_threads_answer_each_other(attr: NetworkAttr, next: Next) {
     const ROUNDS: u32 = 3000;
     const WARM: u32 = 100;
@@ -168,7 +166,6 @@ fn memory_that_is_taken_is_counted() {
     assert_eq!(TAKEN.take(), Some(2));
 }
 
-/// A descriptor is readable when something has come since the thread asked, and not before; and not any more when it asks again.
 #[test]
 fn descriptor_is_readable_when_something_has_come() {
     let network = Network::new(ATTR).unwrap();
@@ -203,7 +200,6 @@ fn descriptor_is_readable_when_something_has_come() {
     }
 }
 
-/// Time of a processor that this thread has used.
 #[cfg(target_os = "linux")]
 fn processor_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

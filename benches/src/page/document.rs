@@ -108,7 +108,6 @@ pub(super) fn limit(goal: Goal) -> String {
     }
 }
 
-/// Figure of a metric with a target.
 pub(super) fn outcome(metric: &Metric) -> String {
     match metric.value {
         Some(value) if metric.is_met() == Some(true) => format!("{}, met", text::cell(value)),
@@ -117,7 +116,6 @@ pub(super) fn outcome(metric: &Metric) -> String {
     }
 }
 
-/// Figures of metrics with the same target.
 fn reached(metrics: &[&Metric]) -> String {
     let quiet: Vec<(&Metric, f64)> = metrics.iter().filter_map(|it| Some((*it, it.value?))).collect();
     let is_worse = |a: &&(&Metric, f64), b: &&(&Metric, f64)| {

@@ -17,7 +17,6 @@ use crate::report::Report;
 use crate::sets::Failure;
 
 const PAGE: &str = "docs/dev/benchmarks.md";
-/// Folder of the reports and the drawings.
 const FOLDER: &str = "docs/dev/performance";
 const README: &str = "README.md";
 
@@ -31,7 +30,6 @@ struct Named {
     report: Report,
 }
 
-/// A file in the repository, and its text.
 struct Written {
     path: String,
     text: String,
@@ -42,7 +40,6 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files with that ending among those of the folder, in order.
 fn files(ending: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = repository().join(FOLDER);
     let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error:#}", folder.display()))?;
@@ -52,7 +49,6 @@ fn files(ending: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// These reports, or all of the folder.
 fn read(reports: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     let reports = if reports.is_empty() { files("json")? } else { reports.to_vec() };
     let named = |path: PathBuf| {
@@ -62,7 +58,6 @@ fn read(reports: &[PathBuf]) -> Result<Vec<Named>, Failure> {
     reports.into_iter().map(named).collect()
 }
 
-/// Replaces the text between the marks of a page.
 fn with_figures(page: &str, figures: &str) -> Result<String, Failure> {
     let marked = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = marked.ok_or("the page has no marks for its figures")?;
@@ -81,7 +76,6 @@ fn page(reports: &[PathBuf]) -> Result<Vec<Written>, Failure> {
     Ok(written)
 }
 
-/// Drawings in the folder that are not among the files.
 fn left_over(written: &[Written]) -> Result<Vec<PathBuf>, Failure> {
     let is_written = |path: &Path| written.iter().any(|it| path.file_name() == Path::new(&it.path).file_name());
     Ok(files("svg")?.into_iter().filter(|path| !is_written(path)).collect())

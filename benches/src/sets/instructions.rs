@@ -35,7 +35,6 @@ fn operations() -> impl Iterator<Item = Operation> {
     Operation::SIZED.into_iter().chain([Operation::PollEmpty])
 }
 
-/// How long an operation's messages are.
 const fn len(operation: Operation) -> usize {
     if matches!(operation, Operation::FetchAdd) { WORD } else { 64 }
 }

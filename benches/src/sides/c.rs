@@ -33,7 +33,6 @@ unsafe extern "C" {
     static shim_loops: Loops;
 }
 
-/// How a program calls libfabric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Calls {
     /// By its inline functions, as C does.
@@ -42,7 +41,6 @@ pub(crate) enum Calls {
     Shim,
 }
 
-/// Two endpoints of one provider, driven by C.
 pub(crate) struct C {
     loops: &'static Loops,
     /// Open, or null.
@@ -82,7 +80,6 @@ impl C {
         Ok(C { loops, raw, area })
     }
 
-    /// The longest message that can be injected.
     pub(crate) fn inject_size(&self) -> usize {
         // SAFETY: open.
         unsafe { (self.loops.inject_size)(self.raw) }

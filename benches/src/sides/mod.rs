@@ -18,7 +18,6 @@ use loom_core::vocabulary::MsgOrder;
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi};
 
-/// What is measured, each with everything that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// Receive, injected message, the receive's completion.
@@ -47,7 +46,6 @@ pub(crate) enum Operation {
 pub(crate) const FULL: usize = 64;
 
 impl Operation {
-    /// Those which have a length.
     pub(crate) const SIZED: [Operation; 8] = [
         Operation::Inject,
         Operation::Message,
@@ -59,11 +57,9 @@ impl Operation {
         Operation::FetchAdd,
     ];
 
-    /// Those which have none.
     pub(crate) const POLLS: [Operation; 4] =
         [Operation::PollEmpty, Operation::PollFull(1), Operation::PollFull(16), Operation::PollFull(FULL)];
 
-    /// As metrics call it.
     pub(crate) fn kind(self) -> String {
         match self {
             Operation::Inject => "inject",
@@ -80,21 +76,17 @@ impl Operation {
         .into()
     }
 
-    /// The same, with its length if it has one.
     pub(crate) fn name(self, len: usize) -> String {
         let kind = self.kind();
         if Operation::SIZED.contains(&self) { format!("{kind}.{}", size_name(len)) } else { kind }
     }
 }
 
-/// The lengths that are measured.
 pub(crate) const SIZES: [usize; 5] = [8, 64, 4 << 10, 64 << 10, 1 << 20];
 /// Bytes of what is added to.
 pub(crate) const WORD: usize = 8;
-/// The longest one.
 pub(crate) const LONGEST: usize = SIZES[SIZES.len() - 1];
 
-/// As metrics call a length.
 pub(crate) fn size_name(len: usize) -> String {
     match len {
         len if len >= 1 << 20 => format!("{}MiB", len >> 20),
@@ -115,16 +107,13 @@ pub(crate) fn work(inject_size: usize, atomics: bool) -> impl Iterator<Item = (O
     sized.filter(fits).chain(Operation::POLLS.map(|operation| (operation, 0)))
 }
 
-/// What the operations need.
 pub(crate) const CAPS: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::ATOMIC);
 
 /// Two endpoints that do an operation so many times, one after the other.
 pub(crate) trait Side {
-    /// Does it, and says how long it took.
     fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration;
 }
 
-/// How long that took.
 fn timed(run: impl FnOnce()) -> Duration {
     let begin = Instant::now();
     run();
@@ -143,7 +132,6 @@ fn drain<S>(count: u32, side: &mut S, fill: impl Fn(&mut S), take: impl Fn(&mut 
     took.mul_f64(f64::from(count) / (times * FULL) as f64)
 }
 
-/// A provider that C and loom are measured over.
 #[cfg(feature = "libfabric")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Provider {
@@ -151,9 +139,7 @@ pub(crate) struct Provider {
     pub(crate) name: &'static str,
     /// As metrics call it.
     pub(crate) metric: &'static str,
-    /// Where its endpoints listen.
     pub(crate) node: Option<&'static str>,
-    /// Whether it is asked for atomic operations, too.
     pub(crate) atomics: bool,
 }
 
@@ -163,7 +149,6 @@ impl Provider {
     pub(crate) const TCP: Provider =
         Provider { name: "tcp;ofi_rxm", metric: "tcp_rxm", node: Some("127.0.0.1"), atomics: false };
 
-    /// What both sides over libfabric are opened from.
     pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
         let Provider { name, node, atomics, .. } = self;
         let caps = if atomics { CAPS } else { CAPS.difference(Caps::ATOMIC) };

@@ -63,7 +63,6 @@ impl<T: Transport> Raw<'_, T> {
         }
     }
 
-    /// Whether there is an event.
     #[inline(always)]
     fn poll(&self) -> bool {
         // SAFETY: see above.
@@ -74,7 +73,6 @@ impl<T: Transport> Raw<'_, T> {
         })
     }
 
-    /// Waits for `count` events.
     #[inline(always)]
     fn reap(&self, count: usize) {
         let mut missing = count;
@@ -222,7 +220,6 @@ impl<T: Transport> Side for Raw<'_, T> {
     }
 }
 
-/// Opens the side over a transport, does everything once, and measures.
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
     let attributes = info.attributes();
     assert!(!attributes.domain.mr_mode.contains(MrMode::LOCAL), "local memory needs no registration");

@@ -41,15 +41,11 @@ impl<const SITE: u8> TargetBuffer for Own<'_, SITE> {}
 
 /// The site of what is not one of the others.
 const MOST: u8 = 0;
-/// The site of [`Operation::Unexpected`].
 const UNEXPECTED: u8 = 1;
-/// The site of [`Operation::PollFull`].
 const POLL_FULL: u8 = 2;
 
-/// The two buffers of an operation: what is sent from, and what is received into.
 type Buffers<'b, const SITE: u8> = (Own<'b, SITE>, Own<'b, SITE>);
 
-/// Two endpoints on one queue.
 struct Pair<'m, 'b, T: Transport, const SITE: u8> {
     cq: Cq<'m, T, Own<'b, SITE>>,
     a: Endpoint<'m, T, Own<'b, SITE>>,
@@ -89,7 +85,6 @@ impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
         }
     }
 
-    /// An operation that is over, and its buffer.
     #[inline(always)]
     fn poll(&self) -> Option<(OpKey, Own<'b, SITE>)> {
         let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") else { return None };
@@ -97,7 +92,6 @@ impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
         Some((done.key(), done.into_buf()))
     }
 
-    /// The next operation that is over, and its buffer.
     #[inline(always)]
     fn completed(&self) -> (OpKey, Own<'b, SITE>) {
         loop {
@@ -107,7 +101,6 @@ impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
         }
     }
 
-    /// Both buffers, of which one is that of `received`.
     #[inline(always)]
     fn both(&self, received: OpKey) -> Buffers<'b, SITE> {
         let (one, other) = (self.completed(), self.completed());
@@ -243,7 +236,6 @@ impl<'b, T: Transport> Pair<'_, 'b, T, UNEXPECTED> {
 }
 
 impl<'b, T: Transport> Pair<'_, 'b, T, POLL_FULL> {
-    /// Sends as many messages as there are buffers.
     #[inline(never)]
     fn fill(&self, buffers: &mut Vec<Own<'b, POLL_FULL>>) {
         while let Some(into) = buffers.pop() {
@@ -281,7 +273,6 @@ impl<'b, const SITE: u8> Memory<'b, SITE> {
         &mut self.0[at]
     }
 
-    /// Lends the buffers to an operation, and says how long it took.
     fn lend(&mut self, len: usize, run: impl FnOnce(Buffers<'b, SITE>) -> Buffers<'b, SITE>) -> Duration {
         let buffers = self.of(len);
         let lent = buffers.take().expect("at hand");
@@ -332,13 +323,10 @@ impl<T: Transport> Side for Safe<'_, '_, T> {
     }
 }
 
-/// What messages and writes consist of.
 const SENT: u8 = 0x5a;
-/// What is read from the region.
 const READ: u8 = 0x33;
 
 impl<T: Transport> Safe<'_, '_, T> {
-    /// Does everything a few times, and checks that it moves its bytes.
     fn check(&mut self, inject_size: usize, mr: &Mr<'_, T, &mut [u8]>) {
         let is_all = |bytes: &[u8], byte| bytes.iter().all(|it| *it == byte);
         for (operation, len) in work(inject_size, self.add.is_some()) {
@@ -362,7 +350,6 @@ impl<T: Transport> Safe<'_, '_, T> {
     }
 }
 
-/// Opens the side over a transport, does everything a few times, checks what was moved, and measures.
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
     // As long as those of the other sides, and so aligned as these are: a copy of 4 KiB depends on it.
     let memory = || SIZES.map(|_| (vec![SENT; LONGEST], vec![0; LONGEST]));

@@ -51,7 +51,6 @@ enum Step<'a> {
 /// What one side has offered, and which of it has arrived.
 type Offered = Vec<(Vec<u8>, bool)>;
 
-/// Plays a story and says how many steps it had.
 pub fn example_protocol(data: &[u8]) -> usize {
     const MOST: usize = 60;
     memory::begin();

@@ -65,7 +65,6 @@ struct World {
     keeps: bool,
 }
 
-/// Plays a story, and returns the number of its steps.
 pub fn notifications(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };

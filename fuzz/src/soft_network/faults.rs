@@ -8,7 +8,6 @@ use loom_core::vocabulary::Caps;
 const CAPS: [Caps; 5] = [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE];
 const SOURCE: usize = 4;
 
-/// A set of faults.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Faults {
     /// One bit for each kind.
@@ -26,7 +25,6 @@ pub struct Faults {
 impl Faults {
     pub const NONE: Faults = Faults { kinds: 0, less: 0, spared: 0, seed: 0, often: 0, polls: 0 };
 
-    /// The plan of the endpoints of a place.
     pub fn plan(&self, place: usize, asks: RequiredModes) -> Plan {
         let mut plan = Plan { required: asks, ..Plan::new(self.seed.into()) };
         if self.spared >> place & 1 == 1 {
@@ -110,7 +108,6 @@ impl Faults {
         self.has(7)
     }
 
-    /// Whether anything happens at all.
     pub fn any(&self) -> bool {
         self.kinds != 0
     }

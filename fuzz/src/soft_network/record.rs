@@ -1,5 +1,4 @@
-//! What was posted and what was reported, written down as it comes, with what can be said of each report by itself.
-//! Who should have got which message is the oracle's question, at the end.
+//! Posts and reports of a story, with the checks that need a single report. The oracle checks the matching at the end.
 
 use core::cell::Cell;
 
@@ -33,7 +32,6 @@ impl Life {
     }
 }
 
-/// A message that was handed to an inbox.
 pub struct Message {
     pub from: usize,
     pub to: usize,
@@ -63,14 +61,12 @@ pub enum Fate {
     Unsure,
 }
 
-/// A receive that was posted.
 pub struct Receive {
     pub at: usize,
     pub from: Option<usize>,
     pub tag: Option<TagMatch>,
     pub len: usize,
     pub multi: bool,
-    /// How many messages there were when it was posted.
     pub sent_before: usize,
     pub end: End,
     pub got: Vec<Got>,
@@ -100,7 +96,7 @@ impl Receive {
     }
 }
 
-/// A peek: what it was for, and what it was told.
+/// A peek and its answer.
 pub struct Look {
     pub at: usize,
     pub from: Option<usize>,
@@ -121,7 +117,6 @@ pub enum Moment {
     Looked(usize),
 }
 
-/// What an operation in flight is.
 pub struct Op {
     pub queue: usize,
     pub key: OpKey,
@@ -209,7 +204,6 @@ impl Record {
         self.lives[life].addr.0 as u32
     }
 
-    /// Whether no later endpoint has been in the same place.
     pub fn is_newest(&self, life: usize) -> bool {
         !(life + 1..self.lives.len()).any(|later| self.place(later) == self.place(life))
     }
@@ -261,7 +255,6 @@ impl Record {
         self.tally[self.lives[life].place][counter] += 1;
     }
 
-    /// Writes down what a completion says.
     pub fn taken(&mut self, queue: usize, done: Done<Memory>) -> What {
         let op = self.ops.swap_remove(self.op(queue, done.key()));
         let closed = !self.lives[op.life].open;
@@ -396,7 +389,6 @@ impl Record {
             if let Ok(transfer) = result {
                 assert_eq!((transfer.len, transfer.flags), (0, CompletionFlags::MULTI_RECV));
             }
-            // One message after the other, and nothing behind the last.
             let mut rest = bytes;
             for got in &receive.got {
                 assert!(rest.starts_with(&got.bytes));
@@ -427,7 +419,6 @@ impl Record {
         }
     }
 
-    /// Writes down a message in the buffer of a multi-receive.
     pub fn piece(&mut self, queue: usize, piece: &Piece<'_, Memory>) {
         let op = self.op(queue, piece.key());
         let (life, What::Receive(receive, _)) = (self.ops[op].life, self.ops[op].what.clone()) else {
@@ -457,7 +448,6 @@ impl Record {
         for op in self.ops.iter().filter(|op| self.is_driven(op.life)) {
             let open = self.lives[op.life].open;
             match &op.what {
-                // Nobody wants it yet.
                 What::Message(message) => {
                     let message = &self.messages[*message];
                     assert!(message.bytes.len() > EAGER && self.lives[message.to].is_there() && open);

@@ -25,7 +25,6 @@ use crate::memory::Memory;
 
 type Ep = Endpoint<'static, Soft<'static>, Memory>;
 
-/// The counters of a place.
 pub type Counters = [Counter<'static, Soft<'static>>; 4];
 
 /// Messages begin with their number times this, and no two of a story with the same byte.
@@ -33,7 +32,6 @@ pub const NUMBERED: usize = 31;
 
 pub const COUNTED: [Counted; 4] = [Counted::SEND, Counted::RECV, Counted::READ, Counted::WRITE];
 
-/// What there is around the queues.
 pub struct Around<'w> {
     pub domain: &'w Domain<'static, Soft<'static>>,
     pub av: &'w Av<'static, Soft<'static>>,
@@ -154,7 +152,6 @@ impl<'w> World<'w> {
         from.map_or(Source::Any, |from| Source::Peer(self.record.lives[from].peer))
     }
 
-    /// A receive, or a peek, was refused.
     pub fn not_received(&self, error: PostError, at: usize, from: Option<usize>, places: usize) {
         match error {
             PostError::UnknownPeer => assert!(from.is_some_and(|from| !self.peer(from).1)),
@@ -334,7 +331,6 @@ impl<'w> World<'w> {
         }
     }
 
-    /// Takes one completion, if there is one.
     fn poll(&mut self, queue: usize, side: Side) -> bool {
         let cq = &self.queues[queue];
         let polled = match side {
@@ -420,7 +416,6 @@ impl<'w> World<'w> {
         assert_eq!(piece.bytes(), shown, "nobody touches it any more");
     }
 
-    /// Moves everything that can be moved.
     fn settle(&mut self) {
         const MOST_TURNS: u32 = 10_000;
         // Nothing is on its way for longer, one after the other of a sender.
@@ -468,7 +463,6 @@ impl<'w> World<'w> {
     }
 }
 
-/// How a message is sent.
 #[derive(Clone, Copy)]
 enum Way {
     Injected,

@@ -108,7 +108,6 @@ impl Line {
         self.written.extend(bytes);
     }
 
-    /// Writes anything.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.is_honest &= bytes.is_empty();
         self.is_lasting &= bytes.is_empty();
@@ -130,7 +129,6 @@ impl Line {
         self.sent == self.written.len()
     }
 
-    /// Sends at most so many bytes.
     pub fn send(&mut self, count: usize) {
         let end = self.written.len().min(self.sent.saturating_add(count));
         if self.sent == end {

@@ -148,7 +148,6 @@ struct Part {
     wild: Option<(bool, u64)>,
 }
 
-/// Plays a story and returns its number of steps.
 pub fn tcp_stranger(data: &[u8]) -> usize {
     let mut world = World::open();
     let steps = crate::steps::<Step>(data).map(|step| world.play(step)).count();

@@ -76,7 +76,6 @@ impl Side {
     }
 }
 
-/// Message of the stranger.
 struct Message {
     line: usize,
     tag: Option<u64>,
@@ -273,7 +272,6 @@ impl World {
         }
     }
 
-    /// Writes a frame that is well-formed.
     fn frame(&mut self, at: usize, sent: Sent) {
         let number = self.number();
         let flags = |flags: u8| FrameFlags::from_bits_truncate((flags & 0xc).into());
@@ -558,7 +556,6 @@ impl World {
         });
     }
 
-    /// An endpoint that behaves sends a message, and gets an answer.
     pub fn exchange(&mut self) {
         static FRIENDS: AtomicU32 = AtomicU32::new(0);
         // Another address each time: ports of connections that are over wait for late packets.

@@ -18,7 +18,6 @@ use loom_core::vocabulary::Errno;
 /// Held by whoever maps what is shared: one of them counts the files.
 static FILES: Mutex<()> = Mutex::new(());
 
-/// How many files of mappings are open.
 fn files() -> usize {
     let files = fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     files.filter(|target| target.starts_with("/memfd:loom (deleted)")).count()
@@ -30,7 +29,6 @@ fn addr(mapping: &mut Mapping) -> usize {
     mapping.as_uninit_mut().as_ptr().addr()
 }
 
-/// Writes and reads all of it, as an arena gives it out.
 fn works(mapping: &mut Mapping) {
     let arena = Arena::new(mapping.as_uninit_mut());
     let block = (&arena).allocate(Layout::array::<u8>(arena.capacity()).unwrap()).unwrap();
@@ -156,7 +154,6 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert_eq!(files(), 0);
 }
 
-/// What one thread is refused has been given back by then, and is not given back once more where another thread has it.
 #[test]
 fn a_refusal_unmaps_nothing_of_other_threads() {
     let done = AtomicBool::new(false);
@@ -269,7 +266,6 @@ fn nobody_resizes_what_is_shared() {
         };
         for other in [0, len - page, len + page] {
             assert_eq!(resize(other), Err(libc::EPERM), "{asked:?}, {other} bytes");
-            // As one opens it who was told its path.
             let file = fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}")).unwrap();
             assert_eq!(file.set_len(other).unwrap_err().raw_os_error(), Some(libc::EPERM));
         }

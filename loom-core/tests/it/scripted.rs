@@ -22,44 +22,34 @@ use loom_core::vocabulary::{
     TagMatch, WaitObj,
 };
 
-/// Next report of a queue.
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
-    /// Reports this.
     Event(Event),
     /// Reports this by way of `EAVAIL`.
     Error(Event),
     /// Says `EAVAIL`, and then that there is nothing.
     Nothing,
-    /// Fails itself.
     Failure(Errno),
 }
 
-/// Past calls at the boundary.
 #[derive(Clone, Copy, Debug)]
 pub enum Noted {
-    /// A post was taken, or refused.
     Posted { context: u64, first: usize, len: usize, refused: Option<Refusal> },
-    /// A queue did this.
     Said(Said),
 }
 
-/// A script, and what came of it.
 #[derive(Debug, Default)]
 pub struct Script {
     attributes: Attributes,
     pub queues: [RefCell<VecDeque<Said>>; 2],
     opened: Cell<usize>,
-    /// How the next post is refused.
     pub refusal: Cell<Option<Refusal>>,
     /// Texts of the provider's errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
     /// The address and the flags of each post.
     pub asked: RefCell<Vec<(FabricAddr, OpFlags)>>,
-    /// The addresses in its address vectors.
     pub inserted: RefCell<Vec<EndpointAddr>>,
-    /// The places that were taken out of them.
     pub removed: RefCell<Vec<FabricAddr>>,
     /// How many addresses there is room for at a time, if removed ones make room.
     pub reused: Cell<Option<usize>>,
@@ -78,16 +68,13 @@ pub struct Script {
     pub closed: RefCell<Vec<InFlight>>,
 }
 
-/// Regions of a script, and their results.
 #[derive(Debug, Default)]
 pub struct Regions {
     /// How many more there is room for.
     pub places: usize,
     /// How closing one fails.
     pub failure: Option<Errno>,
-    /// How many were opened.
     opened: usize,
-    /// The keys that were asked for.
     pub keys: Vec<MemoryKey>,
     /// The descriptors of those that were to be closed, also in vain.
     pub closings: Vec<usize>,
@@ -103,7 +90,6 @@ impl Script {
         Info::from_raw(self)
     }
 
-    /// Result of a poll.
     fn poll(&self, queue: usize) -> Result<Option<Event>, Errno> {
         let mut queue = self.queues[queue].borrow_mut();
         let Some(said) = queue.front().copied() else { return Ok(None) };
@@ -146,7 +132,6 @@ impl Script {
 
 pub struct Scripted<'s>(PhantomData<&'s Script>);
 
-/// One of a script's queues.
 pub struct Queue<'s> {
     script: &'s Script,
     which: usize,

@@ -22,7 +22,6 @@ const AT_ONCE: u64 = 4;
 /// How long a client that dies sends without receiving: its messages and their echoes are stuck by then.
 const LIFE: Duration = Duration::from_millis(50);
 
-/// What a client of the self-test tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Report {
     /// The messages one by one came back as they were.
@@ -35,7 +34,6 @@ pub(crate) enum Report {
     Ended,
 }
 
-/// What a client of the self-test does.
 #[derive(Clone)]
 pub(crate) struct Plan {
     number: u64,
@@ -122,7 +120,6 @@ async fn play_one<T: Transport, K: Kind<T>>(
     Ok(())
 }
 
-/// Sends a message and checks its echo.
 pub(crate) async fn exchange<T: Transport, K: Kind<T>>(
     driver: &Driver<T>,
     link: &Link<T, K>,

@@ -92,7 +92,6 @@ impl Fabric for Sockets {
     }
 }
 
-/// What all infos are asked for.
 fn hints() -> Hints<'static> {
     let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
     Hints { caps: Caps::MSG, provider: Some("tcp"), endpoint_attr, ..Hints::default() }
@@ -143,7 +142,6 @@ async fn with_connections(
     run((&side.cq, &side.eq), Mode::Sleep, all).await?
 }
 
-/// One thread's queues.
 struct Side {
     cq: Driver<Tcp>,
     eq: EqDriver<'static, Tcp>,

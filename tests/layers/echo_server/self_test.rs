@@ -130,7 +130,6 @@ fn failed(text: impl Into<String>) -> Failure {
     Failure(text.into())
 }
 
-/// What clients tell.
 struct Reports {
     reports: mpsc::UnboundedReceiver<Result<Report, String>>,
     seen: HashMap<Report, usize>,

@@ -50,15 +50,12 @@ fn add(count: &Cell<u64>, more: u64) {
     count.set(count.get() + more);
 }
 
-/// Why a peer's task has ended.
 enum End {
-    /// The peer is gone.
     Left,
     /// The server is to end, and the peer was quiet.
     Drained,
 }
 
-/// Serves peers until it is to drain, and has drained.
 pub(crate) async fn serve<T: Transport, K: Kind<T>>(
     driver: &Driver<T>,
     mut arrivals: mpsc::Receiver<Connection<T, K>>,
@@ -105,7 +102,6 @@ fn account_for(ended: Result<Result<End, Error>, JoinError>, stats: &Stats) {
     add(&stats.failed, 1);
 }
 
-/// Sends back what a peer sends, message by message.
 async fn echo<T: Transport, K: Kind<T>>(
     driver: &Driver<T>,
     mut connection: Connection<T, K>,

@@ -30,7 +30,6 @@ pub(crate) fn self_test(clients: u16) -> Result<String, Failure> {
     self_test::run(&Memory { info: network.info() }, clients)
 }
 
-/// Memory of this process.
 #[derive(Clone)]
 struct Memory {
     info: Info<Soft>,
@@ -77,7 +76,6 @@ impl Fabric for Memory {
     }
 }
 
-/// A client asks for a connection.
 #[derive(Debug)]
 pub(crate) struct Knock {
     address: EndpointAddr,
@@ -115,7 +113,6 @@ async fn answer_knocks(
     pending().await
 }
 
-/// One thread's queue and address vector.
 struct Side {
     av: Av<'static, Soft>,
     driver: Driver<Soft>,
@@ -133,7 +130,6 @@ impl Side {
         Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)?, mode })
     }
 
-    /// The client's side of a connection.
     async fn knock(&self, port: &mpsc::Sender<Knock>) -> Result<Connection, Failure> {
         let endpoint = self.driver.cq().endpoint(&self.av)?;
         let (tell, gone) = oneshot::channel();
@@ -143,7 +139,6 @@ impl Side {
         Ok(self.connection(endpoint, &answer.address, answer.gone, tell)?)
     }
 
-    /// The server's side of a connection.
     fn answer(&self, knock: Knock) -> Result<Connection, loom_core::Error> {
         let endpoint = self.driver.cq().endpoint(&self.av)?;
         let (tell, gone) = oneshot::channel();

@@ -152,7 +152,6 @@ fn a_return_is_reported_as_detached_then_attached_or_not_at_all() {
     );
 }
 
-/// The message of a transfer is lost. The flow goes on, or the target fails.
 #[test]
 fn a_flow_goes_on_after_a_message_was_lost() {
     let mut stuck = Vec::new();
@@ -180,7 +179,6 @@ fn a_flow_goes_on_after_a_message_was_lost() {
     assert!(stuck.is_empty(), "attached, but without room for ever: (nth, complete, failed) {stuck:?}");
 }
 
-/// A write is lost. The flow goes on.
 #[test]
 fn a_flow_goes_on_after_a_write_was_lost() {
     let mut stuck = Vec::new();
@@ -392,7 +390,6 @@ fn a_target_that_is_removed_and_added_again_is_attached() {
     }
 }
 
-/// Many small transfers in flight while their writes overtake each other.
 #[test]
 fn many_slices_in_flight_keep_the_rules_of_the_target() {
     for seed in 0..15 {

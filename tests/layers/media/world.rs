@@ -21,7 +21,6 @@ pub(super) fn network() -> Network<'static> {
     Network::new(attr).unwrap()
 }
 
-/// Byte of a grain.
 pub(super) fn byte(index: u64, at: usize) -> u8 {
     (index as usize * 31 + at % 251) as u8
 }

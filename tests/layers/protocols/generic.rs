@@ -18,7 +18,6 @@ pub(crate) type Bytes = Vec<u8>;
 /// Nothing, one byte, and more than what fits into a packet or is sent at once.
 const LENGTHS: [usize; 4] = [0, 1, 64, 20_000];
 
-/// What is received into, as long as the message.
 fn room(len: usize) -> Bytes {
     vec![0xee; len]
 }

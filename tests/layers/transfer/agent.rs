@@ -96,7 +96,6 @@ fn bytes<P: Plan + Send + 'static>(agent: &Agent<P>, memory: MemoryKey, len: usi
     copied.unwrap().unwrap()
 }
 
-/// Two agents, on two threads.
 struct Pair<P> {
     source: Agent<P>,
     target: Agent<P>,

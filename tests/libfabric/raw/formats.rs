@@ -60,7 +60,6 @@ impl Says for CqTaggedEntry {
     }
 }
 
-/// By which call entries are read.
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Now,
@@ -159,7 +158,6 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
     opened.close(&endpoint, || unsafe { cq.close() }.unwrap());
 }
 
-/// Whether queues of an info can be slept on.
 fn sleeps(info: &Info<T>) -> bool {
     use loom_core::{cq::Cq, cq::CqAttr, domain::Domain};
 

@@ -54,7 +54,6 @@ pub(crate) fn infos() -> Vec<Info<T>> {
     infos
 }
 
-/// A domain.
 pub(crate) struct Opened<'i> {
     pub(crate) info: &'i Info<T>,
     pub(crate) fabric: <T as Fabrics>::Fabric,
@@ -73,7 +72,6 @@ impl<'i> Opened<'i> {
         Opened { info, fabric, domain, av }
     }
 
-    /// An endpoint, and its own address.
     pub(crate) fn endpoint(
         &self,
         queues: (&Cq<Local>, &Cq<Local>),
@@ -87,7 +85,6 @@ impl<'i> Opened<'i> {
         (endpoint, own)
     }
 
-    /// An endpoint with another vector.
     pub(crate) fn endpoint_of(
         &self,
         av: &Av<Local>,
@@ -111,7 +108,6 @@ impl<'i> Opened<'i> {
         self.close_unused();
     }
 
-    /// Closes all of it, without endpoints.
     pub(crate) fn close_unused(self) {
         // SAFETY: open, without children, and used no more; and so are those below.
         unsafe { T::av_close(&self.av) }.unwrap();

@@ -41,7 +41,6 @@ const PROVIDERS: &[(&str, Option<&str>)] = &[
 
 type Raw<L> = Ofi<L>;
 
-/// An endpoint with a queue of its own.
 struct Side<L: Level> {
     cq: <Raw<L> as CompletionQueues>::Cq,
     endpoint: <Raw<L> as Endpoints>::Endpoint,
@@ -131,7 +130,6 @@ impl<L: Level> Pair<L> {
         Pair { attributes, fabric, domain, av, a, b, to_a, to_b }
     }
 
-    /// Posts, driving both sides while the provider says "again".
     fn post(&self, mut post: impl FnMut() -> Result<(), Refusal>) {
         let end = Instant::now() + LIMIT;
         loop {
@@ -146,7 +144,6 @@ impl<L: Level> Pair<L> {
         }
     }
 
-    /// Polls both sides until each had as many events as are expected of it.
     fn events(&self, what: &str, of_a: usize, of_b: usize) -> (Vec<Event>, Vec<Event>) {
         let end = Instant::now() + LIMIT;
         let (mut a, mut b) = (Vec::new(), Vec::new());

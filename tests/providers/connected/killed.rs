@@ -20,7 +20,7 @@ use loom_core::vocabulary::{Access, EndpointAddr, ImmediateData};
 use super::Case;
 use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, client_info, room, with_sides};
 
-/// How a process of this program learns that it is to be a peer: the provider, the server's address, and what it does.
+/// Environment variable of a peer's process: the provider, the server's address, and its part.
 pub(crate) const ROLE: &str = "LOOM_CONNECTED_PEER";
 
 /// So long that it takes many polls.
@@ -42,7 +42,6 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// The peer's side: connects, does what it is told, and goes on until it is killed.
 pub(crate) fn play(role: &str) {
     let [provider, address, part] = role.split(' ').collect::<Vec<_>>().try_into().expect("three words");
     let address: EndpointAddr = address.parse().expect("an address");
@@ -124,7 +123,6 @@ impl Drop for Peer {
     }
 }
 
-/// What is before and behind the range of a region that is written or read, and what is in it.
 const GAP: usize = 1000;
 const UNTOUCHED: u8 = 0xa5;
 const READ: u8 = 2;
@@ -197,7 +195,6 @@ fn kill_in_the_middle(
     });
 }
 
-/// An operation that has ended, well or not.
 fn taken(sides: &Sides<'_, '_>, left: &mut Vec<OpKey>) -> Option<OpKey> {
     match sides.cq.poll().expect("works")? {
         Completion::Op(done) => {
@@ -259,7 +256,6 @@ fn a_peer_is_killed_behind_what_was_injected(info: &Info<T>) {
         let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
         let write = endpoint.write(ThePeer, region, 0, room(LONG)).expect("posts");
         for _ in 0..4 {
-            // As many as there is room for.
             for injected in [endpoint.inject(ThePeer, &[1; 64]), endpoint.inject_write(ThePeer, region, 0, &[1; 64])] {
                 assert!(injected.is_ok() || injected.is_err_and(PostError::is_transient), "{injected:?}");
             }
@@ -268,7 +264,6 @@ fn a_peer_is_killed_behind_what_was_injected(info: &Info<T>) {
     });
 }
 
-/// A peer that writes into a region, or reads from it, is killed in the middle: the region stays whole, and serves another.
 fn an_initiator_is_killed(info: &Info<T>, part: &str) {
     assert!((0..5).any(|_| an_initiator_is_killed_in_time(info, part)), "never in the middle");
 }

@@ -40,7 +40,6 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
     Ok(with(INTERESTING.difference(Caps::TAGGED))?.ok_or_else(missing)?)
 }
 
-/// A transport with connections.
 pub(crate) trait Found: Connected + 'static {
     /// The first offer that the hints fit.
     fn find(hints: &Hints<'_>) -> Option<Info<Self>>;

@@ -25,7 +25,6 @@ pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
     crate::connected::posting::pattern(len, seed).into()
 }
 
-/// An empty buffer to receive into.
 pub(crate) fn room(len: usize) -> Bytes {
     vec![0xee; len].into()
 }
@@ -37,13 +36,11 @@ pub(crate) struct Sides<'q, 'd> {
     pub(crate) server: &'q Eq<'d, T>,
     pub(crate) client: &'q Eq<'d, T>,
     pub(crate) listener: PassiveEndpoint<'d, T>,
-    /// Where the server listens.
     pub(crate) address: EndpointAddr,
     /// What clients open their endpoints from.
     pub(crate) info: Info<T>,
 }
 
-/// Info of a client, for the address of a server.
 pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     let hints = Hints {
         caps: info.caps().intersection(crate::connected::INTERESTING | Caps::ATOMIC),
@@ -56,7 +53,6 @@ pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     T::find(&hints).expect("an info for the server's address")
 }
 
-/// Opens both sides, and listens.
 pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     with_sides_of(&Domain::open(info).expect("domain"), info, test);
 }
@@ -108,17 +104,14 @@ pub(crate) fn meet<'d>(
 }
 
 impl<'d> Sides<'_, 'd> {
-    /// A client's endpoint, not connected yet.
     pub(crate) fn idle(&self) -> Endpoint<'d, Idle> {
         self.cq.msg_endpoint(self.client, &self.info).expect("a client's endpoint")
     }
 
-    /// Asks for a connection.
     pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'d, Connecting> {
         self.idle().connect(&self.address, data).expect("asks for a connection")
     }
 
-    /// The next request.
     pub(crate) fn request(&self) -> ConnectionRequest<'d, T> {
         // The client's side sends its request when its queue is read.
         match self.event(self.server, true) {
@@ -143,7 +136,6 @@ impl<'d> Sides<'_, 'd> {
         panic!("no event within {LIMIT:?}");
     }
 
-    /// Waits until an endpoint is connected.
     pub(crate) fn established(&self, of: &Eq<'d, T>, endpoint: Endpoint<'d, Connecting>) -> Endpoint<'d> {
         match self.event(of, false) {
             EqEvent::Connected(event) => endpoint.established(&event).expect("the event is about this endpoint"),
@@ -159,7 +151,6 @@ impl<'d> Sides<'_, 'd> {
         }
     }
 
-    /// Waits for something that failed.
     pub(crate) fn failure(&self, of: &Eq<'d, T>) -> Failure {
         match self.event(of, true) {
             EqEvent::Failed(failure) => failure,
@@ -182,25 +173,21 @@ impl<'d> Sides<'_, 'd> {
         (server, client)
     }
 
-    /// Posts until it is taken.
     pub(crate) fn post(&self, buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
         crate::connected::posting::post(self.cq, buf, post)
     }
 
-    /// Waits for an operation.
     pub(crate) fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
         let done = self.cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends in time");
         assert_eq!(done.key(), key);
         done.into_parts()
     }
 
-    /// Waits for an operation that must succeed.
     pub(crate) fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
         let (buf, result) = self.end(key);
         (buf, result.expect("the operation succeeds"))
     }
 
-    /// A message from one to another, checked.
     pub(crate) fn message(&self, from: &Endpoint<'_>, to: &Endpoint<'_>, len: usize, seed: usize) {
         let received = self.post(room(len), |buf| to.recv(ThePeer, buf));
         let sent = self.post(pattern(len, seed), |buf| from.send(ThePeer, buf));

@@ -77,7 +77,6 @@ impl<'d> Place<'_, 'd> {
         panic!("no event within {LIMIT:?}");
     }
 
-    /// A connection: the server's endpoint and the client's.
     fn connect<P: loom_core::buffer::Buffer, B: loom_core::buffer::Buffer>(
         &self,
         servers: &Cq<'d, T, P>,
@@ -128,7 +127,6 @@ fn end<'d>(layers: &mut [&mut Layer<'d>], key: TaggedKey) -> (Bytes, Result<Tran
     panic!("it does not end within {LIMIT:?}");
 }
 
-/// Waits until the links are up.
 fn greet(a: &mut Layer<'_>, b: &mut Layer<'_>, links: [LinkId; 2]) {
     let deadline = Instant::now() + LIMIT;
     while !a.is_up(links[0]) || !b.is_up(links[1]) {
@@ -138,7 +136,6 @@ fn greet(a: &mut Layer<'_>, b: &mut Layer<'_>, links: [LinkId; 2]) {
     }
 }
 
-/// Posts until it is taken.
 fn send(from: &mut Layer<'_>, to: &mut Layer<'_>, link: LinkId, tag: u64, mut buf: Bytes) -> TaggedKey {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -57,7 +57,6 @@ enum Place {
 }
 
 impl Place {
-    /// The program, to be run there, and its address.
     fn program(self, number: usize) -> (Command, &'static str) {
         let program = std::env::current_exe().expect("this program");
         match self {
@@ -93,7 +92,6 @@ struct Report {
     differs: String,
 }
 
-/// Plays every kind between two processes.
 fn play(place: Place, way: Way, provider: &str, flips: Option<&str>) -> Result<Report, Failed> {
     let _turn = turn_of(provider);
     let (one, other) = UnixStream::pair()?;
@@ -111,7 +109,6 @@ fn play(place: Place, way: Way, provider: &str, flips: Option<&str>) -> Result<R
     Ok(Report { played: line(side::PLAYED), not_granted: line(side::NOT_GRANTED), differs: line(side::DIFFERS) })
 }
 
-/// A trial: something was played, and what arrived is what was sent.
 fn arrives(place: Place, way: Way, provider: &str) -> Result<(), Failed> {
     let report = play(place, way, provider, None)?;
     let not_granted = if report.not_granted.is_empty() { "nothing" } else { &report.not_granted };

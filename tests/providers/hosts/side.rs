@@ -20,12 +20,10 @@ use crate::hosts::opening::{Way, with_side};
 use crate::hosts::posting::{LIMIT, pattern, post};
 use crate::hosts::{EVERY, FLIPS, kinds};
 
-/// What begins the lines of the receiver's report.
 pub(crate) const PLAYED: &str = "played: ";
 pub(crate) const NOT_GRANTED: &str = "not granted: ";
 pub(crate) const DIFFERS: &str = "differs: ";
 
-/// As long as the longest transfer.
 pub(crate) const LONG: usize = 1 << 20;
 
 /// What no byte is that is sent.
@@ -47,17 +45,14 @@ impl fmt::Display for Part {
     }
 }
 
-/// How a kind of transfer went, as this side sees it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Played,
     /// And asking for it is refused.
     NotGranted,
-    /// Something else arrived than was sent.
     Differs,
 }
 
-/// What a completion tells of a message besides its length.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Told {
     pub(crate) tag: Option<Tag>,
@@ -71,7 +66,6 @@ pub(crate) struct Side<'q, 'd> {
     pub(crate) cq: &'q Cq<'d, T, Halves>,
     /// Of this side's sends or receives, if it can count.
     pub(crate) counter: Option<&'q Counter<'d, T>>,
-    /// The other side's region.
     pub(crate) remote: RemoteRegion,
     region: &'q Mr<'d, T, Vec<u8>>,
     line: RefCell<Line>,
@@ -80,7 +74,6 @@ pub(crate) struct Side<'q, 'd> {
     flips: bool,
 }
 
-/// Plays every kind as one of the two, and reports if it is the receiver.
 pub(crate) fn play(role: &str) {
     // A call of a provider's that does not return cannot be ended otherwise.
     std::thread::spawn(|| {
@@ -107,7 +100,6 @@ pub(crate) fn play(role: &str) {
     });
 }
 
-/// Says what was played when that fails.
 struct Playing(&'static str);
 
 impl Drop for Playing {
@@ -162,7 +154,6 @@ impl<'q, 'd> Side<'q, 'd> {
         assert_eq!(other, place, "the other side is elsewhere");
     }
 
-    /// The bytes of this kind.
     fn content(&self, len: usize) -> Box<[u8]> {
         pattern(len, self.seed).into()
     }
@@ -174,24 +165,20 @@ impl<'q, 'd> Side<'q, 'd> {
         Halves(bytes)
     }
 
-    /// A buffer to receive into.
     pub(crate) fn room(len: usize) -> Halves {
         Halves(vec![UNTOUCHED; len].into())
     }
 
-    /// Whether this is what was to be sent.
     pub(crate) fn check(&self, bytes: &[u8], len: usize) -> Outcome {
         if *bytes == *self.content(len) { Outcome::Played } else { Outcome::Differs }
     }
 
-    /// Waits for an operation, which must succeed.
     pub(crate) fn finish(&self, key: OpKey) -> (Box<[u8]>, Transfer) {
         let done = self.cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends in time");
         let (buf, result) = done.into_parts();
         (buf.0, result.expect("the operation succeeds"))
     }
 
-    /// Posts the kind's bytes, and waits until they are sent.
     pub(crate) fn posts(&self, len: usize, call: impl Fn(Halves) -> Posted) {
         self.finish(post(self.cq, self.bytes(len), call));
     }
@@ -269,7 +256,6 @@ impl<'q, 'd> Side<'q, 'd> {
         self.check(&bytes, len)
     }
 
-    /// The next thing that is received.
     pub(crate) fn next(&self) -> Completion<'d, Halves> {
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {

@@ -45,23 +45,19 @@ fn bytes(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at + 7 * seed) % 251).unwrap()).collect()
 }
 
-/// Endpoints at a node's address, and at any port of it or at this one.
 fn info(node: &str, service: Option<&str>) -> Info<T> {
     let hints = Hints { node: Some(node), service, ..hints(Caps::MSG | Caps::MULTICAST | Caps::SOURCE) };
     T::query(&hints).unwrap().next().expect("udp has multicast")
 }
 
-/// Where endpoints are opened.
 struct Side<'q, 'd> {
     domain: &'q Domain<'d, T>,
     cq: &'q Cq<'d, T, Vec<u8>>,
     av: &'q Av<'d, T>,
     eq: &'q Eq<'d, T>,
-    /// Of every endpoint that was opened.
     addresses: RefCell<Vec<EndpointAddr>>,
 }
 
-/// Afterwards everything is closed.
 fn with_side(node: &str, service: Option<&str>, test: impl FnOnce(&Side<'_, '_>)) {
     let budget: &Budget<Global> = Box::leak(Box::new(Budget::new(Global, usize::MAX)));
     let domain = Domain::open_in(&info(node, service), budget).unwrap();
@@ -76,7 +72,6 @@ fn with_side_in_a_scope(node: &str, service: Option<&str>, test: impl FnOnce(&Si
     are_free(scope(|s| play_on(&s.open(&info(node, service)).unwrap(), test)));
 }
 
-/// The addresses of its endpoints.
 fn play_on(domain: &Domain<'_, T>, test: impl FnOnce(&Side<'_, '_>)) -> Vec<EndpointAddr> {
     let av = Av::open(domain, 8).unwrap();
     let eq = Eq::open(domain, EqAttr::default()).unwrap();
@@ -116,7 +111,6 @@ impl<'d> Side<'_, 'd> {
         (buf, result.unwrap())
     }
 
-    /// What a receive has brought.
     fn received(&self, key: OpKey) -> Vec<u8> {
         let (mut buf, transfer) = self.finish(key);
         buf.truncate(transfer.len);
@@ -132,7 +126,6 @@ impl<'d> Side<'_, 'd> {
     }
 }
 
-/// Joins, and waits for the event.
 fn join<'d>(endpoint: &Endpoint<'d>, address: &EndpointAddr) -> Result<MulticastGroup<'d, T, Vec<u8>>, Errno> {
     let (mut joining, deadline) = (endpoint.join(address)?, Instant::now() + LIMIT);
     loop {

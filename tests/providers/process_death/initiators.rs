@@ -52,7 +52,6 @@ const VISITORS: u64 = 100;
 const GAP: usize = 1000;
 const UNTOUCHED: u8 = 0xa5;
 
-/// Where each of the ranges begins.
 fn place(number: usize) -> usize {
     GAP + number * (LONG + GAP)
 }
@@ -92,7 +91,6 @@ pub(crate) fn play(part: &str, cq: &Cq<'_, T, Watched>, endpoint: &Endpoint<'_>,
     Vec::new()
 }
 
-/// The memory of a region, of which can be told whether it is still there.
 struct Exposed {
     bytes: Box<[u8]>,
     _there: Arc<()>,
@@ -135,12 +133,10 @@ impl Exposed {
 
 const ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// Whether the byte of a region that may be written has come.
 fn has_come(region: &Mr<'_, T, Exposed>, at: usize) -> bool {
     region.window().load(at, Ordering::Relaxed).expect("within the region") == 1
 }
 
-/// Tells a peer of the region.
 fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T, Exposed>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = scene.a.tagged_inject(peer.peer, BEGIN, &region.remote().to_bytes()) {

@@ -37,7 +37,6 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 const LATE: &str =
     "An operation to a killed peer ends only when its endpoint is closed (`rxd-message-to-a-killed-peer-never-ends`)";
 
-/// What is posted, and when it is in its middle.
 #[derive(Default)]
 struct Posted {
     keys: Vec<OpKey>,
@@ -140,7 +139,6 @@ pub(crate) fn until_in_the_middle(case: impl Fn() -> bool) {
     assert!((0..5).any(|_| case()), "never in the middle");
 }
 
-/// What is posted for a part.
 type Posts = fn(&Scene<'_, '_>, &Player, &mut Posted);
 
 /// Kills a peer while something is in flight; the other peer goes on, and everything ends.
@@ -224,7 +222,6 @@ fn sends(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
     posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
 }
 
-/// Where each of the long ones goes in the peer's region.
 fn places() -> impl Iterator<Item = u64> {
     (0..TRAIN).map(|number| u64::try_from(number * LONG).expect("small"))
 }
@@ -304,7 +301,6 @@ fn a_filler_is_killed(info: &Info<T>) {
     kill_in_the_middle(info, "fills", fills);
 }
 
-/// Injected bytes, by their number.
 type Injects = fn(&Scene<'_, '_>, &Player, u64) -> Result<(), PostError>;
 
 /// Kills a peer among what is injected: there is no operation that could end, but nothing stops, either.

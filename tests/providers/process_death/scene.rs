@@ -20,8 +20,7 @@ use support::library_version;
 pub(crate) use crate::process_death::posting::{LIMIT, post};
 use crate::process_death::watched::{Watch, Watched};
 
-/// How a process of this program learns that it is to be a peer: the provider, the part, the tag to say hello with, and
-/// the addresses of this side.
+/// Environment variable of a peer's process: the provider, the part, the tag of the hello, and the addresses of this side.
 pub(crate) const ROLE: &str = "LOOM_KILLED_PEER";
 
 /// So long that it takes many polls.
@@ -35,7 +34,6 @@ pub(crate) const LEFT: usize = 256 << 10;
 /// So many short ones are received by a process before it kills itself.
 pub(crate) const TAKEN: u64 = 100;
 
-/// The longest message that is answered.
 pub(crate) const LONGEST_ANSWER: usize = 100_000;
 
 /// How a process ends that had to kill itself in the middle of something, and was not running then.
@@ -49,13 +47,10 @@ pub(crate) fn piece_len(provider: &str) -> usize {
 
 /// Messages that are answered. They begin with the number of the endpoint that sends.
 pub(crate) const ECHO: Tag = Tag(1);
-/// The long message that is received.
 pub(crate) const RECEIVED: Tag = Tag(2);
 /// Tells a sender that its message can come.
 pub(crate) const BEGIN: Tag = Tag(3);
-/// A newcomer's.
 pub(crate) const NEW: Tag = Tag(4);
-/// Tells that a peer has done what it was to do.
 pub(crate) const DONE: Tag = Tag(5);
 /// Greater tags are those of peers' first messages: their region and their address.
 const HELLO: Tag = Tag(16);
@@ -63,7 +58,6 @@ const HELLO: Tag = Tag(16);
 pub(crate) type T = Ofi<Local>;
 pub(crate) type Endpoint<'d> = endpoint::Endpoint<'d, T, Watched>;
 
-/// An empty buffer to receive into.
 pub(crate) fn room(len: usize) -> Watched {
     vec![0; len].into()
 }
@@ -88,7 +82,6 @@ impl Process {
         self.0.kill().expect("kills");
     }
 
-    /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("a process of this one")
     }
@@ -101,7 +94,6 @@ impl Drop for Process {
     }
 }
 
-/// A peer: its process, and where it is reached.
 pub(crate) struct Player {
     pub(crate) process: Process,
     pub(crate) peer: Peer,
@@ -120,7 +112,6 @@ pub(crate) struct Scene<'q, 'd> {
     pub(crate) other: Player,
 }
 
-/// A message to the process that stays, of which the answer is waited for.
 pub(crate) struct Question {
     bytes: Vec<u8>,
     sent: OpKey,
@@ -188,7 +179,6 @@ impl Scene<'_, '_> {
         self.info.provider() == provider
     }
 
-    /// Messages to the process that stays, and its answers, checked.
     pub(crate) fn exchange(&self, rounds: u8) {
         for round in 0..rounds {
             for len in [64, LONGEST_ANSWER] {
@@ -222,7 +212,6 @@ impl Scene<'_, '_> {
         );
     }
 
-    /// Takes what has ended of `left`, well or not.
     pub(crate) fn take(&self, left: &mut Vec<OpKey>) -> Vec<Done<Watched>> {
         let mut ended = Vec::new();
         while let Some(completion) = self.cq.poll().expect("the queue works") {
@@ -250,13 +239,11 @@ fn pass_over(completion: Completion<'_, Watched>) {
     }
 }
 
-/// Waits for an operation that must succeed.
 pub(crate) fn finish(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Transfer) {
     let (bytes, result) = end(cq, key);
     (bytes, result.expect("the operation succeeds"))
 }
 
-/// Waits for an operation.
 fn end(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Result<Transfer, OpError>) {
     let until = Instant::now() + LIMIT;
     let done = loop {

@@ -26,7 +26,6 @@ impl Drop for Memory {
     }
 }
 
-/// A buffer of bytes.
 #[derive(Debug)]
 pub(crate) struct Watched(Rc<Memory>);
 

@@ -19,7 +19,7 @@ use loom_fabric::ofi::Local;
 use crate::scalable::posting::{LIMIT, post};
 use crate::scalable::{Bytes, LONG, Queue, end, exchange, finish, info, two_of_each};
 
-/// How a process of this program learns what kind of peer it is to be, and this side's address.
+/// Environment variable of a peer's process: its kind, and this side's address.
 pub(crate) const ROLE: &str = "LOOM_SCALABLE_PEER";
 
 /// So many long messages are under way in each direction.
@@ -60,7 +60,6 @@ impl Drop for Peer {
     }
 }
 
-/// What the other process does.
 pub(crate) fn play(role: &str) {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
@@ -89,7 +88,6 @@ pub(crate) fn play(role: &str) {
     }
 }
 
-/// Receives and sends long messages until it is killed.
 fn goes_on(
     cq: &Queue<'_>,
     begins: OpKey,

@@ -86,7 +86,6 @@ fn remote_event(cq: &Queue<'_>) -> RemoteEvent {
     panic!("no event of a peer within {LIMIT:?}");
 }
 
-/// A message from one context to another, checked.
 fn exchange<L: Level>(
     tx: &TxContext<'_, Ofi<L>, Bytes>,
     (peer, index): (Peer, u16),

@@ -1,6 +1,5 @@
-//! The same behaviour over every transport: each case runs over the software transport and, with the feature
-//! `libfabric`, over every connectionless provider that is here, moving data and checking it. The run is compared with its
-//! table in `tests/behaviours`.
+//! Each behaviour over the software transport and, with the feature `libfabric`, over every connectionless provider that is here. The run
+//! is compared with its table in `tests/behaviours`.
 //!
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
@@ -31,7 +30,6 @@ use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::threaded_cases;
 use support::behaviours::{pair, soft_cases};
 
-/// Capabilities of the tests. A transport reports those that it lacks.
 pub(crate) const SECTION: &str = "transports";
 
 const ASKED: Caps = Caps::MSG
@@ -120,7 +118,6 @@ fn soft_trials(trials: &mut Vec<Trial>) {
 const TCP: TcpAttr =
     TcpAttr { endpoints: 64, vectors: 32, rx_depth: 128, unexpected: 128, tx_depth: 64, ..TcpAttr::DEFAULT };
 
-/// Over sockets, in Rust.
 fn tcp_trials(trials: &mut Vec<Trial>) {
     if let Ok(info) = loom_tcp::query(&Hints::default(), TCP) {
         describe("loom-tcp", &info);
@@ -134,15 +131,12 @@ fn tcp_trials(trials: &mut Vec<Trial>) {
     }
 }
 
-/// A provider, and the kind of its endpoints.
 #[cfg(feature = "libfabric")]
 #[derive(Clone, Copy)]
 struct Provider {
-    /// Of its column.
     name: &'static str,
     provider: &'static str,
     kind: EndpointType,
-    /// Whether every libfabric has it.
     everywhere: bool,
 }
 

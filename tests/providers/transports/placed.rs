@@ -1,8 +1,5 @@
-//! The behaviours over the software transport once more, with every object in memory of other allocators than the global one: an
-//! arena in a `static`, pools of several sizes, and bumpalo through the adapter for its version of the trait.
-//!
-//! Each behaviour has a budget of its own over the allocator, which counts what it takes and what it gives back. One at a time uses
-//! an allocator: the arena's memory is enough for them one after the other.
+//! The behaviours over the software transport, with every object in memory of an allocator other than the global one: an arena in a
+//! `static`, pools of several sizes, and bumpalo. Each behaviour has a budget of its own, which counts what it takes and returns.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -29,8 +26,7 @@ const LOSING: [&str; 4] =
 const OPENING_NOTHING: [&str; 2] =
     ["a_counter_is_set_and_added_to", "longest_message_arrives_and_a_longer_one_is_refused"];
 
-/// It has room for all behaviours one after the other: where objects are not closed in the reverse order of opening, an arena
-/// keeps what lies below the last one. What is never used is never touched.
+/// Room for all behaviours: where objects are not closed in the reverse order of opening, an arena keeps what lies below the last one.
 fn arena() -> &'static Locked<Arena<'static>> {
     static MEMORY: StaticArena<{ 640 << 20 }> = StaticArena::new();
     MEMORY.take_shared().expect("it is taken once")
@@ -65,7 +61,6 @@ fn bump() -> &'static Guarded {
     Box::leak(Box::new(Guarded(spin::Mutex::new(Bump::new()))))
 }
 
-/// Another allocator for the behaviours.
 struct Placing {
     name: &'static str,
     memory: Memory,
@@ -78,7 +73,6 @@ impl Placing {
         Placing { name, memory: Box::leak(Box::new(alloc)), alone: Mutex::new(()) }
     }
 
-    /// Runs a behaviour with all of its objects in this memory, and counts what it takes there.
     fn run(&self, name: &str, case: impl FnOnce(&Info<Soft<'static>>)) -> Result<(), Failed> {
         let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         let budget: &'static Budget<Memory> = Box::leak(Box::new(Budget::new(self.memory, usize::MAX)));
@@ -105,7 +99,6 @@ static PLACINGS: LazyLock<[Placing; 3]> = LazyLock::new(|| {
     [Placing::new("static-arena", arena()), Placing::new("pools", classes()), Placing::new("bumpalo", bump())]
 });
 
-/// Each of the behaviours, which `run` runs by its number, with each of the allocators.
 pub(crate) fn trials(names: &[&'static str], run: fn(usize, &Info<Soft<'static>>)) -> Vec<Trial> {
     let mut trials = Vec::new();
     for placing in &*PLACINGS {

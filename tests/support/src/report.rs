@@ -61,7 +61,6 @@ pub fn not_run(why: &'static str) {
 /// Behaviour of a section. Its number is its place in the table.
 pub type Place = (&'static str, usize, &'static str);
 
-/// The outcomes, by behaviour and provider.
 static OUTCOMES: Mutex<BTreeMap<(Place, &str), Outcome>> = Mutex::new(BTreeMap::new());
 
 /// Waits until no other case runs over a provider that bears one at a time.
@@ -79,7 +78,6 @@ pub fn turn_of(provider: &str) -> Option<MutexGuard<'static, ()>> {
     Some(turn.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs a case, and keeps its outcome.
 pub fn watch(place: Place, provider: &'static str, case: impl FnOnce()) {
     NOTED.set(Outcome::Shown);
     case();
@@ -118,7 +116,6 @@ pub fn watch_alone(place: Place, provider: &'static str) -> Result<(), libtest_m
     Ok(())
 }
 
-/// Returns `true` if this process runs one case.
 pub fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
 }
@@ -165,7 +162,6 @@ fn table(section: &str, providers: &[&str]) -> String {
     text
 }
 
-/// Lines in which a table and a run differ.
 fn differences(table: &str, run: &str) -> Vec<String> {
     let only_in = |one: &str, other: &str, which: &str| -> Vec<String> {
         let lines = one.lines().filter(|line| !other.lines().any(|it| it == *line));
@@ -201,7 +197,6 @@ pub fn differences_are_noticed() {
     );
 }
 
-/// Use of the table of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// Compares, and passes with a version that has no table.
@@ -223,7 +218,6 @@ impl Mode {
     }
 }
 
-/// Returns `true` if this run treats every provider as untested.
 pub fn is_untested() -> bool {
     std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0")
 }
@@ -291,10 +285,8 @@ pub fn conclude(arguments: &Arguments, version: &str, sections: Vec<Section>, ot
     conclusion.exit();
 }
 
-/// Cases with their names.
 pub type Cases = Vec<(&'static str, fn())>;
 
-/// Trials of cases over one provider.
 pub fn trials(section: &'static str, provider: &'static str, cases: Cases) -> Vec<Trial> {
     let trial = |(number, (name, case)): (usize, (&'static str, fn()))| {
         Trial::test(format!("{section}::{name}"), move || {

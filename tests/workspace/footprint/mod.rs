@@ -33,7 +33,6 @@ fn forever<V>(value: V) -> &'static V {
     Box::leak(Box::new(value))
 }
 
-/// A budget that only counts.
 type Counting = &'static Budget<Global>;
 
 fn counting() -> Counting {
@@ -106,7 +105,6 @@ fn works_under_a_seal<T: Transport + 'static>(name: &str, info: &Info<T>) {
     assert!(budget.blocks() == 0, "{name}");
 }
 
-/// One test over each transport.
 macro_rules! over_each {
     ($($test:ident = $case:ident),*) => { $(
         #[test]

@@ -46,7 +46,6 @@ struct Growth<'a> {
     points: Vec<(String, u32)>,
 }
 
-/// How a plot is labelled.
 #[derive(Clone, Copy)]
 struct Labels<'a> {
     name: &'a str,
@@ -73,7 +72,6 @@ impl<'a> Growth<'a> {
         self
     }
 
-    /// Measures all points, in rounds that alternate.
     fn run(self, run: &mut Run, labels: Labels<'_>) -> Outcome {
         let outcome = self.contest.run(&run.settings);
         let mut curves: Vec<Curve> = Vec::new();
@@ -114,7 +112,6 @@ fn exact(x: u32, value: f64) -> Point {
     Point { x, y: Summary::exact(value) }
 }
 
-/// The buffer of the next operation that is over.
 #[inline]
 fn completed<T: Transport>(cq: &Cq<'static, T, Buffer>) -> Buffer {
     loop {

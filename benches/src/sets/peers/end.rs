@@ -31,7 +31,6 @@ pub(crate) fn check<'w>(words: impl IntoIterator<Item = &'w u64>, number: u64) {
     assert_eq!(differing, 0, "the message {number} arrives whole and in its order");
 }
 
-/// The same of its bytes.
 #[inline]
 pub(crate) fn check_bytes(bytes: &[u8], number: u64) {
     let (words, rest) = bytes.as_chunks();
@@ -40,7 +39,6 @@ pub(crate) fn check_bytes(bytes: &[u8], number: u64) {
     assert_eq!(differing, 0, "the message {number} arrives whole and in its order");
 }
 
-/// Writes the bytes of the message of that number.
 #[inline]
 pub(crate) fn fill(bytes: &mut [u8], number: u64) {
     bytes.as_chunks_mut().0.fill(number.to_ne_bytes());
@@ -51,15 +49,12 @@ pub(crate) fn fill(bytes: &mut [u8], number: u64) {
 pub(crate) enum Play {
     /// Sends each message back, as another number.
     Answer,
-    /// Sends as many messages as the round has.
     Stream,
-    /// Writes as often to the other end's memory.
     #[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "only sets of libfabric write"))]
     Write,
 }
 
 impl Play {
-    /// Plays the far end until there are no more rounds.
     pub(crate) fn far(self, mut end: impl End, rounds: impl Iterator<Item = u32>) {
         for count in rounds {
             match self {
@@ -117,10 +112,8 @@ fn receive(end: &mut impl End, count: u32) -> Duration {
     begin.elapsed()
 }
 
-/// Tells the other end a text, and learns that of the other end.
 pub(crate) type Exchange<'e> = &'e mut dyn FnMut(&str) -> String;
 
-/// Plays a round of as many messages as it is told, and says how long it took.
 pub(crate) type Round<'s> = Box<dyn FnMut(u32) -> Duration + 's>;
 
 /// The rounds of two ends in two threads. Each end is opened in its thread.

@@ -16,7 +16,6 @@ use crate::sets::peers::end::{End, Exchange, Play, Round};
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
 
-/// What is between the processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A Unix stream socket.
@@ -51,7 +50,6 @@ impl Kind {
         Kind::Iceoryx,
     ];
 
-    /// The provider of libfabric.
     pub(crate) fn provider(self) -> Option<&'static str> {
         match self {
             Kind::Shm => Some("shm"),
@@ -86,7 +84,6 @@ struct Far {
     /// Closed, it ends the process.
     into: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
-    /// Waits for the end of the process.
     watch: Option<JoinHandle<()>>,
 }
 
@@ -219,7 +216,6 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The next line of the standard input; `None` if there is none.
 fn read_line() -> Option<String> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line).ok()?;

@@ -25,7 +25,6 @@ type Buffer = Box<[u8]>;
 
 const TAG: Tag = Tag(7);
 
-/// An endpoint with its own queue, for one thread.
 struct Port {
     cq: Cq<'static, Transport, Buffer>,
     endpoint: Endpoint<'static, Transport, Buffer>,
@@ -47,12 +46,9 @@ impl Port {
     }
 }
 
-/// How an answer is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sending {
-    /// With a completion that is polled.
     Completed,
-    /// Injected: without one.
     Injected,
 }
 
@@ -83,7 +79,6 @@ impl End {
         End { port, to, sending, outbox: Some(vec![0; 8].into()), in_flight: None, sent: 0, received: 0 }
     }
 
-    /// Sends the next number.
     #[inline]
     fn send(&mut self) {
         self.sent += 1;
@@ -128,7 +123,6 @@ impl End {
         Some(buffer)
     }
 
-    /// The next message's buffer, once the message is there.
     #[inline]
     fn receive(&mut self) -> Buffer {
         loop {
@@ -156,7 +150,6 @@ impl End {
     }
 }
 
-/// The same as a [`PingPong`], over the software transport.
 struct SoftPingPong {
     end: End,
     peer: Peer,

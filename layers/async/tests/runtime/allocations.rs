@@ -1,5 +1,3 @@
-//! After setup, tasks, timers and transfers do not use the global allocator.
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;

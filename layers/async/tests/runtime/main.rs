@@ -1,5 +1,3 @@
-//! Executors, timers, streams and windows of driven queues.
-
 #![cfg(feature = "std")]
 #![allow(
     missing_docs,

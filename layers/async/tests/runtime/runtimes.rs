@@ -21,7 +21,6 @@ use rustix::io::Errno;
 type S = Soft<'static>;
 
 const ROUNDS: u8 = 200;
-/// Exposes a lost wake-up.
 const LIMIT: Duration = Duration::from_secs(20);
 
 type Driver = CqDriver<'static, S, Vec<u8>>;

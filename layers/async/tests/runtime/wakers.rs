@@ -35,7 +35,6 @@ unsafe impl Allocator for Counted {
     }
 }
 
-/// Slot where a task leaves its waker for threads.
 struct Bell {
     waker: AtomicPtr<Waker>,
     rung: AtomicU32,

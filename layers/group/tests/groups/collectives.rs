@@ -174,7 +174,6 @@ fn all(team: &Members<'_>) {
 fn members_on_threads_get_what_the_collectives_say() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
-            // From one element in each direction to a message in one packet.
             for (packets, capacity) in [(2, 8), (5, 20), (8, 4096)] {
                 members(n, attr(Table::of(switch)).with_packets(packets), capacity, all);
             }
@@ -319,7 +318,6 @@ fn deadline_ends_a_wait_for_a_member_that_does_not_come() {
         let missing = team(group, attr(Table::DEFAULT), 64, rank, 0..3);
         let mut barrier = missing.barrier().unwrap();
         let mut soon = soon();
-        // Member 0 waits for member 2 first, which comes, then for member 1.
         let mut named = 0;
         while named < 2 {
             let ended = barrier.wait(Instant::now() + Duration::from_millis(20));
@@ -379,7 +377,6 @@ fn what_does_not_fit_is_refused() {
     });
 }
 
-/// A member replaced in the group opens a team of the same number, and does not join the old team.
 #[test]
 fn member_that_takes_a_place_is_none_of_the_team() {
     for begun in [false, true] {

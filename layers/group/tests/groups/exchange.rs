@@ -120,7 +120,6 @@ fn each_defect_has_its_error() {
     for count in [1, RemoteRegion::WIRE_LEN, 100] {
         refused([&bytes[..], &vec![0; count]].concat(), PeerError::TrailingBytes { count });
     }
-    // Both lengths agree, but the bytes end early.
     let mut short = with(24, &[0xff, 0xff]);
     let needed = HEADER_LEN + 11 + 65535 * RemoteRegion::WIRE_LEN;
     short[8..12].copy_from_slice(&u32::try_from(needed).unwrap().to_le_bytes());

@@ -155,7 +155,6 @@ fn a_number_that_is_no_members_is_refused_and_the_buffer_comes_back() {
 fn a_peer_is_replaced_and_removed_without_the_others_noticing() {
     let World { hub, peers, .. } = world(3, 16);
     let address = peers[2].endpoint.address().unwrap();
-    // The third peer also takes the second place.
     hub.set(PeerIndex(1), &address).unwrap();
     assert!(hub.remove(PeerIndex(2)));
     assert!(!hub.remove(PeerIndex(2)));

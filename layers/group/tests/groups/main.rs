@@ -1,5 +1,3 @@
-//! Groups, their bootstraps, teams and collectives.
-
 #![cfg(feature = "std")]
 #![allow(
     missing_docs,

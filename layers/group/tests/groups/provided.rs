@@ -155,7 +155,6 @@ fn what_the_provider_has_is_the_providers() {
         for count in [1, 2] {
             check_all(&teams, count);
         }
-        // More barriers than numbers.
         for _ in 0..300 {
             finish(teams.iter().map(|team| team.barrier().unwrap()).collect::<Vec<_>>());
         }
@@ -227,7 +226,6 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
             let mine: Vec<_> = (0..n).map(|rank| values(rank + round, 3)).collect();
             let got = each(&teams, &mine, |_| 3, |team, input, output| team.scan(Sum, input, output));
             assert_eq!(got, (1..=size).map(|ranks| sums(&mine[..ranks])).collect::<Vec<_>>());
-            // The second fits into some members' packets, the third into none.
             check_all(&teams, [1, 16, CAPACITY][round as usize % 3]);
             let got = each(
                 &teams,
@@ -304,7 +302,6 @@ fn calls_that_were_refused_are_posted_in_their_order() {
     let mut theirs = theirs.into_iter();
     let mut their = || two.all_reduce(Sum, &inputs[1], &mut theirs.next().unwrap()[..1]).unwrap();
 
-    // The fifth is posted instead of the first. The seventh is behind the sixth.
     let their_first = their();
     finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { their_first }].map(ByRef));
     let [seventh, their_seventh] = output();
@@ -431,7 +428,6 @@ fn a_group_of_other_members_or_of_another_queue_is_refused() {
         team.with_provider(joined).map(|_| ()).unwrap_err()
     }
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[0]), CollectiveError::ProviderGroup);
-    // The refusal frees the number.
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[1]), CollectiveError::ProviderGroup);
     let attr = TeamAttr::new(1).with_packets(2);
     let packets = std::iter::repeat_with(|| Vec::with_capacity(8));

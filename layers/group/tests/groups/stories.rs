@@ -202,7 +202,6 @@ impl World {
     }
 
     fn index(&self, peer: u16) -> PeerIndex {
-        // One number is not a member.
         PeerIndex(u32::from(peer) % u32::try_from(self.members.len() + 1).unwrap())
     }
 

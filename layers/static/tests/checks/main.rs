@@ -1,5 +1,3 @@
-//! Queries and profiles over the software transport, and code that the types refuse.
-
 #![cfg(feature = "std")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -58,7 +58,6 @@ fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
     });
 }
 
-/// Memory of a test.
 struct Pages {
     ptr: NonNull<u8>,
     len: usize,
@@ -79,7 +78,6 @@ impl Pages {
         self.ptr.addr()
     }
 
-    /// Its begin.
     fn buf(&self) -> Buf {
         Buf(self.ptr, 100)
     }

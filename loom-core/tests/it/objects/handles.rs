@@ -91,7 +91,6 @@ enum Thing {
     Endpoint(Endpoint<'static, T, Vec<u8>>),
 }
 
-/// A handle, and the object that the model has for it.
 struct Held {
     thing: Thing,
     object: usize,
@@ -324,7 +323,6 @@ impl World {
     }
 }
 
-/// Plays a story, and drops what is left.
 fn play(steps: &[Step], miscounts: bool) -> Result<(), TestCaseError> {
     let alloc: &'static Counting = Box::leak(Box::default());
     let mut world = World { miscounts, ..World::default() };

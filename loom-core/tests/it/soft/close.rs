@@ -26,7 +26,6 @@ const ATTR: NetworkAttr =
 
 type Queue = Cq<'static, Soft<'static>, Box<[u8]>>;
 
-/// Which of the queue's functions takes completions.
 type Poll = fn(&Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError>;
 
 fn any(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
@@ -40,7 +39,6 @@ fn each(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
     }
 }
 
-/// Takes everything, and checks that all of it was cancelled.
 fn take_cancelled(cq: &Queue, poll: Poll) -> usize {
     let mut count = 0;
     while let Some(completion) = poll(cq).unwrap() {
@@ -159,7 +157,6 @@ fn offers_that_nobody_took() {
     }
 }
 
-/// A sender and a receiver, each polled by itself.
 struct Apart {
     sender: Endpoint<'static, Soft<'static>, Box<[u8]>>,
     receiver: Endpoint<'static, Soft<'static>, Box<[u8]>>,
@@ -175,7 +172,6 @@ impl Apart {
         assert!(self.receiver.cq().poll().unwrap().is_none(), "nothing that it has asked for");
     }
 
-    /// What the oldest receive gets, and its tag.
     fn received(&self) -> (Box<[u8]>, u64) {
         let Some(Completion::Op(done)) = self.receiver.cq().poll().unwrap() else { panic!("a message is there") };
         let tag = done.result().unwrap().tag.unwrap().0;
@@ -212,7 +208,6 @@ fn cancelled_sends_that_nobody_wanted() {
             assert_eq!(take_cancelled(apart.sender.cq(), any), 2);
             assert_eq!(apart.offer(7).unwrap_err().error, PostError::Again, "round {round}");
             assert_eq!(apart.sender.inject(apart.to, &[1]), Err(PostError::Again), "round {round}");
-            // The receiver does no more than to poll, once.
             apart.poll_receiver();
             apart.sender.tagged_inject(apart.to, Tag(8), &[8]).unwrap();
             apart.receiver.tagged_recv(Source::Any, Tag(8), bytes(1)).unwrap();

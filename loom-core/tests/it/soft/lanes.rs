@@ -24,7 +24,6 @@ const MANY: u64 = 100;
 
 type Bytes = Box<[u8]>;
 
-/// One thread's domain, queue and endpoint.
 struct Node {
     av: Av<'static, Soft<'static>>,
     cq: Cq<'static, Soft<'static>, Bytes>,
@@ -52,7 +51,6 @@ impl Node {
         self.av.insert(&other.address()).unwrap()
     }
 
-    /// Sends until it is taken, with the receiver moving on.
     fn tell(&self, to: Peer, tag: u64, bytes: &[u8], receiver: &Node) {
         for _ in 0..1000 {
             match self.endpoint.tagged_inject(to, Tag(tag), bytes) {
@@ -64,7 +62,6 @@ impl Node {
         panic!("taken at last");
     }
 
-    /// Posts a receive, and takes what it gets.
     fn hear(&self, tag: TagMatch) -> (Vec<u8>, u64) {
         let key = self.endpoint.tagged_recv(Source::Any, tag, vec![0; 128].into()).unwrap();
         let done = self.cq.wait(key, Spins(1000)).unwrap().expect("there is something to hear");
@@ -83,7 +80,6 @@ impl Node {
     }
 }
 
-/// Bytes of any length that say which message they are of.
 fn message(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (number.wrapping_mul(31).wrapping_add(at * 7) % 251) as u8).collect()
 }
@@ -257,7 +253,6 @@ fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
             from == quiet
         });
         assert!(heard.is_some(), "sender {quiet}");
-        // What is left.
         (0..3).for_each(|_| drop(receiver.hear(TagMatch::ANY)));
     }
 }
@@ -382,10 +377,8 @@ fn endpoint_has_a_lane_to_itself() {
     node.endpoint.tagged_inject(to, Tag(1), &[1]).unwrap();
 }
 
-/// How long one exchange may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Two threads that talk both ways, in every length, with receives that are posted early and late; endpoints close in the middle.
 #[test]
 fn threads_talk_while_endpoints_come_and_go() {
     const ROUNDS: u64 = if cfg!(debug_assertions) { 40 } else { 400 };

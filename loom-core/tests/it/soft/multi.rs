@@ -37,20 +37,17 @@ fn message(sender: usize, number: usize, len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from((sender * 101 + number * 7 + at) % 256).unwrap()).collect()
 }
 
-/// A receiver, and two senders with a queue of their own.
 struct World {
     receiver: Endpoint<'static, Soft<'static>, Bytes>,
     rx: Cq<'static, Soft<'static>, Bytes>,
     tx: Cq<'static, Soft<'static>, Bytes>,
     senders: [Endpoint<'static, Soft<'static>, Bytes>; 2],
     to: Peer,
-    /// The addresses of the senders.
     from: [Peer; 2],
     av: Av<'static, Soft<'static>>,
     tagged: bool,
 }
 
-/// Runs a test with messages that have tags, and with others.
 fn with_world(min: usize, mut test: impl FnMut(&World)) {
     for tagged in [false, true] {
         with_messages(tagged, min, &mut test);
@@ -89,7 +86,6 @@ impl World {
         }
     }
 
-    /// Everything that has been received.
     fn received(&self) -> (Vec<Piece<'static, Bytes>>, Vec<(OpKey, Bytes)>) {
         let (mut pieces, mut over) = (Vec::new(), Vec::new());
         while let Some(completion) = self.rx.poll().unwrap() {

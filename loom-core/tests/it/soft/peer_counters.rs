@@ -37,7 +37,6 @@ fn words(count: usize) -> Box<[u8]> {
     vec![0; 8 * count].into()
 }
 
-/// An endpoint whose peers are counted, with a region that counts too, and a peer.
 struct World {
     a: Endpoint<'static, S, Bytes>,
     to_b: Peer,
@@ -171,7 +170,6 @@ fn what_is_done_later_is_counted_when_it_is_done() {
     for (strict, info) in [false, true].into_iter().zip(infos) {
         let world = World::open(&info);
         let (a, to_b, remote) = (&world.a, world.to_b, world.region.remote());
-        // Has them meet.
         world.finish(|buf| a.write(to_b, &remote, 0, buf), 8);
         let until = Instant::now() + LIMIT;
         let mut late = false;
@@ -191,10 +189,8 @@ fn what_is_done_later_is_counted_when_it_is_done() {
     }
 }
 
-/// Threads beside the owner's.
 const THREADS: u64 = 3;
 
-/// What a thread posts with.
 struct Poster {
     cq: Queue,
     endpoint: Endpoint<'static, S, Bytes>,
@@ -386,7 +382,6 @@ fn endpoints_regions_and_counters_are_closed_while_peers_count() {
     });
 }
 
-/// The global allocator, which knows how much of it is free again.
 #[derive(Clone, Copy)]
 struct Freed(&'static AtomicU64);
 

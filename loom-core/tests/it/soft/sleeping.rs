@@ -1,8 +1,7 @@
-//! Threads that sleep on a queue of the software transport: whatever peers do that makes an event of it wakes them up, at whatever moment
-//! it comes.
+//! Threads that sleep on a queue of the software transport: every event of a peer wakes them up, at whatever moment it comes.
 //!
-//! No test waits a while for something to happen: peers begin after a random number of steps, so that over the rounds they come before
-//! the sleep, just when it begins, and into the middle of it. A wake-up that is lost costs the whole [`LIMIT`], and fails the test.
+//! Peers begin after a random number of steps: before the sleep, just when it begins, and in the middle of it. A lost wake-up costs the
+//! whole [`LIMIT`], and fails the test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -53,7 +52,6 @@ fn filled(len: usize, byte: usize) -> Bytes {
     vec![u8::try_from(byte % 251).unwrap(); len].into()
 }
 
-/// One thread's domain, queue and endpoint.
 struct Node {
     endpoint: Endpoint<'static, S, Bytes>,
     cq: Cq<'static, S, Bytes>,
@@ -80,7 +78,6 @@ impl Node {
         self.endpoint.join_collective(&set).unwrap()
     }
 
-    /// Sleeps until there is a completion.
     fn next(&self) -> Completion<'static, Bytes> {
         let begin = Instant::now();
         let completion = self.cq.poll_until(begin + LIMIT).unwrap();
@@ -88,7 +85,6 @@ impl Node {
         completion.expect("no signaller wakes it")
     }
 
-    /// Sleeps until an operation has ended: how many bytes, and its buffer.
     fn sleeps_for_one(&self) -> Result<(usize, Bytes), Errno> {
         let Completion::Op(done) = self.next() else { panic!("an operation") };
         let result = done.result().map(|transfer| transfer.len).map_err(|error| error.errno);
@@ -96,11 +92,9 @@ impl Node {
     }
 }
 
-/// What a peer's thread does in a round, after some steps.
 struct Peers<'a> {
     node: Node,
     to: Peer,
-    /// The address of the sleeper's endpoint.
     sleeper: EndpointAddr,
     go: &'a Go,
     network: &'a Network<'static>,
@@ -109,7 +103,6 @@ struct Peers<'a> {
 /// A round, and above it after how many steps the peer begins. Not a channel: the peer is to begin within nanoseconds.
 struct Go {
     word: AtomicU64,
-    /// The last round that the peer has begun.
     begun: AtomicU64,
 }
 
@@ -122,7 +115,6 @@ fn take(steps: u64) {
 }
 
 impl Peers<'_> {
-    /// The next round; `None` if there is none.
     fn round(&self) -> Option<usize> {
         let next = self.go.begun.load(Ordering::Relaxed) + 1;
         let mut looks = 0_u32;
@@ -145,7 +137,6 @@ impl Peers<'_> {
     }
 }
 
-/// The side that sleeps.
 struct Sleeper<'a> {
     node: Node,
     to: Peer,
@@ -175,7 +166,6 @@ impl Drop for Sleeper<'_> {
     }
 }
 
-/// Runs a sleeper against a peer of another thread, whose endpoints have a plan.
 fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper<'_>), peer: impl FnOnce(Peers<'_>) + Send) {
     let network = &Network::new(attr).unwrap();
     let go = &Go { word: AtomicU64::new(0), begun: AtomicU64::new(0) };
@@ -199,7 +189,6 @@ fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper<'_>)
     });
 }
 
-/// Messages of this length, and the sleeper receives each.
 fn messages_wake_the_sleeper(attr: NetworkAttr, plan: Plan, len: usize) {
     against(
         attr,
@@ -243,7 +232,6 @@ fn thread_is_woken_by_a_message_that_is_late() {
     messages_wake_the_sleeper(ATTR, Plan { delay: 4, ..Plan::new(7) }, 8);
 }
 
-/// Writes with immediate data; the bytes are there.
 fn writes_wake_the_sleeper(attr: NetworkAttr) {
     let (tell, hear) = channel::<RemoteRegion>();
     against(
@@ -332,8 +320,7 @@ fn thread_is_woken_when_the_peer_closes() {
     );
 }
 
-/// The peer offers a message that nobody wants, and takes it back: that is no event. So the sleeper is not told of it, and is still
-/// woken up by what is.
+/// The peer offers a message that nobody wants, and takes it back: that is no event.
 #[test]
 fn thread_sleeps_on_when_an_offer_is_revoked() {
     const LEN: usize = 3000;

@@ -33,7 +33,6 @@ fn bytes(len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-/// Two endpoints on queues of their own.
 struct World {
     a: Side,
     b: Side,
@@ -199,7 +198,6 @@ fn sixty_four_bytes_are_injected_and_no_more() {
     assert!(network(true).query(&hints(64)).is_ok() && network(true).query(&hints(65)).is_err());
 }
 
-/// What posts to a peer for the first time.
 type Post = fn(&World, &RemoteRegion) -> Result<(), PostError>;
 
 const POSTS: [Post; 7] = [
@@ -507,7 +505,6 @@ fn regions_are_reached_by_their_addresses() {
     });
 }
 
-/// Memory that tells when it is dropped.
 struct Watched(Bytes, #[expect(dead_code, reason = "it is counted")] std::sync::Arc<()>);
 
 // SAFETY: lends what the box lends.

@@ -82,7 +82,6 @@ fn lets_go(model: &Model, counter: usize, last: Option<usize>) {
     assert_eq!(last, (!model.waits_for(counter)).then_some(counter));
 }
 
-/// Plays a story.
 pub fn play(steps: &[Step]) {
     let mut table: Table = WorkTable::new((0..PLACES).map(|number| Place::free(number, PLACES)).collect());
     let mut model = Model::default();

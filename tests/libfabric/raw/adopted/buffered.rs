@@ -5,7 +5,6 @@ use loom_core::vocabulary::{CompletionFlags, EndpointOption, Mode, OpFlags, Opti
 
 use super::*;
 
-/// What the provider says of a message that it has buffered.
 struct Buffered {
     entry: CqTaggedEntry,
     context: *mut sys::fi_recv_context,

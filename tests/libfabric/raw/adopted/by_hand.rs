@@ -15,7 +15,6 @@ use super::*;
 use crate::raw::{source, target};
 use loom_fabric::ofi::Library;
 
-/// A fabric and its domain, adopted.
 fn open(info: &RawInfo) -> (Fabric<Local>, Domain<Local>) {
     let (mut raw_fabric, mut raw_domain) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the info is only read.

@@ -15,7 +15,6 @@ fn close_endpoint(endpoint: &Endpoint<Local>) {
     assert_eq!(unsafe { T::endpoint_close(endpoint, InFlight::NOTHING) }, Ok(Closing::Closed));
 }
 
-/// An address in the vector.
 fn insert(opened: &Opened<'_>, endpoint: &Endpoint<Local>) -> FabricAddr {
     // SAFETY: the endpoint is open.
     let address = unsafe { T::endpoint_address(endpoint) }.unwrap();

@@ -39,12 +39,10 @@ use entry;
 
 type Queue = EntryCq<CqTaggedEntry, Local>;
 
-/// What a call of libfabric says.
 fn done(code: i32) -> Result<(), Errno> {
     if code == 0 { Ok(()) } else { Err(Errno::from_ret(code as isize).expect("an error")) }
 }
 
-/// What an opening function wrote, if it says that it succeeded.
 fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
     done(code).map(|()| NonNull::new(raw).expect("an object"))
 }
@@ -104,7 +102,6 @@ fn together(addresses: &[&EndpointAddr]) -> Vec<u8> {
     bytes
 }
 
-/// An info of each provider that has these capabilities.
 fn infos_with(caps: Caps) -> Vec<Info<T>> {
     let info = |(provider, node): &(&'static str, Option<&'static str>)| {
         let hints = Hints {

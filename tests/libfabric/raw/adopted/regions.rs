@@ -11,7 +11,6 @@ use super::*;
 
 const LEN: usize = 64;
 
-/// An info with RMA of each provider.
 fn infos() -> Vec<Info<T>> {
     shared_memory::remove_at_exit();
     let infos = super::infos_with(Caps::MSG | Caps::TAGGED | Caps::RMA);

@@ -23,7 +23,6 @@ fn open_set(opened: &Opened<'_>, provider: &str) -> Option<WaitSet<Local>> {
     }
 }
 
-/// Sleeps in the set until this has happened, at least once.
 fn sleep_until(set: &WaitSet<Local>, mut happened: impl FnMut() -> bool) {
     let begin = Instant::now();
     loop {

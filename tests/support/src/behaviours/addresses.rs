@@ -41,7 +41,6 @@ const SHM_PLACES: &str = "An address vector takes 256 addresses in its lifetime,
 
 type Ends<'d, T> = Vec<Endpoint<'d, T, Bytes>>;
 
-/// Opens some endpoints more on the queue of a pair.
 fn more<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>, count: usize) -> Ends<'d, T> {
     (0..count).map(|_| pair.cq.endpoint(pair.av).expect("another endpoint")).collect()
 }
@@ -57,7 +56,6 @@ fn insert<T: Transport + 'static>(av: &Av<'_, T>, addresses: &[EndpointAddr]) ->
     told
 }
 
-/// Sends a message to a peer, and sees it arrive.
 fn reach<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &Endpoint<'_, T, Bytes>, seed: usize) {
     let received = pair.post(room(16), |buf| endpoint.recv(Source::Any, buf));
     let sent = pair.post(pattern(16, seed), |buf| pair.a.send(peer, buf));
@@ -116,7 +114,6 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
     });
 }
 
-/// Opens a pair with a vector of so many places.
 fn with_places<T: Transport + 'static>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, places, allocator()).expect("address vector");

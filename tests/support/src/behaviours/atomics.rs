@@ -199,7 +199,6 @@ impl<'p, 'q, 'd, T: Transport + 'static, N: Number> Numbers<'p, 'q, 'd, T, N> {
         Numbers { pair, mr: Mr::open_in(pair.domain, memory, PEER_ACCESS, allocator()).expect("region"), first }
     }
 
-    /// Has these numbers from now on.
     fn set(&self, values: &[N]) {
         self.mr.window().copy_from(size_of::<N>(), &bytes(&[values])).expect("as many as there are");
     }
@@ -264,7 +263,6 @@ fn look<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Option<Granted<ReadOp
     granted
 }
 
-/// How many operations of one type were tried.
 #[derive(Default)]
 struct Tried {
     granted: usize,

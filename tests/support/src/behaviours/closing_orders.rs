@@ -177,7 +177,6 @@ fn counter_is_waited_for_after_one_of_its_endpoints_was_closed<T: Transport + 's
     assert_eq!(counter.wait_for(5, Duration::from_millis(2)), Ok(false));
 }
 
-/// Objects that are closed while the rest of them is used.
 struct World<T: Transport + 'static> {
     av: Av<'static, T>,
     /// The first two are on the first queue, the third on the second one.

@@ -81,7 +81,6 @@ fn endpoint<'d, T: Transport + 'static>(
     cq.endpoint(bound).expect("an endpoint with counters")
 }
 
-/// Waits until a counter has a value, and no more.
 pub fn reaches<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
     let reached = cq.wait_counter(counter, value, limit()).or_cut("the queue works, and what is counted succeeds");
     assert!(reached, "{} instead of {value} within {LIMIT:?}", counter.read());

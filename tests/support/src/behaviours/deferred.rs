@@ -38,7 +38,6 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// The next event.
 fn next<'m, T: Transport + 'static>(deferred: &Deferred<'m, T>) -> DeferredEvent<'m, Bytes> {
     let mut deadline = limit();
     while !deadline.passed() {
@@ -49,7 +48,6 @@ fn next<'m, T: Transport + 'static>(deferred: &Deferred<'m, T>) -> DeferredEvent
     panic!("no event in time, {deferred:?}");
 }
 
-/// Waits for deferred work that must succeed.
 fn finish<T: Transport + 'static>(deferred: &Deferred<'_, T>, key: WorkKey) -> Bytes {
     match next(deferred) {
         DeferredEvent::Done(done_key, done) if done_key == key => {
@@ -79,7 +77,6 @@ fn both<T: Transport + 'static>(deferred: &Deferred<'_, T>, key: WorkKey) -> (By
     (work, other)
 }
 
-/// Nothing is told for some polls.
 fn quiet<T: Transport + 'static>(deferred: &Deferred<'_, T>) {
     for _ in 0..20 {
         let event = deferred.poll().or_cut("the queue works");
@@ -109,7 +106,6 @@ fn counter<T: Transport + 'static>(domain: &Domain<'static, T>) -> Counter<'stat
     Counter::open(domain, CounterAttr::default()).expect("counter")
 }
 
-/// With room for so much work.
 fn with_work<T: Transport + 'static>(info: &Info<T>, capacity: usize, test: impl FnOnce(&World<'_, T>)) {
     with_work_and_written(info, capacity, None, test);
 }
@@ -308,7 +304,6 @@ fn deferred_work_comes_back_in_each_state<T: Transport + 'static>(info: &Info<T>
     });
 }
 
-/// Whether a counter comes to a value.
 fn wait_for<T: Transport + 'static>(deferred: &Deferred<'_, T>, of: &Counter<'_, T>, value: u64) -> bool {
     let mut deadline = limit();
     while of.read() != value && !deadline.passed() {

@@ -257,7 +257,6 @@ fn closing_in_the_middle_of_a_long_message<T: Transport + 'static>(info: &Info<T
     }
 }
 
-/// A buffer that counts how often it is dropped.
 struct Counted<'c> {
     bytes: Bytes,
     drops: &'c Cell<usize>,
@@ -592,8 +591,6 @@ impl Drop for Angry {
     }
 }
 
-/// A buffer in flight and the memory of a closed region, both with a destructor that panics: each is dropped once, and the
-/// domain is as good as before.
 fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport + 'static>(info: &Info<T>) {
     fn unwinds(f: impl FnOnce()) -> bool {
         catch_unwind(AssertUnwindSafe(f)).is_err()

@@ -99,7 +99,6 @@ impl<T: Transport + 'static> Server<T> {
         self.av.insert(&self.endpoint.address().expect("address")).expect("in the vector")
     }
 
-    /// Sends itself so many messages, and serves them.
     fn serve(&mut self, count: usize) {
         let (me, until) = (self.me(), self.served + count);
         for seed in self.served..until {
@@ -112,7 +111,6 @@ impl<T: Transport + 'static> Server<T> {
         }
     }
 
-    /// Receives into memory of the caller, on a queue and an endpoint for that.
     fn receive_into(&self, bytes: &mut [u8], seed: usize) {
         let len = bytes.len();
         scope(|s| {
@@ -169,7 +167,6 @@ fn kept_server_lends_borrowed_bytes_for_a_call<T: Transport + 'static>(info: &In
     server.serve(1);
 }
 
-/// Generic in the transport and in how long the memory lives.
 fn open_and_receive<'m, T: Transport + 'static>(
     domain: &Domain<'m, T>,
     av: &Av<'m, T>,
@@ -228,12 +225,10 @@ fn endpoints_of_a_pool_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     }
 }
 
-/// Counts what is taken, of the allocator of this run.
 fn counting() -> &'static Budget<Memory> {
     Box::leak(Box::new(Budget::new(allocator(), usize::MAX)))
 }
 
-/// Everything of a program, each thing by one handle.
 struct Parts<T: Transport> {
     domain: Option<Domain<'static, T>>,
     av: Option<Av<'static, T>>,
@@ -245,7 +240,6 @@ struct Parts<T: Transport> {
     region: Option<Mr<'static, T, Bytes>>,
 }
 
-/// How many handles [`Parts`] has.
 const PARTS: usize = 7;
 
 impl<T: Transport + 'static> Parts<T> {
@@ -268,7 +262,6 @@ impl<T: Transport + 'static> Parts<T> {
         Parts { domain: Some(domain), av: Some(av), cq: Some(cq), endpoints: endpoints.map(Some), counter, region }
     }
 
-    /// Hands one handle to `end`, if it is there.
     fn end(&mut self, which: usize, forgets: bool) {
         fn end<V>(part: &mut Option<V>, forgets: bool) {
             if forgets { forget(part.take()) } else { drop(part.take()) }

@@ -22,7 +22,6 @@ use crate::behaviours::needs::tags;
 use crate::memory::allocator;
 pub use crate::posting::{LIMIT, Limit, OrCut, fails_with, post as post_on};
 
-/// The buffers of most tests own their bytes.
 pub type Bytes = Box<[u8]>;
 
 /// A deadline that a working transport never meets.
@@ -39,7 +38,6 @@ pub fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> bool {
     old && info.provider() == provider
 }
 
-/// Whether this is a strict network of the software transport.
 pub fn is_strict<T: Transport + 'static>(info: &Info<T>) -> bool {
     (info.provider(), info.domain()) == ("soft", "strict")
 }
@@ -64,7 +62,6 @@ pub fn pattern(len: usize, seed: usize) -> Bytes {
     crate::posting::pattern(len, seed).into()
 }
 
-/// An empty buffer to receive into.
 pub fn room(len: usize) -> Bytes {
     vec![0xee; len].into()
 }
@@ -84,7 +81,6 @@ pub fn carries_data<T: Transport + 'static>(info: &Info<T>) -> bool {
     width > 0
 }
 
-/// Endpoints `a` and `b`, which know each other.
 pub struct Pair<'q, 'd, T: Transport> {
     pub cq: &'q Cq<'d, T, Bytes>,
     pub av: &'q Av<'d, T>,
@@ -120,12 +116,10 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         })
     }
 
-    /// Posts until it is taken.
     pub fn post(&self, buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
         post_on(self.cq, buf, post)
     }
 
-    /// Waits for an operation that must succeed.
     pub fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
         let (buf, result) = self.end(key);
         (buf, result.or_cut("the operation succeeds"))
@@ -137,7 +131,6 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         (buf, fails_with(result, errno))
     }
 
-    /// Waits for an operation.
     pub fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
         let done = self.cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
         assert_eq!(done.key(), key);
@@ -154,7 +147,6 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         Some(self.cq.wait(key, soon).or_cut("the queue works")?.into_parts())
     }
 
-    /// Waits for a peer's event.
     pub fn remote_event(&self) -> RemoteEvent {
         let mut deadline = limit();
         while !deadline.passed() {
@@ -189,7 +181,6 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
 }
 
 thread_local! {
-    /// Whether the endpoints of a pair talk before the test begins.
     pub static TALKS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -215,7 +206,6 @@ pub fn on_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'
     on_pair_with(info, CqAttr::new(64), test);
 }
 
-/// Opens a pair on a queue of one's own choice.
 pub fn on_pair_with<T: Transport + 'static>(info: &Info<T>, attr: CqAttr, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");

@@ -280,7 +280,6 @@ fn closed_region_gives_its_memory_back<T: Transport + 'static>(info: &Info<T>) {
     }
 }
 
-/// Memory that tells when it was dropped.
 struct Watched {
     bytes: Bytes,
     dropped: Arc<AtomicUsize>,

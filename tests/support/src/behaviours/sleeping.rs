@@ -63,7 +63,6 @@ pub fn sleeps<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
     false
 }
 
-/// Runs a test on a queue with a file descriptor, if there is one.
 pub fn on_sleepy_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let attr = CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) };
     let domain = Domain::open(info).expect("domain");

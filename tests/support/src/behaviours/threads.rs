@@ -75,7 +75,6 @@ where
     on_threads([Box::new(move || side(0, to_right, from_right)), Box::new(move || side(1000, to_left, from_left))]);
 }
 
-/// One thread inserts into a vector, whose endpoints the other opens and closes.
 fn addresses_are_inserted_while_endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>)
 where
     Domain<'static, T>: Sync,

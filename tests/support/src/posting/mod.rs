@@ -31,11 +31,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(600);
 
 thread_local! {
-    /// How often a wait of this thread looks in vain, at most, and how long.
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience { looks: u64::MAX, time: LIMIT }) };
 }
 
-/// How long waits are in vain.
 #[derive(Clone, Copy)]
 pub struct Patience {
     /// So often they look: where one thread does everything, time says nothing.
@@ -43,7 +41,7 @@ pub struct Patience {
     pub time: Duration,
 }
 
-/// Waits of this thread have so much patience from now on: where one that is in vain is no surprise.
+/// Sets the patience of this thread's waits.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub fn be_patient(patience: Patience) {
     PATIENCE.set(patience);
@@ -58,12 +56,10 @@ pub enum Cut {
     InVain,
 }
 
-/// What the threads of a behaviour know of each other.
 #[derive(Default)]
 struct Together {
     may_be_cut_short: bool,
     was_cut_short: AtomicBool,
-    /// How many waits they have begun.
     waits: AtomicU64,
 }
 
@@ -71,13 +67,12 @@ thread_local! {
     static TOGETHER: RefCell<Arc<Together>> = RefCell::default();
 }
 
-/// What a fault does to behaviours of this thread unwinds with a [`Cut`] from now on, or does not any more.
+/// Lets a fault cut behaviours of this thread short with a [`Cut`], or not any more.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub fn may_be_cut_short(may: bool) {
     TOGETHER.set(Arc::new(Together { may_be_cut_short: may, ..Together::default() }));
 }
 
-/// Ends a behaviour that may be cut short.
 fn cut(by: Cut) {
     let together = TOGETHER.with_borrow(Arc::clone);
     if together.may_be_cut_short {
@@ -175,10 +170,8 @@ pub fn fails_with<V, E: HasErrno>(result: Result<V, E>, errno: Errno) -> E {
     error
 }
 
-/// Whether behaviours run so often that each has to be short.
 static SHORT: AtomicBool = AtomicBool::new(false);
 
-/// Behaviours are to be short from now on.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub fn be_short() {
     SHORT.store(true, Ordering::Relaxed);
@@ -190,7 +183,6 @@ pub fn or_less(number: usize, less: usize) -> usize {
     if SHORT.load(Ordering::Relaxed) { less } else { number }
 }
 
-/// How many waits the threads of this behaviour have begun.
 fn waits_begun() -> u64 {
     TOGETHER.with_borrow(|together| together.waits.load(Ordering::Relaxed))
 }
@@ -198,8 +190,7 @@ fn waits_begun() -> u64 {
 /// So often a wait looks before its time is over: a machine that stood still meanwhile has let nobody get on.
 const LOOKS: u64 = 1000;
 
-/// How long a thread sleeps at a time: as long as it waits, or for a moment where the behaviour may be cut short, which wakes nobody up;
-/// not at all where one thread does everything, and time says nothing.
+/// Longest sleep: the whole wait, a moment where the behaviour may be cut short, which wakes nobody up, or zero on a single thread.
 #[allow(dead_code, reason = "not every program that shares this sleeps")]
 pub fn one_sleep() -> Duration {
     if !TOGETHER.with_borrow(|together| together.may_be_cut_short) {
@@ -217,7 +208,6 @@ pub struct Limit {
     end: Instant,
     until: Instant,
     looks: u64,
-    /// How many looks there were since others got on.
     in_vain: u64,
     waits: u64,
 }

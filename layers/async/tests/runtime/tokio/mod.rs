@@ -12,7 +12,6 @@ use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, Peer};
 type S = Soft<'static>;
 type Bytes = Vec<u8>;
 
-/// Limit that a working runtime never reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn on_one_thread<F: Future>(future: F) -> F::Output {

@@ -115,7 +115,6 @@ fn a_rank_joins_once() {
     assert_eq!(InProcess::join(&board, 2).err(), Some(BootstrapError::UnknownRank { rank: 2, size: 2 }));
 }
 
-/// Fails after `left` blocks and counts open blocks.
 struct Few {
     left: Cell<usize>,
     open: Cell<usize>,

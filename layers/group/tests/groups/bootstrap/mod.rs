@@ -16,7 +16,6 @@ use loom_group::bootstrap::{Bootstrap, BootstrapError, Round, Slots};
 const LIMIT: usize = 64;
 const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
 
-/// Not reached by a working run.
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
@@ -33,7 +32,6 @@ fn each<R: Send>(ranks: impl IntoIterator<Item = u32>, play: impl Fn(u32) -> R +
     })
 }
 
-/// Lengths differ by rank, from zero to the limit.
 fn gift(rank: u32, turn: u32) -> Vec<u8> {
     let len = (rank * 7 + turn * 13) as usize % (LIMIT + 1);
     (0..len).map(|at| at as u8 ^ rank as u8 ^ (turn << 4) as u8).collect()

@@ -67,7 +67,6 @@ impl Launcher {
         state.fences > fence
     }
 
-    /// `alter` may replace returned values.
     fn serve(&self, stream: &mut UnixStream, size: usize, alter: &impl Fn(&str, &str) -> Option<String>) {
         while let Some(body) = request(stream) {
             let answer = match body.split(';').next().unwrap() {

@@ -141,7 +141,6 @@ fn strangers_that_stay_in_large_numbers_do_not_keep_ranks_out() {
         if rank < 2 {
             return story.play(&mut meeting.join(rank, soon()).unwrap());
         }
-        // Rank 0 closes the oldest connections above its limit.
         let strangers: Vec<_> = (0..200).map_while(|_| TcpStream::connect(meeting.attr.rendezvous).ok()).collect();
         drop(strangers);
     });

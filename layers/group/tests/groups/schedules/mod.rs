@@ -12,7 +12,6 @@ pub(crate) fn sizes() -> impl Iterator<Item = u32> {
     (1..=33).chain([64])
 }
 
-/// All of small groups, a sample of larger ones.
 pub(crate) fn roots(members: u32) -> Vec<u32> {
     if members <= 12 {
         return (0..members).collect();

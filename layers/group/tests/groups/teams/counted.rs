@@ -8,7 +8,6 @@ use crate::teams::calls::{Call, KINDS};
 use crate::teams::world::{FINE, Size, groups, teams};
 
 thread_local! {
-    /// Lent packets of this thread, and their bytes.
     static LENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -51,7 +51,6 @@ fn collective_that_is_over_gives_the_queue_back() {
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(pin!(run.finish(&driver)).poll(&mut context), Poll::Ready(Ok(())));
     drop(driver);
-    // `run` has completed.
     assert!(groups[0].cq().poll().is_ok_and(|none| none.is_none()));
     assert_eq!(run.turn(), Ok(true));
 }
@@ -145,7 +144,6 @@ fn tasks_are_woken_when_the_team_is_over() {
     let mut first = Box::pin(given_up.finish(&driver));
     let mut second = pin!(waits.finish(&driver));
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // Consumes earlier wake-ups.
     for _ in 0..100 {
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         driver.turn(16);

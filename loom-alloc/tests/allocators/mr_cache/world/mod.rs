@@ -31,7 +31,6 @@ pub(crate) const PAGES: usize = 12;
 /// A notice more than a cache can be behind.
 const FLOOD: usize = 65;
 
-/// What happens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     /// Of a buffer.
@@ -92,7 +91,6 @@ unsafe impl MemoryMonitor for Monitor {
 
 type Buf<'c> = Cached<'c, 'static, Soft<'static>, Part>;
 
-/// What is open around the buffers.
 struct World<'c> {
     memory: Memory,
     cache: &'c MrCache<'static, Soft<'static>, &'c Monitor, Global>,
@@ -105,7 +103,6 @@ struct World<'c> {
 }
 
 impl<'c> World<'c> {
-    /// What the next look-up reads.
     fn read_notices(&mut self) {
         if self.told.len() >= FLOOD {
             self.told.clear();

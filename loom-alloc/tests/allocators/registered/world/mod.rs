@@ -39,7 +39,6 @@ const WAITING: usize = 4;
 /// The longest buffer, and so the longest message.
 const LONGEST: usize = 40;
 
-/// What the slabs of a story are.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Setting {
     shared: bool,
@@ -131,7 +130,6 @@ impl<'s, L: Sharing> World<'_, 's, L> {
         }
     }
 
-    /// Whether somebody has a part of a buffer.
     fn is_out(&self, slab: usize, buffer: usize) -> bool {
         let held = self.held.iter().map(|(_, account)| account);
         let waiting = self.waiting.iter().map(|(_, account)| account);

@@ -1,7 +1,7 @@
 //! Stories of blocks: taken, given back, grown and shrunk, beside a model of who gives which block.
 //!
-//! Whatever the allocator: blocks are aligned and large enough, lie apart, keep their contents, are zero where they are to be, and a
-//! refused block is as it was. The model says besides which requests are served, and from where.
+//! Blocks are aligned and large enough, lie apart, keep their contents, are zero where requested, and stay as they were when refused. The
+//! model says besides which requests are served, and from where.
 
 #![allow(
     unreachable_pub,
@@ -23,12 +23,9 @@ use loom_alloc::allocator_api2::alloc::Allocator;
 pub use arena::arena;
 pub use pool::pool;
 
-/// What an allocator has to do.
 pub trait Model {
-    /// Where a block is.
     type Place: Copy + Debug + PartialEq;
 
-    /// Where a new block comes from.
     fn allocate(&mut self, layout: Layout) -> Option<Self::Place>;
 
     fn deallocate(&mut self, place: Self::Place, layout: Layout);
@@ -36,7 +33,6 @@ pub trait Model {
     /// Where a block is that grows; if it cannot, nothing has changed.
     fn grow(&mut self, place: Self::Place, old: Layout, new: Layout) -> Option<Self::Place>;
 
-    /// As [`grow`](Self::grow), of a block that shrinks.
     fn shrink(&mut self, place: Self::Place, old: Layout, new: Layout) -> Option<Self::Place>;
 }
 
@@ -77,7 +73,6 @@ fn layout(size: usize, align: u8) -> Option<Layout> {
 
 struct Live<P> {
     block: NonNull<u8>,
-    /// As it was asked for.
     layout: Layout,
     /// How long it is, which may be more.
     room: usize,
@@ -108,7 +103,6 @@ impl<P> Live<P> {
     }
 }
 
-/// An allocator with the blocks that are out, and its model.
 pub struct World<'m, A, M: Model, W> {
     alloc: A,
     /// Where a block of at least one byte is, by its address.

@@ -9,7 +9,6 @@ use loom_alloc::{BlockPool, Budget, Fallback, Owner, Owns, PoolAttr, Shared, Sha
 
 use super::{Model, World};
 
-/// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// It has no bytes.
@@ -34,7 +33,6 @@ impl Blocks {
     }
 }
 
-/// Bytes and blocks beside a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Limited {
     limit: usize,
@@ -76,7 +74,6 @@ struct Stack {
 }
 
 impl Stack {
-    /// A pool that has a block for the layout.
     fn pool(&mut self, layout: Layout) -> Option<Place> {
         let mut fitting = (0..self.pools.len()).filter(|at| self.pools[*at].fits(layout));
         let at = if self.spill { fitting.find(|at| self.pools[*at].free > 0)? } else { fitting.next()? };
@@ -84,7 +81,6 @@ impl Stack {
         Some(Place::Pool(at))
     }
 
-    /// A block under the budget.
     fn take(&mut self, layout: Layout) -> Option<Place> {
         if layout.size() == 0 {
             return Some(Place::Nowhere);
@@ -188,7 +184,6 @@ impl Model for Stack {
     }
 }
 
-/// What stands on what.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Plan {
     shape: Shape,
@@ -196,9 +191,7 @@ struct Plan {
     pools: [(u8, u8, u8); 3],
     shared: bool,
     spill: bool,
-    /// Bytes beyond the pools.
     beyond: Option<u16>,
-    /// A budget over all.
     budget: Option<u16>,
 }
 

@@ -260,12 +260,10 @@ fn range_of_more_addresses_than_places_is_refused_whole() {
     });
 }
 
-/// Ten consecutive ports of a node.
 fn ten(node: u8) -> SymmetricRange {
     SymmetricRange::new(SocketAddr::from(([10, 0, 0, node], 1)), 1, 10).unwrap()
 }
 
-/// The places of a range's members.
 fn places(table: &mut AddressTable<'_>, range: SymmetricRange) -> Vec<Option<usize>> {
     let mut places = Vec::new();
     table.insert_symmetric(range, |told| places.push(told.ok().map(|told| told.peer().index()))).unwrap();
@@ -354,7 +352,6 @@ fn provider_may_choose_the_places() {
         assert_eq!(table.insert_at(FabricAddr(5), a), Ok(Inserted::Known(first)));
         assert_eq!(table.insert_at(FabricAddr(7 << 32 | 3), b), Ok(Inserted::Known(first)));
         assert_eq!((table.find(a), table.find(b)), (Some(first), None));
-        // Somebody else in its place.
         let second = new(table.insert_at(FabricAddr(8 << 32 | 3), b));
         assert_eq!((table.find(a), table.find(b), table.socket(first)), (None, Some(second), None));
         assert_eq!(table.insert_at(FabricAddr(8), a), Err(AddressError::Full));

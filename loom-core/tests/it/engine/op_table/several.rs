@@ -30,7 +30,6 @@ enum Action {
         endpoint: u16,
         claims: bool,
     },
-    /// The event of a plain operation.
     Complete(usize),
     /// A message for a multi-receive, perhaps its last.
     Message {
@@ -46,7 +45,6 @@ enum Action {
     },
     GiveBack(usize),
     Forget(usize),
-    /// A peek is answered.
     Answer {
         nth: usize,
         found: bool,
@@ -87,7 +85,6 @@ struct Op {
     context: u64,
     endpoint: u16,
     state: State,
-    /// The number of its buffer, if it has one.
     buffer: Option<usize>,
     /// The first byte that a multi-receive lent.
     start: usize,
@@ -134,7 +131,6 @@ impl<const N: usize> World<N> {
         self.which(|op| op.state == State::InFlight && what(op.what))
     }
 
-    /// What can be done next.
     fn actions(&self) -> Vec<Action> {
         let mut actions = Vec::new();
         for endpoint in [0, 1] {
@@ -161,12 +157,10 @@ impl<const N: usize> World<N> {
         actions
     }
 
-    /// The operations of which an event may come late.
     fn late(&self) -> Vec<usize> {
         self.which(|op| op.owed)
     }
 
-    /// Whether a post finds a slot and room.
     fn has_room(&self) -> bool {
         let in_flight = self.in_flight(|_| true).len();
         let kept = self.which(|op| matches!(op.state, State::Parked | State::Draining | State::Claimed)).len();
@@ -225,7 +219,6 @@ impl<const N: usize> World<N> {
         unsafe { core::mem::transmute::<Option<Resolution<'_, Counted>>, _>(resolution) }
     }
 
-    /// A multi-receive is over.
     fn ends(&mut self, op: usize) {
         if self.ops[op].out > 0 {
             self.ops[op].state = State::Draining;
@@ -278,7 +271,6 @@ impl<const N: usize> World<N> {
         self.ops[op].state = if claimed { State::Claimed } else { State::Over };
     }
 
-    /// Fetches or discards what is claimed.
     fn fetch(&mut self, op: usize, discard: bool) {
         let room = self.in_flight(|_| true).len() + self.ghosts < N;
         let Op { claim, endpoint, context, key, .. } = self.ops[op];
@@ -426,7 +418,6 @@ impl<const N: usize> World<N> {
         self.check();
     }
 
-    /// What can be asked of a table at any time.
     fn check(&self) {
         assert_eq!(self.table.in_flight(), self.in_flight(|_| true).len());
         for op in &self.ops {

@@ -15,7 +15,6 @@ use super::line::{LISTENER, name_endpoints, say, say_failed};
 use super::{Queue, Scene, T, attributes};
 use crate::executor::{Task, block_on, poll_once, woken};
 
-/// A domain, and a driver that keeps `places` events.
 struct Events {
     scene: Scene,
     queue: Queue,

@@ -14,7 +14,6 @@ use crate::scripted::{FD, Script};
 
 #[derive(Default)]
 pub(crate) struct Line {
-    /// The events of the event queue.
     said: VecDeque<Result<Notice<T>, Fault>>,
     /// The data that comes with each.
     pub(crate) data: &'static [u8],
@@ -27,7 +26,6 @@ pub(crate) struct Line {
     pub(crate) failure: Option<Errno>,
 }
 
-/// What the provider was asked to do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Asked {
     Connect(Vec<u8>),
@@ -40,17 +38,14 @@ thread_local! {
     static LINE: RefCell<Line> = RefCell::default();
 }
 
-/// Uses what the script of this test says.
 pub(crate) fn line<R>(use_it: impl FnOnce(&mut Line) -> R) -> R {
     LINE.with_borrow_mut(use_it)
 }
 
-/// What was asked since the last time.
 pub(crate) fn asked() -> Vec<Asked> {
     line(|line| std::mem::take(&mut line.asked))
 }
 
-/// The event queue says this next.
 pub(crate) fn say(notice: Notice<T>) {
     line(|line| line.said.push_back(Ok(notice)));
 }

@@ -41,7 +41,6 @@ pub(crate) fn info(network: &Network<'static>) -> Info<Soft<'static>> {
     network.query(&hints).expect("it has collective operations")
 }
 
-/// Endpoints of one queue that have not joined yet.
 pub(crate) struct Members {
     pub(crate) network: Network<'static>,
     pub(crate) domain: Domain<'static, Soft<'static>>,
@@ -70,14 +69,12 @@ impl Members {
         Members { network, domain, av, cq, endpoints }
     }
 
-    /// All peers of the vector.
     pub(crate) fn set(&self) -> AddressSet<Global> {
         let mut set = self.av.set_in(self.av.peer_table().iter().count(), Global).expect("memory");
         self.av.peer_table().iter().for_each(|peer| assert!(set.insert(peer).expect("room")));
         set
     }
 
-    /// Joins all of them, in their order.
     pub(crate) fn join(&self) -> Vec<Group> {
         let groups = join(self);
         for (rank, group) in groups.iter().enumerate() {
@@ -86,7 +83,6 @@ impl Members {
         groups
     }
 
-    /// Posts until it is taken.
     pub(crate) fn post(&self, buf: Buf, post: impl Fn(Buf) -> Result<OpKey, Rejected<Buf>>) -> OpKey {
         self.cq.post(buf, LIMIT, post).expect("the post is taken")
     }
@@ -95,7 +91,6 @@ impl Members {
         self.cq.retry(LIMIT, post).expect("the post is taken")
     }
 
-    /// The buffers of operations that have succeeded.
     pub(crate) fn all(&self, keys: Vec<OpKey>) -> Vec<Buf> {
         let finish = |key| {
             let (buf, result) = self.cq.finish(key, LIMIT).expect("it ends").into_parts();
@@ -106,7 +101,6 @@ impl Members {
     }
 }
 
-/// Joins the endpoints that are here, to a group of all peers.
 pub(crate) fn join(members: &Members) -> Vec<Group> {
     let set = members.set();
     members.endpoints.iter().map(|member| member.join_collective(&set).expect("room")).collect()

@@ -30,7 +30,6 @@ const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 /// How long a closing region waits for what must not happen meanwhile.
 const WHILE_CLOSING: Duration = Duration::from_millis(50);
 
-/// Every wait for what has to happen ends here.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Queue<'d> = Cq<'d, Watched, Vec<u8>>;
@@ -47,19 +46,16 @@ fn region<'d>(domain: &Domain<'d, Watched>, memory: Memory) -> Mr<'d, Watched, M
     Mr::open(domain, memory, PEER_ACCESS).unwrap()
 }
 
-/// A domain and a vector for whatever is done in destructors.
 fn for_ever(world: &'static World) -> (&'static Domain<'static, Watched>, &'static Av<'static, Watched>) {
     let domain: &Domain<'_, Watched> = Box::leak(Box::new(Domain::open(&world.info()).unwrap()));
     (domain, Box::leak(Box::new(vector(domain))))
 }
 
-/// Opens an endpoint that is never closed.
 fn open_for_ever(domain: &Domain<'static, Watched>, av: &Av<'static, Watched>) {
     let cq: &Queue<'static> = Box::leak(Box::new(queue(domain)));
     core::mem::forget(cq.endpoint(av).unwrap());
 }
 
-/// Waits until something is so, and no longer than `limit`.
 fn wait_for(limit: Duration, so: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     while !so() {
@@ -71,7 +67,6 @@ fn wait_for(limit: Duration, so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Whichever memory is dropped first opens an endpoint; the other region is closed by then.
 #[test]
 fn memory_whose_drop_opens_an_endpoint_finds_every_region_closed() {
     let world = World::strict();
@@ -102,7 +97,6 @@ fn memory_of_closed_regions_is_dropped_though_a_drop_opens_an_endpoint() {
     assert_eq!((world.wrongs(), world.memories_dropped(), world.endpoints()), (vec![], 3, 3));
 }
 
-/// A drop that opens an endpoint, drops a region under it and closes it again finds the domain as any other code does.
 #[test]
 fn memory_whose_drop_opens_and_closes_an_endpoint_finds_the_list_whole() {
     let world = World::strict();
@@ -203,8 +197,6 @@ fn no_endpoint_is_opened_while_a_region_is_dropped_or_closed() {
     assert_eq!(world.memories_dropped(), 2);
 }
 
-/// Regions are dropped while another thread opens and closes an endpoint all the time: what decides whether a region is closed or kept is
-/// still so when that is done.
 #[test]
 fn regions_that_are_dropped_among_endpoints_that_come_and_go_are_closed_under_none() {
     const ROUNDS: usize = 50_000;

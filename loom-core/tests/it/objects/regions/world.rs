@@ -22,15 +22,12 @@ use loom_core::vocabulary::{
 // Not that of `std`, which ThreadSanitizer sees in part.
 use spin::Mutex;
 
-/// Past calls at the boundary, and the results of the next ones.
 #[derive(Default)]
 pub(crate) struct World {
     attributes: Attributes,
     /// Whether the provider lets regions be closed at any time ([`ProviderQuirks::mr_close`]).
     closes_at_any_time: bool,
-    /// Endpoints that are open.
     endpoints: AtomicUsize,
-    /// Counters that were closed.
     counters_closed: AtomicUsize,
     vectors_closed: AtomicUsize,
     queues_closed: AtomicUsize,
@@ -44,10 +41,8 @@ pub(crate) struct World {
     opening: Mutex<Option<EndpointError>>,
     /// Endpoints are not closed from now on.
     leaves: AtomicBool,
-    /// Violations of the boundary's rules.
     wrongs: Mutex<Vec<&'static str>>,
     memories_dropped: AtomicUsize,
-    /// Happens while a region is being closed.
     while_closing: Mutex<Option<Box<dyn FnMut() + Send>>>,
 }
 
@@ -72,17 +67,14 @@ impl World {
         Info::from_raw(self)
     }
 
-    /// From now on this happens whenever a region is being closed.
     pub(crate) fn while_closing(&self, what: impl FnMut() + Send + 'static) {
         *self.while_closing.lock() = Some(Box::new(what));
     }
 
-    /// Regions cannot be closed any more.
     pub(crate) fn fail_to_close(&self) {
         self.fails.store(true, Ordering::SeqCst);
     }
 
-    /// Endpoints cannot be opened any more.
     pub(crate) fn fail_to_open(&self, error: EndpointError) {
         *self.opening.lock() = Some(error);
     }
@@ -194,7 +186,6 @@ impl Drop for Memory {
 
 pub(crate) struct Watched;
 
-/// A region: where its memory begins.
 pub(crate) struct Region {
     world: &'static World,
     at: usize,

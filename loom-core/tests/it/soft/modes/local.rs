@@ -20,7 +20,6 @@ fn bytes(len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
 
-/// A buffer that is registered or not.
 enum Either {
     Registered(Registered<'static, Soft<'static>, Bytes>),
     Plain(Bytes),

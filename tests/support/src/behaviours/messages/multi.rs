@@ -75,7 +75,6 @@ fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     T::quirks(pair.domain.info().raw()).multi_recv
 }
 
-/// The next thing that is received.
 fn next<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Completion<'d, Bytes> {
     let mut deadline = limit();
     while !deadline.passed() {
@@ -133,7 +132,6 @@ fn fill<T: Transport + 'static>(
     }
 }
 
-/// Whether `bytes` are somewhere in `buf`.
 pub fn has(buf: &[u8], bytes: &[u8]) -> bool {
     bytes.is_empty() || buf.windows(bytes.len()).any(|window| window == bytes)
 }
@@ -203,7 +201,6 @@ fn a_buffer_waits_for_its_pieces<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// The message of a piece, which has arrived.
 pub fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
     piece.result().or_cut("the message arrives");
     piece.bytes()

@@ -59,7 +59,6 @@ fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<
     }
 }
 
-/// Asks until there is a message.
 fn find<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let mut deadline = limit();
     while !deadline.passed() {

@@ -72,7 +72,6 @@ fn are_truncated<T: Transport + 'static>(info: &Info<T>, lens: &[usize]) {
     });
 }
 
-/// Messages between two endpoints, with a tag or without.
 struct Walk<'p, 'q, 'd, T: Transport> {
     pair: &'p Pair<'q, 'd, T>,
     tagged: bool,

@@ -53,7 +53,6 @@ pub struct Book {
     pub ops: Vec<Op>,
     messages: Vec<Message>,
     added: Vec<(OpKey, Added)>,
-    /// Events of each write.
     notified: Vec<u32>,
     written: Vec<OpKey>,
     pub closing: bool,

@@ -63,7 +63,6 @@ struct World<'g> {
     wakers: Vec<Waker>,
 }
 
-/// Returns the number of steps.
 pub fn play(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
@@ -262,7 +261,6 @@ impl<'g> World<'g> {
         assert!(untried.is_empty() || full && tried.is_empty(), "a post is not tried again");
     }
 
-    /// First completes all operations that need no close, then closes the endpoints.
     fn end(mut self) {
         let Ground { setting, book, .. } = self.ground;
         self.settle();

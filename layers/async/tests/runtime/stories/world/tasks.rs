@@ -41,13 +41,9 @@ pub struct Ground {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Before the first poll, or until the next round.
     Busy,
-    /// A slot for a post.
     Room,
-    /// Its own.
     End(OpKey),
-    /// Of any task.
     Joined(OpKey),
     Event,
     Unclaimed,
@@ -60,7 +56,6 @@ pub struct Card {
     pub steps: Cell<u32>,
     pub tries: Cell<u32>,
     pub waker: RefCell<Option<Waker>>,
-    /// Within its next poll.
     pub ends: Cell<bool>,
 }
 
@@ -110,7 +105,6 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// Becomes unclaimed if the task is dropped.
 struct Held<'g> {
     ground: &'g Ground,
     key: OpKey,
@@ -334,7 +328,6 @@ impl Ground {
         }
     }
 
-    /// `None`: the operation has completed.
     async fn finish(&self, card: &Card, job: Job, key: OpKey) -> Option<Finish<'static, S, Memory>> {
         if !matches!(job.way, Way::IntoKey | Way::CancelLater) {
             self.hold(card, job.way, key).await;
@@ -428,7 +421,6 @@ impl Ground {
         }
     }
 
-    /// Possibly through the call for another kind.
     async fn join(&self, card: &Card, job: Job) {
         let Some(key) = self.published.get() else { return };
         card.is_at(At::Joined(key));

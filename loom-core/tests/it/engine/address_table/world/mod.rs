@@ -73,7 +73,6 @@ pub(crate) enum Action {
     },
 }
 
-/// Who is there.
 #[derive(Clone, Debug)]
 struct There {
     peer: Peer,
@@ -87,7 +86,6 @@ struct There {
 /// Members of a set, and how many there can be.
 const SET: usize = 5;
 
-/// A table, and what it ought to hold.
 pub(crate) struct World<'t> {
     table: AddressTable<'t>,
     attr: AddressTableAttr,
@@ -301,7 +299,6 @@ impl<'t> World<'t> {
         self.pieces.socket(place).is_some_and(|socket| *meaning == Meaning::Socket(socket))
     }
 
-    /// Takes somebody off the list.
     fn left(&mut self, at: usize) -> There {
         let there = self.there.remove(at);
         if there.ranged {
@@ -327,7 +324,6 @@ impl<'t> World<'t> {
         (pieces.count() <= self.attr.ranges).then_some(pieces)
     }
 
-    /// How many bytes are taken.
     fn bytes(&self) -> usize {
         let singles = self.there.iter().filter(|there| !there.ranged);
         singles.filter_map(|there| there.meaning.as_ref()).map(Meaning::stored).sum()
@@ -417,7 +413,6 @@ impl<'t> World<'t> {
         assert_eq!(found, self.known(&meaning).map(|there| there.peer), "{address:?}");
     }
 
-    /// Somebody who is there: found by the address, and the other way round.
     fn check_one(&self, there: &There) {
         let peer = there.peer;
         match &there.meaning {
@@ -433,7 +428,6 @@ impl<'t> World<'t> {
         }
     }
 
-    /// Everybody who is there, and some who are not any more.
     pub(crate) fn check(&self) {
         assert_eq!(self.table.len(), self.there.len());
         assert_eq!(self.table.ranges(), self.pieces.count());
@@ -452,7 +446,6 @@ impl<'t> World<'t> {
         }
     }
 
-    /// Takes everybody out: all is as in the beginning.
     pub(crate) fn close(mut self) {
         self.check();
         while let Some(there) = self.there.pop() {
@@ -463,7 +456,6 @@ impl<'t> World<'t> {
     }
 }
 
-/// A range, if there is one.
 fn range(first: Address, nodes: u8, services: u8) -> Option<SymmetricRange> {
     let socket = first.socket()?;
     let range = SymmetricRange::new(socket, nodes.into(), services.into());

@@ -1,7 +1,4 @@
-//! The op table next to a naive oracle: every action is done to both, and what the table says is compared.
-//!
-//! The oracle knows operations, not slots: a list of all that were ever posted, who of them is in flight, parked or
-//! over, and whose events may still come.
+//! The op table next to a naive oracle, which lists operations instead of slots. Every action is done to both.
 
 mod ledger;
 
@@ -30,7 +27,6 @@ pub(crate) fn prefixed_table<B, const N: usize>(kind: ContextKind, horizon: u32,
     unsafe { room.assume_init() }
 }
 
-/// What a transport may say of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Success; a receive got this many bytes more (or fewer) than were lent.
@@ -39,14 +35,12 @@ pub(crate) enum Said {
     Failure { len: usize },
 }
 
-/// One thing that happens to a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Post {
         direction: Direction,
         endpoint: u16,
     },
-    /// A post that the transport refuses.
     Refused {
         direction: Direction,
     },
@@ -65,7 +59,6 @@ pub(crate) enum Action {
         op: usize,
         keep: bool,
     },
-    /// An event of nobody.
     Foreign {
         keep: bool,
     },
@@ -108,7 +101,6 @@ struct Op {
     owed: bool,
 }
 
-/// A table and its oracle.
 pub(crate) struct World<const N: usize> {
     pub(crate) table: Box<OpTable<Counted>>,
     pub(crate) ledger: Ledger,
@@ -134,7 +126,6 @@ const fn side(direction: Direction) -> usize {
     }
 }
 
-/// An operation of this direction.
 pub(crate) const fn kind(direction: Direction) -> Kind {
     match direction {
         Direction::Transmit => Kind::Send,
@@ -185,7 +176,6 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// How many operations were ever posted.
     pub(crate) fn posted_ever(&self) -> usize {
         self.ops.len()
     }
@@ -238,7 +228,6 @@ impl<const N: usize> World<N> {
         (N - in_flight).saturating_sub((self.parked_count() + self.orphans.len()).max(self.ghosts))
     }
 
-    /// Error of a post that finds no slot.
     fn no_slot(&self) -> PostError {
         let by_events = self.those_in_flight().count() + self.ghosts >= N || !self.orphans.is_empty();
         if by_events { PostError::Full } else { PostError::Kept }
@@ -410,7 +399,6 @@ impl<const N: usize> World<N> {
         self.parked[side(self.ops[op].direction)].push_back((op, self.batch));
     }
 
-    /// A completion that was kept has been taken.
     fn took(&mut self, done: Done<Counted>, op: usize) {
         let Status::Parked(ending) = self.ops[op].status else { panic!("{:?} was not kept", self.ops[op]) };
         self.parked[side(self.ops[op].direction)].retain(|(kept, _)| *kept != op);
@@ -472,8 +460,7 @@ impl<const N: usize> World<N> {
         assert_eq!(result, ending);
     }
 
-    /// What can be asked of a table at any time: of all operations that are not over, and of the last ones. Long stories spend
-    /// their time here.
+    /// Checks all operations that are not over, and the last ones: long stories spend their time here.
     fn check(&self) {
         const LAST: usize = 8;
         assert_eq!(self.table.in_flight(), self.those_in_flight().count());

@@ -1,8 +1,5 @@
-//! The objects of completion queues over a [script](crate::scripted), which reports anything at all, next to an [oracle] that says
-//! what each event means: every buffer comes back once, no length exceeds what was lent, and nothing is made up.
-//!
-//! The world knows operations, not slots, and learns from the script's notes in which order a call has taken things from the
-//! provider's queues. What it then expects, it expects in that order, in each of three lines: peers' doings, receives, transmits.
+//! The objects of completion queues over a [script](crate::scripted), next to an [oracle]: every buffer comes back once, no length exceeds
+//! what was lent, and nothing is made up. The script's notes give the order of returns in each of three lines: peers, receives, transmits.
 
 mod oracle;
 mod play;
@@ -32,7 +29,6 @@ const DEPTH: usize = 6;
 const PREFIX: usize = 16;
 const LONGEST: usize = 64;
 
-/// Plays a story and says how many steps it had.
 pub fn play(data: &[u8]) -> usize {
     const MOST: usize = 24;
     let mut bytes = Unstructured::new(data);
@@ -98,7 +94,6 @@ struct Op {
     key: OpKey,
     context: u64,
     what: Posting,
-    /// Which of the endpoints that were ever open.
     life: usize,
     buffer: Option<usize>,
     first: usize,
@@ -112,7 +107,6 @@ struct Op {
     pieces: usize,
 }
 
-/// Something that a call has to return at some time.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Op(usize, Ending),
@@ -227,7 +221,6 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         self.expect(Due::Op(op, Err(oracle::error(&event, errno, 0, 0))));
     }
 
-    /// What an event means that a queue has shown.
     fn event_is_read(&mut self, event: &Event) {
         let op = self.by_context(event.context);
         if let Some(op) = op {
@@ -360,7 +353,6 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         self.claims.extend(claim.map(|claim| (op, claim)));
     }
 
-    /// An operation has given its buffer back.
     fn done(&mut self, done: Done<Memory>, in_line: bool) {
         let is_it = |(_, due): &(u32, Due)| matches!(due, Due::Op(op, _) if self.ops[*op].key == done.key());
         let at = self.due.iter().position(is_it).unwrap_or_else(|| panic!("{done:?} is not due: {:?}", self.due));
@@ -389,7 +381,6 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         assert_eq!(data[..len], text[..text.len().min(8)]);
     }
 
-    /// What can be said at any time.
     fn check(&self) {
         let in_flight = self.ops.iter().filter(|op| matches!(op.state, State::InFlight | State::UsedUp)).count();
         assert_eq!(self.cq.in_flight(), in_flight);
