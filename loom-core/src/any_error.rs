@@ -161,7 +161,6 @@ impl<V, E: Into<Error>> From<Rejected<V, E>> for Error {
     }
 }
 
-/// Drops the buffer, if the error contains it.
 impl<B> From<RunError<B>> for Error {
     fn from(error: RunError<B>) -> Self {
         match error {
@@ -171,7 +170,6 @@ impl<B> From<RunError<B>> for Error {
     }
 }
 
-/// Failure of a connection, or of joining a multicast group.
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Error::Open(failure.into())

@@ -1,9 +1,9 @@
 //! Async programs over loom, without `std` or a global allocator.
 //!
 //! For the futures of [`loom_core::driver`], this crate has:
-//! - [`LocalExecutor`]: a fixed number of tasks, woken from any thread. [`block_on`] runs one future.
+//! - [`LocalExecutor`]: a fixed number of tasks. [`block_on`]: one future.
 //! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
-//! - [`stream`]: events of peers, and given-up operations, as streams.
+//! - [`stream`]: streams of events.
 //! - [`window`]: transfers in many parts, with a fixed number in flight.
 //!
 //! # Example

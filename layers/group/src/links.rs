@@ -11,7 +11,6 @@ use crate::{PeerError, PeerIndex};
 pub(crate) enum Links<'m, T: Transport, B: Buffer, A: Allocator> {
     /// All members over one connectionless endpoint.
     One(Shared<'m, T, B, A>),
-    /// A connection for each member.
     Each(Array<RefCell<Option<Connection<'m, T, B>>>, A>),
 }
 

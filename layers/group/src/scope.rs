@@ -113,7 +113,6 @@ pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],
     used: usize,
-    /// First place that has not completed.
     first: usize,
     waiting: usize,
 }

@@ -68,7 +68,6 @@ pub(crate) struct Inflow<A: Allocator> {
     attachment: Option<Attachment>,
     request: Option<Request>,
     detach: Option<Sequence>,
-    /// A transfer has failed: the initiator attaches again.
     has_failed: bool,
     is_closing: bool,
     has_begun: bool,
@@ -83,9 +82,7 @@ pub(crate) struct Inflow<A: Allocator> {
     expected: Sequence,
     early: Vec<(Sequence, u64), { Ranges::MAX }>,
     floor: u64,
-    /// Limit that the initiator has been granted.
     limit: u64,
-    /// Sequence that the initiator was informed of.
     informed: Sequence,
     /// The request has been accepted, and is to be answered.
     answers: bool,

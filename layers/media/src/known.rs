@@ -14,7 +14,7 @@ impl<A: Allocator> Known<A> {
         Ok(Known { peers: Array::new_in(len, alloc, |_| None)? })
     }
 
-    /// Adds a peer. Returns the oldest one that is not in use, if it makes room for it.
+    /// Returns the oldest peer that is not in use, if it makes room.
     pub(crate) fn insert(&mut self, peer: PeerKey, is_used: impl Fn(PeerKey) -> bool) -> Option<PeerKey> {
         if self.peers.contains(&Some(peer)) {
             return None;

@@ -157,7 +157,6 @@ impl Link {
         self.attachment = AttachmentState::Failed;
     }
 
-    /// Next part that the target has room for.
     pub(crate) fn next_part(&mut self, flow: &Outflow) -> Option<Part> {
         let is_full = self.sequence.wrapping_sub(self.processed) as usize >= Ranges::MAX;
         if self.attachment == AttachmentState::Requested || self.owed.is_some() || is_full {

@@ -1,7 +1,6 @@
 //! [`Outflow`]: flow of an initiator, and the submission of its parts to a target.
 //!
-//! A part is submitted only below the limit that the target has granted. The [backlog](crate::backlog)
-//! keeps the others, and passes over those that the ring has lapped.
+//! A part is submitted only below the limit that the target has granted.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Error, Transport};

@@ -13,7 +13,6 @@ pub(crate) struct TargetRecord<'a> {
     pub(crate) flow: u32,
     pub(crate) layout: FlowLayout,
     pub(crate) memory: RemoteMemory,
-    /// Addresses of the engine.
     pub(crate) address: &'a [u8],
 }
 

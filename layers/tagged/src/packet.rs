@@ -10,8 +10,8 @@ use crate::credit::Class;
 use crate::slab::Key;
 use crate::wire::{HEADER_LEN, Header};
 
-/// Link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below [`TaggedAttr::links`], in the
-/// order of addition.
+/// Link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below
+/// [`TaggedAttr::links`](crate::TaggedAttr::links), in the order of addition.
 ///
 /// ```
 /// use loom_tagged::TaggedDone;

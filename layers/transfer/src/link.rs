@@ -75,9 +75,7 @@ pub(crate) struct Link {
     pub(crate) waits: bool,
     /// Rails without a connection.
     pub(crate) cold: RailSet,
-    /// Rails to be described to the peer.
     pub(crate) owed_rails: RailSet,
-    /// Rails described in an epoch.
     described: (RailSet, Option<u32>),
     /// Base and key of each rail's memory for the first write.
     scratch: [(u64, u64); MAX_RAILS],

@@ -17,7 +17,6 @@ use crate::request::Request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Free,
-    /// Has operations to post.
     Posting,
     /// All operations are posted, or posting has stopped. Ends after the message to the peer.
     Draining,
@@ -29,7 +28,6 @@ pub(crate) enum Stage {
 
 pub(crate) struct TransferSlot<P> {
     generation: u32,
-    /// In the queue of transfers to post.
     queued: bool,
     pub(crate) peer: Option<PeerKey>,
     pub(crate) stage: Stage,
@@ -42,9 +40,7 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) failed: u64,
     pub(crate) bytes: u64,
     pub(crate) ending: Ending,
-    /// Message to the peer that has not been sent.
     pub(crate) notice: Option<Notice>,
-    /// In the queue of transfers with a message to send.
     announced: bool,
     pub(crate) number: Option<Number>,
     /// Length of the message, and whether the request reads, and its immediate data, which outlast the

@@ -1,4 +1,4 @@
-//! The shared list under the model checker `loom`: every interleaving and every loaded value.
+//! The shared list under the model checker `loom`.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release

@@ -159,9 +159,8 @@ where
 /// A buffer of an exposed slab, or a part of one.
 ///
 /// # Posting
-/// Peers with the key write at any time, so this side uses the [`window`](Self::window) and copies
-/// data to send. [`into_lease`](Self::into_lease) makes the buffer postable if the program keeps
-/// peers away.
+/// This side copies data to send out of the [`window`](Self::window). [`into_lease`](Self::into_lease) makes
+/// the buffer postable if the program keeps peers away.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;

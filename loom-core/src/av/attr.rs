@@ -86,7 +86,7 @@ impl AvAttr {
         AvAttr::new(1).ranges
     }
 
-    /// Layout of a vector's one block from an allocator of type `A`.
+    /// Layout of a vector's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`] for a capacity of zero or beyond 32 bits, or too large a layout.

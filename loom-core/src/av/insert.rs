@@ -82,7 +82,6 @@ impl<T: Transport> Av<'_, T> {
         has_room
     }
 
-    /// Returns `false` if no address is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
         // SAFETY: the vector is open (H1), and the address was inserted and not removed since. Only

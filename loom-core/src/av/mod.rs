@@ -55,7 +55,6 @@ pub(crate) struct AvInner<T: Transport> {
     raw: T::Av,
     domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
-    /// In the vector's own block.
     addresses: spin::Mutex<Addresses>,
     rx_ctx_bits: u8,
     limit: Option<usize>,

@@ -49,7 +49,6 @@ impl Removed {
     }
 }
 
-/// Capacity of a vector that retires removed addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) peers: usize,

@@ -51,7 +51,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                     endpoint_slot.leave();
                 }
             }
-            // Closes endpoints that waited for others.
             // SAFETY: the caller guarantees that no `Endpoint` uses the slots.
             open = unsafe { self.close_endpoints() }?;
         }

@@ -1,4 +1,4 @@
-//! Interface of a queue to its [driver](crate::driver), which takes one event at a time.
+//! Interface of a queue to its [driver](crate::driver).
 
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 
@@ -14,13 +14,10 @@ use crate::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The provider queue was empty.
     Nothing,
-    /// Completion in this slot.
     Completion(u32),
     /// Answer to the most recent kept peek.
     Peek(OpKey),
-    /// Event of no operation: of a peer, or a piece.
     Unmatched,
     /// Event with no effect for users.
     Silent,
@@ -85,7 +82,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                         return Next::Kept(Ok(Kept::Completion(index)));
                     }
                 }
-                // Cloned only here, so that most events are never built in memory.
                 Next::Kept(self.keep_other(Event::clone(event)))
             }
             Ok(None) => Next::Kept(Ok(Kept::Nothing)),

@@ -15,7 +15,6 @@ use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
 #[derive(Default)]
 pub(crate) struct Bonds {
-    /// Address vector, which threads may share.
     pub(crate) av: Option<Bond>,
     /// Event queue or scalable endpoint, and counters.
     pub(crate) others: Vec<Bond, 7>,
@@ -52,7 +51,6 @@ impl Bonds {
         self.av.iter().chain(&self.others)
     }
 
-    /// Leaves the endpoint and its bonds open for good.
     pub(crate) fn leave(&self) {
         self.all().for_each(Bond::leave);
     }
@@ -62,7 +60,6 @@ impl Bonds {
     }
 }
 
-/// Destination of an endpoint's receive posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveMode {
     Itself,
@@ -84,7 +81,7 @@ pub(crate) enum SlotState {
     Retired,
     /// Open for good ([`Closing::Left`]).
     Left,
-    /// The provider failed to close it. Its buffers are lost with the queue.
+    /// Its buffers are lost with the queue.
     Failed(Errno),
 }
 

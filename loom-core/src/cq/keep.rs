@@ -1,4 +1,4 @@
-//! Events kept for a later poll: completions in their slots, others in a deque.
+//! Events kept for a later poll.
 
 #![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
 

@@ -101,9 +101,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     domain: Handle<'static, DomainInner<T>>,
     tx: T::Cq,
     rx: Option<T::Cq>,
-    /// Lies in the queue's own block.
     endpoint_slots: NonNull<[EndpointSlot<T>]>,
-    /// Events that arrived during a wait for one key.
     unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
     /// `NONE` with two provider queues.
     wait: WaitObj,
@@ -112,9 +110,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     /// All polls are slow: there are two provider queues, or prefixes.
     pub(crate) always_slow: bool,
     driven: Cell<bool>,
-    /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
     writes_consume_receives: bool,
-    /// Turn of the two provider queues.
     rx_first: Cell<bool>,
     ops: OpTable<B, S>,
 }

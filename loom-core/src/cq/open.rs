@@ -24,7 +24,6 @@ use crate::util::abort::OnFailedClose;
 use crate::util::log::note;
 use crate::vocabulary::{Caps, Errno, WaitObj};
 
-/// Queue without slots, for the layout before them.
 type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {

@@ -13,7 +13,6 @@ use crate::vocabulary::{CompletionFlags, Errno};
 
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// Result of the slow path, which `poll` transposes once, at its end.
 type Polled<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
 pub(super) enum Detour {

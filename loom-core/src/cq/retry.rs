@@ -56,7 +56,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// Drives progress after a transient error. Precedes the deadline, which may count checks.
+    /// Precedes the deadline, which may count checks.
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
         error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()

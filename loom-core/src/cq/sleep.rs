@@ -193,7 +193,6 @@ fn milliseconds(time: Duration) -> i32 {
     i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// Signal that no sleeper has taken yet.
 #[derive(Debug)]
 pub(super) struct Signalled(AtomicBool);
 

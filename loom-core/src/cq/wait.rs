@@ -326,7 +326,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.advance_detour(detour).map(Advance::Kept)
     }
 
-    /// Updates the op table's flag.
     #[cold]
     fn still_keeps(&self) -> bool {
         let kept = self.keeps_something() || self.polls_slowly() || self.ops.has_ghosts();

@@ -56,7 +56,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 #[doc(alias = "fid_fabric")]
 pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
-    /// Scope that closes the objects opened through this handle.
     pub(crate) scope: Option<ScopeRef>,
     /// Invariant in `'m`: shorter-lived memory cannot be used.
     lives: Brand<'m>,
@@ -71,16 +70,13 @@ pub(crate) struct DomainInner<T: Transport> {
     pub(crate) deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
-    /// Scope that opened the domain.
     home: Option<ScopeRef>,
 }
 
 const SERVED_MODES: Mode =
     Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
-/// Supported registration modes. [`Mr`](super::mr::Mr) handles addresses, keys and counters,
-/// [`Mr::open_for_in`](super::mr::Mr::open_for_in) regions that are bound to endpoints. Local
-/// buffers and those of devices must be [`Registered`](super::registered::Registered).
+/// Supported registration modes.
 ///
 /// Excludes `FI_MR_RAW`: mapped keys of such providers (`ucx`, `ofi_mrail`) are addresses that
 /// posts dereference, and a peer may send any value.
@@ -189,7 +185,7 @@ impl<'m, T: Transport> Domain<'m, T> {
         Domain { body: self.body.clone(), scope: Some(scope), lives: PhantomData }
     }
 
-    /// Layout of the block that a domain of an info takes from an `A`.
+    /// Layout of a domain's block in an `A`.
     ///
     /// ```
     /// use loom_core::{AvAttr, CqAttr, Domain, allocator_api2::alloc::Global, soft::Soft};
@@ -226,7 +222,7 @@ impl<'m, T: Transport> Domain<'m, T> {
 }
 
 impl<T: Transport> DomainInner<T> {
-    /// Layout of a domain, and the offset of the transport's memory.
+    /// Layout, and offset of the transport's memory.
     fn plan<A: Allocator>(info: &Info<T>) -> Result<(Plan, usize), OpenError> {
         let mut plan = Plan::of::<Self, A>()?;
         let memory = plan.add(T::domain_layout(info.raw())?)?;

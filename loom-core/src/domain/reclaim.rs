@@ -28,12 +28,10 @@ use crate::util::log::note;
 use crate::util::on_drop::for_each;
 use crate::vocabulary::Errno;
 
-/// Header of a kept region, open or closed.
 pub(crate) struct Link {
     next: Option<NonNull<Link>>,
     /// Runs under the lock, and only code of the transport.
     close: unsafe fn(NonNull<Link>) -> Result<(), Errno>,
-    /// Drops the region once, with its memory.
     drop: unsafe fn(NonNull<Link>),
 }
 

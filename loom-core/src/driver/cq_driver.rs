@@ -99,23 +99,18 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     unclaimed: Unclaimed,
     /// By slot.
     entries: BlockSlice<Entry>,
-    /// Number of kept completions and other events at the last notification.
     notified_ends: Cell<u32>,
     pub(super) failed: Cell<Option<CqError>>,
     untaken: Cell<u32>,
     receives_first: Cell<bool>,
     turns: Cell<u32>,
-    /// Number of operations that completed at their first poll since the last turn.
     at_once: Cell<u32>,
     /// First and last of the operations to take back, oldest first.
     given_up: Cell<(u32, u32)>,
-    /// Number of futures of multi-receives that wait for pieces.
     pub(super) draining: Cell<u32>,
     /// Posts after transient errors.
     pub(super) room: WaitList,
-    /// Waiters for events of no operation.
     pub(super) events: WaitList,
-    /// Waiters for operations to take back.
     pub(super) claimants: WaitList,
 }
 
@@ -286,7 +281,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         true
     }
 
-    /// Polls once, unless many operations have completed so since the last turn ([`AT_ONCE`]).
+    /// Polls once, unless [`AT_ONCE`] is reached.
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         let at_once = self.at_once.get();
@@ -355,7 +350,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Notifies waiters of events from outside of turns.
     fn notify_of_others(&self) {
         let (ends, _) = self.ops().ends();
         if self.notified_ends.replace(ends) == ends {
@@ -401,7 +395,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.claimants.notify_one();
     }
 
-    /// Removes an operation from the list, in linear time.
+    /// Linear time.
     #[cold]
     pub(super) fn claim(&self, entry: &Entry, key: OpKey) {
         entry.interest.set(Interest::None);

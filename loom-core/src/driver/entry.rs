@@ -19,7 +19,6 @@ pub(super) enum Interest {
 pub(super) struct Entry {
     pub(super) interest: Cell<Interest>,
     waker: Cell<Option<Waker>>,
-    /// Next in the list of operations to take back.
     pub(super) after: Cell<u32>,
 }
 

@@ -26,7 +26,6 @@ use crate::util::debug::debug_struct;
 use crate::util::on_drop::for_each;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
-/// The event that reports the failure, if any.
 type NotConnected = Rejected<Option<Failure>, OpenError>;
 
 /// Polls an event queue, and wakes the futures of its connections. Keeps other events for
@@ -67,9 +66,8 @@ struct EqDriverInner<'m, T: Connected> {
     events: BlockSlice<Place<'m, T>>,
     len: Cell<usize>,
     failed: Cell<Option<CqError>>,
-    /// Waiters for events about an object. Goals are its address.
+    /// Goals are the object's address.
     about: WaitList,
-    /// Waiters for all other events.
     others: WaitList,
     idle: Cell<Option<Waker>>,
 }
@@ -180,7 +178,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, NotConnected>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
-            // Accepts in the poll that begins to wait, like `connect`.
             let accepted = endpoint.accept(&data?);
             let accepted = accepted.map_err(OpenError::from)?;
             Ok(driver.established(accepted).await?.0)
@@ -398,7 +395,6 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEqEvent<'m, T: Connected> {
     driver: EqDriver<'m, T>,
-    /// Object of the event. Earlier events belong to another object with the same address.
     about: Option<(Fid, Moment)>,
     waiter: Waiter,
 }

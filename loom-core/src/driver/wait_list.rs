@@ -1,4 +1,4 @@
-//! [`WaitList`]: waiters in order of arrival. Its nodes lie in the pinned futures that wait.
+//! [`WaitList`]: its nodes lie in the pinned futures that wait.
 
 #![allow(unsafe_code, reason = "a list through pinned places")]
 
@@ -17,8 +17,6 @@ const WAKERS_PER_BATCH: usize = 16;
 /// Waiters, oldest first, on one thread.
 ///
 /// # Rules
-///
-/// Safety comments cite these numbers.
 ///
 /// 1. A waiter in the list is pinned, and leaves the list when dropped: the list's pointers are
 ///    valid.

@@ -1,7 +1,5 @@
 //! Atomic operations on a peer's memory (`man fi_atomic`).
 //!
-//! The domain [grants](super::granted::Granted) each operation.
-//!
 //! Results are the previous contents of the peer's memory, valid once the operation has completed
 //! with success. The completion's length is the buffer's. Space for results is initialised
 //! (`sm2-atomic-read-brings-nothing`).
@@ -381,7 +379,6 @@ struct Cut<'p> {
 }
 
 impl Cut<'_> {
-    /// Takes the next range, of at most `most` bytes.
     fn next(&mut self, most: usize) -> Option<Lent> {
         loop {
             let (first, others) = self.pieces.split_first()?;

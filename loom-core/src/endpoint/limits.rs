@@ -58,7 +58,6 @@ impl Limits {
         let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
-            // From the domain's info: that of a request may lack the name.
             quirks: T::quirks(domain.info().raw()),
             lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
             inject_size,
@@ -87,8 +86,7 @@ impl Limits {
         if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
     }
 
-    /// Checks lent device memory. It must always be registered: the descriptor identifies the
-    /// device.
+    /// Device memory must always be registered: the descriptor identifies the device.
     #[cold]
     pub(super) fn check_device_memory(&self, lent: &Lent) -> Result<(), PostError> {
         if self.lacking.contains(Caps::HMEM) {
@@ -127,8 +125,7 @@ impl Limits {
         }
     }
 
-    /// Checks the source of an untagged message: directed receives require a provider where they
-    /// work.
+    /// Directed receives require a provider where they work.
     #[inline]
     pub(super) fn directs(&self, from: FabricAddr) -> Result<FabricAddr, PostError> {
         if from == FabricAddr::UNSPEC || self.quirks.directed_recv {

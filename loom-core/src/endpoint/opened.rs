@@ -16,7 +16,7 @@ use crate::util::debug::debug_struct;
 use crate::util::log::note;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
-/// Handle of an open endpoint of any kind. Dropping the last closes the endpoint.
+/// Dropping the last closes the endpoint.
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     endpoint_slot: NonNull<EndpointSlot<T>>,

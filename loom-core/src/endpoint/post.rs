@@ -181,7 +181,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.cq().ops().take_back(slot)
     }
 
-    /// Checks lent memory and returns it in the form that the provider requires.
     #[inline(always)]
     pub(super) fn check_memory(
         &self,

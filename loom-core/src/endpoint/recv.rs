@@ -340,7 +340,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         cq.ops().post_empty(index, kind, |context| self.receive_empty(address, tag, flags | OpFlags::PEEK, context))
     }
 
-    /// Checks that the transport peeks correctly with these flags.
     fn peeks(&self, flags: OpFlags) -> Result<(), PostError> {
         let (limits, quirks) = (self.limits(), self.limits().quirks);
         let by_number = self.cq().ops().context_kind() == ContextKind::Word;
@@ -368,7 +367,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-/// Address of a permitted source.
 impl<T: Transport, B: Buffer, K: Receives<T>> Address for (&Endpoint<'_, T, B, K>, K::From, Option<TagMatch>) {
     #[inline(always)]
     fn resolve(self) -> Result<FabricAddr, PostError> {

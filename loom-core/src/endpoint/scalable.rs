@@ -154,7 +154,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         Self::open_in(av, info, contexts, allocator_api2::alloc::Global)
     }
 
-    /// Layout of a scalable endpoint's one block from an allocator of type `A`.
+    /// Layout of a scalable endpoint's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].

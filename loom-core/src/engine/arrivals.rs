@@ -136,7 +136,6 @@ struct Value {
     /// At most the lowest threshold of the waiters. `u64::MAX` while the value is due.
     lowest_threshold: Cell<u64>,
     first_waiter: Cell<u32>,
-    /// Next due value, if any.
     next_due: Cell<u32>,
 }
 

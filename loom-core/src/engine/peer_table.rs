@@ -1,5 +1,4 @@
-//! Table of the fabric addresses in use, where posts look peers up ([`Peers::addr`]). Handles become
-//! stale when a peer is removed.
+//! Table of the fabric addresses in use, where posts look peers up ([`Peers::addr`]).
 //!
 //! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`) and index the table. A
 //! lookup is one load without a lock.

@@ -227,14 +227,12 @@ impl From<Failure> for OpenError {
     }
 }
 
-/// Error without an event, of the futures of [`EqDriver`](crate::driver::EqDriver).
 impl From<OpenError> for Rejected<Option<Failure>, OpenError> {
     fn from(error: OpenError) -> Self {
         Rejected { value: None, error: error.of_connection() }
     }
 }
 
-/// Error with the event that reports it, of the futures of [`EqDriver`](crate::driver::EqDriver).
 impl From<Failure> for Rejected<Option<Failure>, OpenError> {
     fn from(failure: Failure) -> Self {
         Rejected { value: Some(failure), error: failure.into() }

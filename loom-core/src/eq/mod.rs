@@ -81,8 +81,6 @@ pub(crate) struct EqInner<T: Connected> {
     listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
 }
 
-/// Endpoint addresses are reused, so an event concerns an endpoint only if it was read after that
-/// was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     queue: u64,
@@ -136,7 +134,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// Layout of an event queue's one block from an allocator of type `A`.
+    /// Layout of an event queue's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`].

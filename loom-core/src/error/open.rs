@@ -131,7 +131,6 @@ impl OpenError {
         )
     }
 
-    /// The cause, of a call that connects.
     pub(crate) const fn of_connection(self) -> Self {
         match self {
             OpenError::Errno(errno) => OpenError::Unconnected(errno),

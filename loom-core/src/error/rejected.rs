@@ -57,7 +57,7 @@ impl<V> From<Rejected<V>> for PostError {
     }
 }
 
-/// Drops the value. An endpoint is closed, and a connection request rejected.
+/// An endpoint is closed, and a connection request rejected.
 impl<V> From<Rejected<V, OpenError>> for OpenError {
     fn from(rejected: Rejected<V, OpenError>) -> Self {
         rejected.error

@@ -121,8 +121,7 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
         Self::open_in(domain, memory, attr, allocator_api2::alloc::Global)
     }
 
-    /// Layout of a region's one block from an allocator of type `A`, which holds the value that
-    /// owns the memory.
+    /// Layout of a region's block in an `A`, with the value that owns the memory.
     ///
     /// # Errors
     /// [`OpenError::Size`].

@@ -210,7 +210,6 @@ impl<T: Transport, M> Object for Region<T, M> {
     }
 }
 
-/// State of a region after its handle is dropped.
 pub(super) enum Fate {
     /// Closed: peers cannot reach the memory.
     Over,
@@ -284,7 +283,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         if !domain.is_here() {
             return Err(leaked(Errno::OTHER_PROCESS));
         }
-        // Without a fence, the standstill prevents new endpoints until the region is closed.
         let standstill = (!self.region.fenced).then(|| domain.deferred_close.standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);

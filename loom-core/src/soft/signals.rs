@@ -12,7 +12,6 @@ use crate::vocabulary::Errno;
 /// Queue that other threads can signal.
 #[derive(Debug)]
 pub struct SoftSignal<'n> {
-    /// Sleeper of the queue, if the queue has a wait object.
     sleeper: Option<NonNull<Sleeper>>,
     memory: PhantomData<&'n Sleeper>,
 }

@@ -6,8 +6,6 @@ use crate::transport::Transport;
 
 /// Software transport over a [`Network`](super::Network).
 ///
-/// Each queue stays on one thread with its endpoints.
-///
 /// ```
 /// use loom_core::{Av, Cq, Domain, Endpoint, Error, Info, soft::Soft};
 ///

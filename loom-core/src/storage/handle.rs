@@ -123,7 +123,6 @@ pub(crate) trait Object: Placed {
     }
 }
 
-/// A counted reference to an object, in memory that lives for `'m`.
 pub(crate) struct Handle<'m, V: Object + ?Sized> {
     place: NonNull<HandleBlock<V>>,
     memory: PhantomData<&'m ()>,
@@ -259,7 +258,6 @@ unsafe fn release(head: NonNull<Head>, one_thread: bool) {
     }
 }
 
-/// Handle without the type of its object.
 pub(crate) struct Erased(NonNull<Head>);
 
 impl Drop for Erased {
@@ -359,7 +357,6 @@ impl Plan {
     }
 }
 
-/// A block without its object.
 pub(crate) struct Unfilled<A: Allocator> {
     block: Block<A>,
     block_at: u32,

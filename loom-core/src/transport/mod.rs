@@ -1,13 +1,11 @@
 //! Boundary between the safe objects and the raw functions of a transport.
 //!
-//! `Transport` is the sum of one trait per subject, like libfabric's tables of operations.
 //! Functions that a transport may lack form separate traits: [`Connected`], [`Multicast`],
 //! [`Scalable`], [`Signals`], [`Collectives`].
 //!
 //! # Contract of callers
 //!
 //! Every `unsafe fn` of these traits requires these rules, and those of its own documentation.
-//! Safety comments cite them by topic and number.
 //!
 //! Handles, which are raw (dropping one has no effect):
 //!
@@ -126,7 +124,7 @@
 //!
 //! # Promises of implementations
 //!
-//! Every `unsafe impl` of these traits keeps these promises, which safety comments cite by number.
+//! Every `unsafe impl` of these traits keeps these promises.
 //!
 //! - **P1.** After `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`], the
 //!   transport and its peers do not touch memory lent through that endpoint, or the scratch space

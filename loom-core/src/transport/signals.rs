@@ -11,7 +11,7 @@ use crate::vocabulary::Errno;
     note = "`Soft` has signals; over libfabric, transports have them whose domains threads share: `Ofi<Shared>`"
 )]
 pub unsafe trait Signals: Transport {
-    /// Handle of a queue for other threads. Dropping it has no effect.
+    /// Handle of a queue for other threads.
     type Signal: Send + Sync;
 
     /// Returns the signal handle of a queue.

@@ -37,7 +37,6 @@ impl Count {
     }
 }
 
-/// A count that threads share.
 pub(crate) struct SharedCount(AtomicU32);
 
 impl SharedCount {

@@ -8,7 +8,6 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-/// Memory that threads access in turns.
 struct Turns(UnsafeCell<u64>);
 
 // SAFETY: one thread writes before it notifies the other, which reads afterwards.

@@ -1,4 +1,4 @@
-//! Fields have the names of the C structures. Zero in hints means "no demand". Sizes are in bytes.
+//! Fields have the names of the C structures. Sizes are in bytes.
 
 use super::{
     AddressFormat, AvType, Caps, CompOrder, EndpointType, Mode, MrMode, MsgOrder, OpFlags, Progress, Protocol,

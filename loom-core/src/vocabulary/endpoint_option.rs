@@ -101,8 +101,7 @@ impl<V> EndpointOption<V> {
         self.number
     }
 
-    /// Returns `true` if the option can be set. Limits cannot: posts are checked against the limits
-    /// in the info.
+    /// Limits cannot be set: posts are checked against the limits in the info.
     pub(crate) const fn is_settable(&self) -> bool {
         !matches!(self.number, 1 | 12..=19)
     }

@@ -31,7 +31,6 @@ use super::{Full, TaskId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// In the free list.
     Free,
     Waiting,
     Running,

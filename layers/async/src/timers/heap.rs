@@ -29,7 +29,6 @@ pub(super) struct Place {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     child: Cell<Link>,
-    /// Next sibling.
     after: Cell<Link>,
     /// Previous sibling, or the parent of the first child.
     before: Cell<Link>,

@@ -32,7 +32,6 @@ pub(super) struct Room<B, A: Allocator> {
 }
 
 pub(super) struct Lane<B, A: Allocator> {
-    /// Collective in flight.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
     /// The end of the team wakes the task.

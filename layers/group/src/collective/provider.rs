@@ -93,7 +93,6 @@ pub(super) struct Call<B> {
 
 #[derive(Debug)]
 enum Stage<B> {
-    /// Not posted yet.
     Waits(B),
     Flies(OpKey),
 }

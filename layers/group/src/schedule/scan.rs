@@ -3,8 +3,6 @@ use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule};
 
 /// Inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
-///
-/// Operands keep rank order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
     member: Member,

@@ -37,16 +37,14 @@ struct Entry {
     released: u32,
 }
 
-/// Numbers and fragments that a peer has used of its grant, as far as writes and fragments show it.
+/// Numbers and fragments that a peer has used of its grant.
 #[derive(Clone, Copy)]
 struct Used {
     numbers: u32,
     fragments: u32,
     /// Released numbers, which the peer has not learned of.
     released: u32,
-    /// It is time to inform the peer.
     is_due: bool,
-    /// The peer waits for room.
     waits: bool,
 }
 
@@ -60,7 +58,6 @@ pub(crate) struct Inbox<A: Allocator> {
     layout: Layout,
     /// By peer.
     used: Array<Used, A>,
-    /// Number of peers to inform of released numbers.
     pub(super) due: usize,
 }
 

@@ -20,7 +20,6 @@ pub(crate) enum Kind {
     Release = 4,
     /// Writes with the immediate data in `operations` have failed.
     Failure = 5,
-    /// Requests [`Kind::Pong`].
     Ping = 6,
     Pong = 7,
     /// Address of a rail, after the key of its memory for writes of no bytes. `number` is the rail,

@@ -71,7 +71,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
-    /// Books a batch, and begins another one. A failed completion is booked alone.
+    /// A failed completion is booked alone.
     #[inline(never)]
     fn start_batch(&mut self, batch: &mut Option<Batch>, done: Done<LentPart>) {
         let (error, part) = (done.result().err(), done.into_buf());

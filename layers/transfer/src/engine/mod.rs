@@ -1,7 +1,4 @@
 //! [`Engine`]: moves blocks of registered memory over *rails* (network cards).
-//!
-//! `submit.rs` checks *transfers*, `posting.rs` posts their *operations* on the rails in turn,
-//! `completions.rs` books these, and [`Engine::poll`] reports the outcomes.
 
 mod completions;
 mod loopback;
@@ -76,7 +73,6 @@ use crate::transfers::{Stage, TransferSlot, Transfers};
 pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// First field: queues are closed before the memory of their operations.
     rails: Array<Rail<'m, T>, A>,
-    /// Rails with a failed queue.
     failed: RailSet,
     turn: Turn,
 
@@ -90,7 +86,6 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     memories: Memories<'m, T, M, A>,
 
     peers: Peers<A>,
-    /// This engine as its own peer.
     own: Option<PeerKey>,
 
     transfers: Transfers<P, A>,

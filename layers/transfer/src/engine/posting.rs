@@ -147,7 +147,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             while closed.contains(turn.rail) {
                 turn.pass(rails.len());
             }
-            // Operations until the next rail takes over.
             let share = if rails.len() == 1 && !batches { most } else { attr.batch - turn.posted };
             let number = turn.rail;
             let (Some(rail), Some(&Some(peer))) = (rails.get_mut(number), routes.get(number)) else {

@@ -113,7 +113,6 @@ pub struct Accelerator {
     /// PCI vendor, such as `0x10de`.
     pub vendor: u16,
     pub(super) path: PciPath,
-    /// Number of cards in its group.
     pub(super) cards: usize,
 }
 

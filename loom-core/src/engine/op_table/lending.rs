@@ -1,4 +1,4 @@
-//! Posting: a buffer moves into a slot, is lent there, and its operation is submitted.
+//! Posting of buffers.
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
 

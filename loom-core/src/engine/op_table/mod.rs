@@ -5,8 +5,6 @@
 //!
 //! # Rules
 //!
-//! Safety comments cite these numbers.
-//!
 //! 1. A lent pointer is taken after its buffer has moved into the slot.
 //! 2. A buffer lives in `UnsafeCell<MaybeUninit<B>>` and is not referenced while it is posted.
 //! 3. If the provider leaves contexts alone, a context is `generation << 32 | index`, and a stale
@@ -126,7 +124,6 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     contexts: ContextKind,
     /// Maximum number of events in the queue (rule 4).
     horizon: u32,
-    /// First free slot, or [`NO_SLOT`].
     free: Cell<u32>,
     /// Number of further operations that rule 5 admits.
     room: Cell<u32>,
@@ -466,7 +463,6 @@ impl<B> OpTable<B> {
         self.named(key).is_some_and(|slot| slot.kind.get() == Kind::Value)
     }
 
-    /// Endpoint of the operation in flight with this context.
     pub(crate) fn endpoint_of(&self, context: u64) -> Option<u16> {
         let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
         [Phase::Posted, Phase::Filling, Phase::Spare].into_iter().find_map(of)

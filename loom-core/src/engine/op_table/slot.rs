@@ -43,7 +43,6 @@ pub(super) enum Cancelled {
 /// are without buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// In the free list.
     Free,
     /// Not yet lent, while user code runs.
     Held,
@@ -59,11 +58,10 @@ pub(super) enum Phase {
     PostedValue,
     /// Second slot with the values of a `PostedValue` (rule 11).
     Holds,
-    /// Peek in flight.
     Peeking,
     /// Message claimed under the slot's context.
     Claimed,
-    /// Receive used up by a peer's write, in the list of those (rule 10).
+    /// Used up by a peer's write (rule 10).
     UsedUp,
     /// Used-up receive while `lend` runs again.
     HeldAgain,

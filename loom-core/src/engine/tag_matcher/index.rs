@@ -47,7 +47,6 @@ impl Key {
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Next node of the same key. The last one links to the first.
     next: Cell<u32>,
     prev: Cell<u32>,
     /// Children of the fork: keys with the bit clear, and set.

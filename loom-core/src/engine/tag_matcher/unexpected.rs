@@ -10,7 +10,7 @@ use super::table::Table;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag};
 
-/// Maximum number of walked messages. An index of messages costs more than one of receives.
+/// An index of messages costs more than one of receives.
 const FEW: u32 = 8;
 
 #[derive(Debug)]
@@ -77,7 +77,6 @@ pub(crate) struct UnexpectedMessages {
     index: Index,
     all: List,
     waiting: Cell<u32>,
-    /// `true` if the messages are also in the index.
     indexed: Cell<bool>,
     /// Number of views, and of permanent ones.
     live: Cell<u32>,

@@ -1,7 +1,4 @@
 //! Collective operations: the implementation of [`Collectives`].
-//!
-//! The member with the last call runs the operation for all (`soft/collective/run.rs`), and
-//! notifies the others.
 
 #![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
 

@@ -184,9 +184,9 @@ unsafe fn post_scattered(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nth {
-    /// Last message. Its event uses the slot of the post.
+    /// Its event uses the slot of the post.
     Last,
-    /// Earlier message. Its event has a slot of its own.
+    /// Its event has a slot of its own.
     NotLast,
 }
 

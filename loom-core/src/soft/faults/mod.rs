@@ -17,7 +17,6 @@ use crate::transport::Event;
 use crate::util::random::Random;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
-/// State of a port for the plan of its endpoint.
 #[derive(Debug)]
 pub(super) struct Faults {
     pub(super) rules: Cell<Rules>,
@@ -197,7 +196,7 @@ impl Injected {
     }
 }
 
-/// Counts of one place for endpoints. One thread at a time writes them, and any thread reads them.
+/// One thread at a time writes the counts, and any thread reads them.
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 

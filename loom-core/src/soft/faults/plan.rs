@@ -34,7 +34,6 @@ pub enum Every {
 /// changes them).
 ///
 /// # Example
-/// Tests a protocol under many seeds.
 /// ```
 /// use loom_core::{Domain, Error, Forever, Info, Source, Spins, soft::{Every, Network, NetworkAttr, Plan, Soft}};
 /// fn greet(info: &Info<Soft<'static>>) -> Result<Vec<u8>, Error> {
@@ -126,7 +125,6 @@ impl Plan {
     }
 }
 
-/// Plan of an info, and the rules of its network if that is strict.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::soft) struct Rules {
     pub(in crate::soft) plan: Plan,

@@ -45,7 +45,6 @@ pub(crate) const fn is_requested() -> bool {
     false
 }
 
-/// Attributes that an info of a strict network grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Strict {
     caps: Caps,

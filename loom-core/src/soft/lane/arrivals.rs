@@ -11,7 +11,6 @@ const MOST: usize = 8;
 pub(crate) struct Arrivals {
     lanes: [Arriving; MOST],
     count: Cell<usize>,
-    /// `true` if the inbox comes first next time.
     inbox_first: Cell<bool>,
 }
 

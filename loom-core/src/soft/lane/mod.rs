@@ -177,9 +177,7 @@ struct SenderState {
     to: Cell<u64>,
     /// Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
-    /// Value of the receiver's `done` at the last load.
     done_seen: Cell<u64>,
-    /// Value of `next` at the last review.
     next_at_review: Cell<u64>,
     used: Cell<LaneUse>,
 }
@@ -192,7 +190,6 @@ pub(super) struct Lane {
     mask: u32,
     pub(super) index: u32,
     slots: NonNull<Slot>,
-    /// First of the lane's cells.
     cells: NonNull<u8>,
     sender: SenderState,
     /// The receiver is done with messages below this number.
@@ -360,7 +357,6 @@ impl Lane {
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Occupied }
     }
 
-    /// Sends a message if there is room and `begin` agrees.
     #[inline(always)]
     pub(super) fn try_send(
         &self,

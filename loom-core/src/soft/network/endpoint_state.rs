@@ -25,8 +25,7 @@ use crate::vocabulary::{CompletionFlags, Errno};
 /// Default minimum of bytes left in a multi-receive that stays posted.
 pub(crate) const MIN_LEFT: usize = 64;
 
-/// Slot for one endpoint. Fields that other endpoints access come first, each on its own cache
-/// lines.
+/// Fields that other endpoints access come first, each on its own cache lines.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct EndpointState {
@@ -79,7 +78,6 @@ pub(crate) struct LocalState {
     pub(crate) receives: Cell<u32>,
     /// Receive slot last used for each context.
     pub(crate) by_context: Table<Cell<u32>>,
-    /// Posted receives, for each of the `KINDS`.
     pub(crate) posted: [PostedReceives; 2],
     /// Messages without a receive, for each of the `KINDS`, by cell number.
     pub(crate) unexpected: [UnexpectedMessages; 2],
@@ -368,7 +366,6 @@ pub(crate) struct Sending {
     pub(crate) flags: CompletionFlags,
 }
 
-/// Events that an operation reports, besides counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     All,

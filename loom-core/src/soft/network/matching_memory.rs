@@ -131,7 +131,6 @@ impl Receive {
     }
 }
 
-/// Kinds of messages, which are matched separately: without and with tag.
 pub(crate) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
 
 #[inline]
@@ -178,7 +177,6 @@ impl WaitsLayout {
 
 #[derive(Debug)]
 pub(crate) struct Matching {
-    /// Places for receives, linked as free places.
     pub(crate) receives: Table<Receive>,
     pub(crate) by_context: Table<Cell<u32>>,
     pub(crate) posted: [PostedReceives; 2],

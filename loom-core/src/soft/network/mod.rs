@@ -108,7 +108,7 @@ impl NetworkAttr {
         strict: false,
     };
 
-    /// Layout of the block that a network takes from an allocator of type `A`.
+    /// Layout of a network's block in an `A`.
     ///
     /// # Errors
     /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or
@@ -262,7 +262,6 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) attr: NetworkAttr,
-    /// Unique number of the network in the program.
     pub(super) identity: u32,
     pub(super) eager_size: usize,
     /// Lock for opening and closing endpoints and regions. Guards their numbers.

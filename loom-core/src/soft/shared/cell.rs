@@ -1,4 +1,4 @@
-//! Cell of a message: a copy of a short one, or the offer of a long one.
+//! Cell of a message.
 
 #![allow(unsafe_code, reason = "cells change hands between threads")]
 
@@ -93,7 +93,7 @@ pub(crate) enum State {
     Refused,
 }
 
-/// Head of a cell. The room for eager bytes follows in memory.
+/// Room for eager bytes follows in memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct MessageCell {

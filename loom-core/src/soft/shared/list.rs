@@ -117,7 +117,6 @@ impl Reach {
     }
 }
 
-/// Cells that receivers return to their owner.
 #[derive(Debug)]
 pub(crate) struct Returns(AtomicU32);
 

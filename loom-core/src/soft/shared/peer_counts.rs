@@ -12,7 +12,7 @@ use super::gate::Gate;
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
-/// Number of completed remote operations. Peers' threads reach this part of a counter.
+/// Peers' threads reach this part of a counter.
 #[derive(Debug)]
 pub(crate) struct PeerCount(AtomicU64);
 

@@ -69,7 +69,7 @@ impl EndpointAddr {
         }
     }
 
-    /// Writes a socket address. `format` must admit its family.
+    /// `format` must admit the family.
     pub(crate) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
         let bytes = match socket {
             SocketAddr::V4(v4) => (AF_INET.to_ne_bytes().into_iter())

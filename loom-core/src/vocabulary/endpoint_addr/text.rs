@@ -1,5 +1,4 @@
-//! Addresses as text, `scheme://body`, in the style of `fi_av_straddr`. Every address reads back
-//! unchanged.
+//! Addresses as text, `scheme://body`, in the style of `fi_av_straddr`.
 //!
 //! The body is a socket address, with a `:`, or hexadecimal digits. A string address is printed
 //! unchanged if its own scheme cannot be taken for a format.

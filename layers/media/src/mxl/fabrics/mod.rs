@@ -106,7 +106,7 @@ fn with_random_key<'b, 'm: 'b, T: Transport>(domain: &Domain<'m, T>, access: Acc
     MrAttr::new(access).key(MemoryKey(random() >> (64 - bits)))
 }
 
-/// Source of a write. Keeps its region open.
+/// Keeps its region open.
 struct Part<'m, T: Transport, M: Buffer + Send> {
     at: NonNull<u8>,
     len: usize,
