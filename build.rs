@@ -29,7 +29,8 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(libfabric_linked)");
     #[cfg(feature = "libfabric")]
     if let Err(message) = libfabric() {
-        // One line per message: cargo shows them as errors of the build, without a panic's backtrace.
+        // One line per message: cargo shows them as errors of the build, without a panic's
+        // backtrace.
         for line in message.lines() {
             println!("cargo::error={line}");
         }

@@ -17,7 +17,8 @@ use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure, P
 use common::Failure;
 pub(crate) use common::Program;
 
-/// Length and CRC-32, 4 bytes each, little-endian, behind the message, whose buffer becomes the frame's.
+/// Length and CRC-32, 4 bytes each, little-endian, behind the message, whose buffer becomes the
+/// frame's.
 pub(crate) const TRAILER: usize = 8;
 
 /// Fault of a frame, or error of the protocol below.

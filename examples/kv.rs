@@ -1,8 +1,8 @@
 //! A key-value server and its clients: requests and replies are messages, values move by RMA.
 //!
 //! `cargo run --release --features libfabric --example kv -- serve --provider 'tcp;ofi_rxm'` serves
-//! until Ctrl-C. With `put KEY < VALUE`, `get KEY > VALUE` and `delete KEY` the program is a client.
-//! `--at ADDRESS:PORT` is the TCP address at which the server introduces clients.
+//! until Ctrl-C. With `put KEY < VALUE`, `get KEY > VALUE` and `delete KEY` the program is a
+//! client. `--at ADDRESS:PORT` is the TCP address at which the server introduces clients.
 
 mod common;
 #[path = "common/introduction.rs"]
@@ -98,8 +98,8 @@ impl<T: Transport> Client<T> {
         Ok(Client { node, server, region })
     }
 
-    /// Returns the length of the value. An error closes the client, because the server may still access the
-    /// region.
+    /// Returns the length of the value. An error closes the client, because the server may still
+    /// access the region.
     async fn call(&self, op: u8, key: &[u8], len: usize) -> Result<usize, Error> {
         let Node { driver, endpoint, .. } = &self.node;
         let region = self.region.remote().part(0, len).ok_or(Errno::EMSGSIZE)?;

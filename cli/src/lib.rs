@@ -26,7 +26,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What this machine can do over libfabric and over loom's software transport, what is missing, and how fast it is.
+/// What this machine can do over libfabric and over loom's software transport, what is missing, and
+/// how fast it is.
 #[derive(Debug, Parser)]
 #[command(name = "loom", bin_name = "loom", version, about, after_help = STATUS)]
 struct Loom {

@@ -21,7 +21,8 @@ use crate::failure::Failure;
 use crate::play::tcp;
 use crate::signals;
 
-/// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself, over connections.
+/// Exchanges flows of MXL (Media eXchange Layer) with MXL's peers, or with itself, over
+/// connections.
 ///
 /// A domain of MXL is a directory in which the writers and readers of this machine find flows.
 #[derive(Debug, Args)]
@@ -44,7 +45,8 @@ enum Side {
     Send(Send),
 }
 
-/// Receives a flow into a domain. Prints the target's info, or writes it to a file, then waits for initiators.
+/// Receives a flow into a domain. Prints the target's info, or writes it to a file, then waits for
+/// initiators.
 #[derive(Debug, Args)]
 struct Receive {
     /// Definition of the flow, which is created
@@ -67,8 +69,8 @@ struct Receive {
     common: Common,
 }
 
-/// Sends a flow of a domain as its writer commits, from the newest grain or sample on once a target is reached. Ends when the
-/// flow is deleted.
+/// Sends a flow of a domain as its writer commits, from the newest grain or sample on once a target
+/// is reached. Ends when the flow is deleted.
 #[derive(Debug, Args)]
 struct Send {
     /// Identifier of the flow

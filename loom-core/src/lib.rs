@@ -30,9 +30,9 @@
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
 //!   errors of opening, posting, polling and waiting.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
-//!   the [tag matcher](engine::tag_matcher), [arrivals](engine::arrivals) of immediate data, and the
-//!   [address table](engine::address_table) over the [peer table](engine::peer_table). They call no
-//!   transport and use no objects.
+//!   the [tag matcher](engine::tag_matcher), [arrivals](engine::arrivals) of immediate data, and
+//!   the [address table](engine::address_table) over the [peer table](engine::peer_table). They
+//!   call no transport and use no objects.
 //! - Objects, the safe API: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`],
 //!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`Eq`](struct@Eq) and
 //!   [`MsgEndpoint`] for connections, and [`ScalableEndpoint`](endpoint::ScalableEndpoint).
@@ -92,8 +92,8 @@
 //! Lines for the logger of the crate `log`. The targets `loom::open` and `loom::close` (debug) have
 //! objects with granted names and sizes. `loom::quirk` has effects of the provider's quirks
 //! ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one object.
-//! `loom::left` (warn) has objects that stay open or are leaked on purpose. Operations have no lines,
-//! and lines contain no keys or message bytes. A logger that panics ends the process.
+//! `loom::left` (warn) has objects that stay open or are leaked on purpose. Operations have no
+//! lines, and lines contain no keys or message bytes. A logger that panics ends the process.
 //!
 //! ## `serde`
 //! Reads and writes values with `serde` ([their form](vocabulary#the-form-of-values-with-serde)),

@@ -17,16 +17,19 @@ use crate::{signals, text};
 use drawing::Drawing;
 use report::Bench;
 
-/// Measures latency, message rate and bandwidth by provider and size: what to run first on a new cluster.
+/// Measures latency, message rate and bandwidth by provider and size: what to run first on a new
+/// cluster.
 ///
-/// Tagged messages, of which some are verified byte by byte before each measurement. Latency is half a round trip of one message;
-/// the rate and the bandwidth are of batches of messages that follow each other, with up to 64 in flight. Figures are medians, with
-/// the first and the third quartile.
+/// Tagged messages, of which some are verified byte by byte before each measurement. Latency is
+/// half a round trip of one message; the rate and the bandwidth are of batches of messages that
+/// follow each other, with up to 64 in flight. Figures are medians, with the first and the third
+/// quartile.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Providers, between commas: soft (the software transport), loom-tcp (TCP in Rust), and those that `loom info` names [default: soft, shm and tcp;ofi_rxm, as
-    /// far as they are here; shm of libfabric 2 needs two processes]
+    /// Providers, between commas: soft (the software transport), loom-tcp (TCP in Rust), and those
+    /// that `loom info` names [default: soft, shm and tcp;ofi_rxm, as far as they are here; shm of
+    /// libfabric 2 needs two processes]
     #[arg(long, value_name = "LIST")]
     provider: Option<String>,
 

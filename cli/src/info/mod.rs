@@ -12,7 +12,8 @@ use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use crate::failure::Failure;
 use offer::Found;
 
-/// Shows what this machine can do: processors, cards, and every offer of the software transport and of libfabric.
+/// Shows what this machine can do: processors, cards, and every offer of the software transport and
+/// of libfabric.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 1 nothing fits or failed, 2 wrong options.")]
 pub(crate) struct Arguments {
@@ -32,7 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS")]
     node: Option<String>,
 
-    /// Addresses and link speeds for media flows: by provider, and one line for each value of --node
+    /// Addresses and link speeds for media flows: by provider, and one line for each value of
+    /// --node
     #[arg(long, conflicts_with_all = ["words", "kind"])]
     media: bool,
 

@@ -54,10 +54,11 @@ enum Side {
     Receive(Receive),
 }
 
-/// Sends a moving test picture with a counter, or raw v210 from a file, and a tone. Prints the figures of the targets.
+/// Sends a moving test picture with a counter, or raw v210 from a file, and a tone. Prints the
+/// figures of the targets.
 ///
-/// Latency is from when the last part of a frame or the last sample of a block is due to its event at the target, by the clocks of
-/// both machines. A frame is late after the time of a frame.
+/// Latency is from when the last part of a frame or the last sample of a block is due to its event
+/// at the target, by the clocks of both machines. A frame is late after the time of a frame.
 #[derive(Debug, Args)]
 struct Send {
     /// Format of the video. `none` for no video
@@ -88,7 +89,8 @@ struct Send {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MAX_TARGETS as i64), conflicts_with = "to")]
     targets: u8,
 
-    /// Send to the process that listens there (with libfabric), which prints the figures. May be repeated
+    /// Send to the process that listens there (with libfabric), which prints the figures. May be
+    /// repeated
     #[arg(long, value_name = "ADDR:PORT")]
     to: Vec<String>,
 
@@ -117,7 +119,8 @@ struct Receive {
 
 #[derive(Debug, Args)]
 struct Common {
-    /// The provider: soft (the software transport), or one that `loom info` names: shm, 'tcp;ofi_rxm'
+    /// The provider: soft (the software transport), or one that `loom info` names: shm,
+    /// 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
 

@@ -1,4 +1,5 @@
-//! Test picture in v210: colour bars, a counter, and a moving part in each line, different in lines and frames.
+//! Test picture in v210: colour bars, a counter, and a moving part in each line, different in lines
+//! and frames.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -260,7 +260,8 @@ impl<T: Transport + 'static> Sender<T> {
             while let Ok(target) = started.try_recv() {
                 waiting.push(target?);
             }
-            // Those that were killed before they had started are not added. The others wait for a place of one that was killed.
+            // Those that were killed before they had started are not added. The others wait for a
+            // place of one that was killed.
             waiting.retain(|target| target.number > last_killed);
             while self.outlets.len() + 2 <= PEERS
                 && let Some(target) = waiting.pop()

@@ -40,7 +40,8 @@ pub(super) enum Place {
     Listening(Vec<String>),
 }
 
-/// Number of a target, and the figures of its flows. `None` if it was killed, or is a process elsewhere.
+/// Number of a target, and the figures of its flows. `None` if it was killed, or is a process
+/// elsewhere.
 pub(super) type Ended = (usize, Result<Option<Vec<Value>>, Failure>);
 
 pub(super) struct Targets<'s, 'e, T: Transport + 'static> {

@@ -8,9 +8,11 @@ use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Setup, is_soft, usage
 use crate::{signals, text};
 use report::Table;
 
-/// Sends messages back and forth: verifies every byte, then measures half round trips and bandwidth.
+/// Sends messages back and forth: verifies every byte, then measures half round trips and
+/// bandwidth.
 ///
-/// Times are half round trips on a clock that is read once per round; bandwidth is the size by the median.
+/// Times are half round trips on a clock that is read once per round; bandwidth is the size by the
+/// median.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,11 +28,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// The provider: soft (the software transport), loom-tcp (TCP in Rust), or one that `loom info` names: shm, 'tcp;ofi_rxm' [default: soft]
+    /// The provider: soft (the software transport), loom-tcp (TCP in Rust), or one that `loom info`
+    /// names: shm, 'tcp;ofi_rxm' [default: soft]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 
-    /// The transport, as it was chosen before `--provider soft`; `libfabric` without a provider is libfabric's first one
+    /// The transport, as it was chosen before `--provider soft`; `libfabric` without a provider is
+    /// libfabric's first one
     #[arg(long, value_enum, hide = true)]
     transport: Option<Transport>,
 

@@ -23,10 +23,12 @@ use crate::{signals, text};
 use report::{Row, Table};
 use side::{Opened, Round, Side};
 
-/// Moves pages of registered memory with the transfer engine: verifies every byte, counts arrivals, then measures bandwidth.
+/// Moves pages of registered memory with the transfer engine: verifies every byte, counts arrivals,
+/// then measures bandwidth.
 ///
-/// Pages are written one after the other (window 1), or with a window of them in flight, over one or several rails: a domain, queue
-/// and endpoint each. Writes carry immediate data, which the receiver counts; time ends when it has counted all of a round.
+/// Pages are written one after the other (window 1), or with a window of them in flight, over one
+/// or several rails: a domain, queue and endpoint each. Writes carry immediate data, which the
+/// receiver counts; time ends when it has counted all of a round.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -54,7 +56,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// The provider: soft (the software transport), or one that `loom info` names: shm, 'tcp;ofi_rxm'
+    /// The provider: soft (the software transport), or one that `loom info` names: shm,
+    /// 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME", default_value = "soft")]
     provider: String,
 
@@ -151,8 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Plan {
-    /// Number of different pages, the same for each window. If there are fewer than in flight, equal bytes are moved to one
-    /// place.
+    /// Number of different pages, the same for each window. If there are fewer than in flight,
+    /// equal bytes are moved to one place.
     fn places(&self, size: usize) -> usize {
         (AREA / size).clamp(1, self.window())
     }

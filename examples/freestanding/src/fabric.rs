@@ -22,7 +22,8 @@ const NETWORK: NetworkAttr =
 const LONGEST: usize = 4096;
 const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(16) };
 
-/// Opens the network, verifies and measures every operation, and checks that operations do not allocate.
+/// Opens the network, verifies and measures every operation, and checks that operations do not
+/// allocate.
 pub fn run(out: &mut Output) -> Result<(), Failure> {
     let arena = MEMORY.take_shared().ok_or(Failure::Wrong("the arena was taken before"))?;
     if MEMORY.take().is_some() {

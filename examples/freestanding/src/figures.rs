@@ -46,8 +46,8 @@ impl Measure {
         writeln!(out, " {:>8}", "max")
     }
 
-    /// Runs an operation in rows, then one at a time, with `prepare` and `check` outside of the measured
-    /// time.
+    /// Runs an operation in rows, then one at a time, with `prepare` and `check` outside of the
+    /// measured time.
     pub fn run<S, E>(
         &self,
         name: &'static str,

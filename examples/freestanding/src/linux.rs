@@ -38,7 +38,8 @@ pub fn write(descriptor: i32, bytes: &[u8]) -> fmt::Result {
     let mut rest = bytes;
     while !rest.is_empty() {
         let mut result = SYS_WRITE;
-        // SAFETY: the kernel reads `rest` and writes no memory of this program. `syscall` changes rcx and r11.
+        // SAFETY: the kernel reads `rest` and writes no memory of this program. `syscall` changes
+        // rcx and r11.
         unsafe {
             asm!(
                 "syscall",

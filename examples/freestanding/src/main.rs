@@ -11,8 +11,8 @@
 //! ./boot target/x86_64-unknown-linux-gnu/release/freestanding
 //! ```
 //!
-//! `./check` builds, runs and boots both profiles, reads the symbols of the binary, and verifies the
-//! controls: the features `plant-std`, `plant-alloc` and `plant-byte`.
+//! `./check` builds, runs and boots both profiles, reads the symbols of the binary, and verifies
+//! the controls: the features `plant-std`, `plant-alloc` and `plant-byte`.
 
 #![no_std]
 #![no_main]

@@ -1,4 +1,5 @@
-//! Parts of the standard library: the panic handler, and functions that compiled code calls by itself.
+//! Parts of the standard library: the panic handler, and functions that compiled code calls by
+//! itself.
 
 use core::fmt::Write;
 
@@ -15,15 +16,16 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// Functions that compiled code calls by itself. They are string instructions, because the compiler may turn a
-/// loop that copies into a call of `memcpy`, also within `memcpy`.
+/// Functions that compiled code calls by itself. They are string instructions, because the compiler
+/// may turn a loop that copies into a call of `memcpy`, also within `memcpy`.
 mod memory {
     use core::arch::asm;
 
     // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-        // SAFETY: the caller's promise: both ranges are valid. The direction flag is clear, as the ABI has it.
+        // SAFETY: the caller's promise: both ranges are valid. The direction flag is clear, as the
+        // ABI has it.
         unsafe {
             asm!(
                 "rep movsb",
@@ -40,10 +42,12 @@ mod memory {
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
         if to.addr().wrapping_sub(from.addr()) >= len {
-            // SAFETY: the target does not begin within the source, so copying upwards reads every byte first.
+            // SAFETY: the target does not begin within the source, so copying upwards reads every
+            // byte first.
             return unsafe { memcpy(to, from, len) };
         }
-        // SAFETY: the caller's promise. `len` is not zero here. Copies downwards, and clears the direction flag again.
+        // SAFETY: the caller's promise. `len` is not zero here. Copies downwards, and clears the
+        // direction flag again.
         unsafe {
             asm!(
                 "std",
@@ -80,8 +84,8 @@ mod memory {
     unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
         let (behind_left, behind_right): (*const u8, *const u8);
         let differs: u8;
-        // SAFETY: the caller's promise: both ranges are valid. The comparison of `len` with itself sets "equal" for
-        // ranges which are empty.
+        // SAFETY: the caller's promise: both ranges are valid. The comparison of `len` with itself
+        // sets "equal" for ranges which are empty.
         unsafe {
             asm!(
                 "cmp rcx, rcx",

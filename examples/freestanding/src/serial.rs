@@ -15,8 +15,8 @@ const ROOM: u8 = 1 << 5;
 const PATIENCE: u32 = 1_000_000;
 
 fn set(port: u16, value: u8) {
-    // SAFETY: only code that `pvh` started calls this, where no operating system forbids ports. The ports are those of
-    // the serial port, which accesses no memory.
+    // SAFETY: only code that `pvh` started calls this, where no operating system forbids ports. The
+    // ports are those of the serial port, which accesses no memory.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) }
 }
 

@@ -1,4 +1,5 @@
-//! Ping-pong of two threads: verifies every byte of messages, tagged messages and RMA writes, and measures half round trips.
+//! Ping-pong of two threads: verifies every byte of messages, tagged messages and RMA writes, and
+//! measures half round trips.
 //!
 //! ```text
 //! cargo run --release -p pingpong                                         the software transport

@@ -39,8 +39,8 @@ use loom_core::driver::{CqDriver, Finish};
 use loom_core::error::Rejected;
 use loom_core::{Done, Error, Info, OpKey, Transport};
 
-/// Ranges of `len` bytes, of at most `most` bytes and the provider's `max_msg_size`. A limit of zero
-/// counts as one byte.
+/// Ranges of `len` bytes, of at most `most` bytes and the provider's `max_msg_size`. A limit of
+/// zero counts as one byte.
 ///
 /// ```
 /// use loom_async::block_on;

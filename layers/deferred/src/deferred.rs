@@ -112,8 +112,8 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T>,
 {
-    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work until their
-    /// ends. Allocates two blocks ([`layouts`](Self::layouts)).
+    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work until
+    /// their ends. Allocates two blocks ([`layouts`](Self::layouts)).
     ///
     /// # Errors
     /// [`OpenError::OutOfMemory`], and [`OpenError::Size`].
@@ -190,7 +190,8 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Posts an operation when a counter reaches a threshold, `(&counter, threshold)`, or has reached it.
+    /// Posts an operation when a counter reaches a threshold, `(&counter, threshold)`, or has
+    /// reached it.
     ///
     /// ```
     /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -212,7 +213,8 @@ where
     /// # Errors
     /// With the buffer:
     /// - [`PostError::Full`] at the maximum pieces of work
-    /// - [`PostError::ForeignObject`] for an endpoint of another queue, or a counter of another domain
+    /// - [`PostError::ForeignObject`] for an endpoint of another queue, or a counter of another
+    ///   domain
     ///
     /// Other errors occur on posting, and [return](DeferredEvent::Returned) the work.
     pub fn post(
@@ -378,7 +380,8 @@ where
     /// ```
     ///
     /// # Errors
-    /// `ENOENT` if the work has ended or was returned, `EBUSY` if it is being posted, or the provider's.
+    /// `ENOENT` if the work has ended or was returned, `EBUSY` if it is being posted, or the
+    /// provider's.
     #[doc(alias = "FI_CANCEL_WORK")]
     pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
         let mut table = self.table.borrow_mut();
@@ -438,8 +441,8 @@ where
         }
     }
 
-    /// Starts due work, drives progress, and returns the next event: work that was not started, or the next
-    /// completion of the [queue](Cq::poll).
+    /// Starts due work, drives progress, and returns the next event: work that was not started, or
+    /// the next completion of the [queue](Cq::poll).
     ///
     /// Poll here instead of the queue: otherwise no work starts.
     ///
@@ -460,8 +463,8 @@ where
         }))
     }
 
-    /// Starts due work, drives progress, and keeps completions, like [`Cq::progress`]. Returns `true` if
-    /// work started or an event was processed.
+    /// Starts due work, drives progress, and keeps completions, like [`Cq::progress`]. Returns
+    /// `true` if work started or an event was processed.
     ///
     /// # Errors
     /// See [`Cq::progress`].
@@ -527,8 +530,8 @@ where
         }
     }
 
-    /// Stores the waker of an executor before it sleeps. Runs user code, which may add work: check for
-    /// work after this.
+    /// Stores the waker of an executor before it sleeps. Runs user code, which may add work: check
+    /// for work after this.
     pub(crate) fn store_executor(&self, waker: &Waker) {
         let waker = waker.clone();
         drop(self.executor.replace(Some(waker)));

@@ -88,8 +88,8 @@ where
         Ok(DeferredDriver { deferred, driver })
     }
 
-    /// Waits for deferred work. Returns the completion, or `None` for a change of a counter or a taken
-    /// completion.
+    /// Waits for deferred work. Returns the completion, or `None` for a change of a counter or a
+    /// taken completion.
     ///
     /// ```
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -189,7 +189,8 @@ where
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.deferred.store_executor(waker);
-        // A turn examines only some work. Waiters of a counter raised here run before the executor sleeps.
+        // A turn examines only some work. Waiters of a counter raised here run before the executor
+        // sleeps.
         let counted = self.examine(usize::MAX);
         Ok(!counted && !self.deferred.has_waiting())
     }

@@ -7,7 +7,8 @@ use loom_core::mr::RemoteRegion;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
-/// An operation that is posted later: the arguments of the method of the same name, except the buffer.
+/// An operation that is posted later: the arguments of the method of the same name, except the
+/// buffer.
 ///
 /// ```
 /// use loom_deferred::{Deferred, DeferredEvent, Work};

@@ -437,7 +437,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (self.release(key.index), counter)
     }
 
-    /// Moves waiting work to *returned*, after `edit`. Returns the counter if no other work waits for it.
+    /// Moves waiting work to *returned*, after `edit`. Returns the counter if no other work waits
+    /// for it.
     ///
     /// # Errors
     /// The state of other work, or `None` if it has ended.

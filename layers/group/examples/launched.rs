@@ -1,4 +1,5 @@
-//! Ranks that a launcher has started exchange bytes through it, and check them: `mpiexec -n 4 launched`.
+//! Ranks that a launcher has started exchange bytes through it, and check them:
+//! `mpiexec -n 4 launched`.
 //!
 //! With `LOOM_FLIPS` in the environment the last rank sends a wrong byte, which the others must
 //! notice.

@@ -58,8 +58,8 @@ impl<'m, T: Connected, B: Buffer + 'm> Connections<'m, T, B, allocator_api2::all
 }
 
 impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connections<'m, T, B, A> {
-    /// Opens an event queue, a listener, a completion queue, and a table of `capacity` members, all in
-    /// memory of `alloc`.
+    /// Opens an event queue, a listener, a completion queue, and a table of `capacity` members, all
+    /// in memory of `alloc`.
     ///
     /// # Errors
     /// See [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
@@ -128,7 +128,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// The lowest unconnected rank, and the reason. All connections close, and `join` can be repeated.
+    /// The lowest unconnected rank, and the reason. All connections close, and `join` can be
+    /// repeated.
     pub fn join(
         &self,
         rank: PeerIndex,
@@ -153,8 +154,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    /// Puts a peer into a place, and closes a former connection. The new peer must also call this function or
-    /// [`join`](Self::join).
+    /// Puts a peer into a place, and closes a former connection. The new peer must also call this
+    /// function or [`join`](Self::join).
     ///
     /// It rejects other peers meanwhile, so members must set several peers in the same order, or
     /// they wait until their deadlines.
@@ -190,8 +191,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    /// Reads events, and returns a peer if its connection has ended. Posts to it fail or are refused
-    /// until it is [removed](Group::remove) or [set](Self::set).
+    /// Reads events, and returns a peer if its connection has ended. Posts to it fail or are
+    /// refused until it is [removed](Group::remove) or [set](Self::set).
     ///
     /// # Errors
     /// [`PeerError::Events`], or [`PeerError::HasConnections`] if the group belongs to

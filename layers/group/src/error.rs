@@ -244,7 +244,8 @@ pub enum CollectiveError {
     },
     /// The provider's group has other members than the team, or another queue than the group.
     ProviderGroup,
-    /// The provider refused a collective: `ECONNRESET` of the software transport if a member has gone.
+    /// The provider refused a collective: `ECONNRESET` of the software transport if a member has
+    /// gone.
     Provider(PostError),
     /// A collective of the provider has failed, without the name of a member.
     ProviderOperation(OpError),

@@ -102,7 +102,8 @@ impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc:
 }
 
 impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepared<'m, T, B, A> {
-    /// Opens an address vector, a queue, an endpoint, and a table of members, all in memory of `alloc`.
+    /// Opens an address vector, a queue, an endpoint, and a table of members, all in memory of
+    /// `alloc`.
     ///
     /// # Errors
     /// See [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
@@ -139,7 +140,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
         &self.domain
     }
 
-    /// Inserts the addresses of the peers, in order of number. They may repeat, and include this side.
+    /// Inserts the addresses of the peers, in order of number. They may repeat, and include this
+    /// side.
     ///
     /// # Errors
     /// The first peer that failed, with the prepared group of the peers before:

@@ -136,8 +136,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Work beyond the queue's room for all receives and one send stays in the iterator.
     ///
     /// # Errors
-    /// See [`Scope::finish`]. [`CqError::Full`] if the queue has fewer than two free slots: all work
-    /// stays in the iterator.
+    /// See [`Scope::finish`]. [`CqError::Full`] if the queue has fewer than two free slots: all
+    /// work stays in the iterator.
     pub fn exchange(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B, B)>,

@@ -273,8 +273,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         )
     }
 
-    /// Changes an element of a peer's region if a comparison holds. The completion returns the former
-    /// value.
+    /// Changes an element of a peer's region if a comparison holds. The completion returns the
+    /// former value.
     #[doc(alias = "fi_compare_atomic")]
     pub fn compare_value<E: Element>(
         &self,

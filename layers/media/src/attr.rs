@@ -1,12 +1,13 @@
 use loom_transfer::EngineAttr;
 
-/// Sizes of a target or an initiator. Memory is allocated at opening, except for the tables of flows.
+/// Sizes of a target or an initiator. Memory is allocated at opening, except for the tables of
+/// flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaAttr {
     /// Maximum number of flows.
     pub flows: usize,
-    /// Maximum number of peers: initiators of a target, of which those without a flow make room for others,
-    /// or targets of an initiator. A target of two flows counts twice.
+    /// Maximum number of peers: initiators of a target, of which those without a flow make room for
+    /// others, or targets of an initiator. A target of two flows counts twice.
     pub peers: usize,
     /// Maximum number of unfinished transfers, each to one target.
     pub transfers: usize,
@@ -15,17 +16,18 @@ pub struct MediaAttr {
     pub depth: usize,
     /// Maximum length of an operation in bytes.
     pub piece: u64,
-    /// Length in bytes of the buffers for messages, the same at all peers: at least 192, and more for
-    /// providers with long addresses. Targets and initiators of one process over `shm` of libfabric 2.5
-    /// require 192.
+    /// Length in bytes of the buffers for messages, the same at all peers: at least 192, and more
+    /// for providers with long addresses. Targets and initiators of one process over `shm` of
+    /// libfabric 2.5 require 192.
     pub message: usize,
     /// Maximum length in bytes of a target's record.
     pub record: usize,
-    /// Time in nanoseconds after which a silent peer fails. With 0, transfers to a peer that has gone may
-    /// never end. An initiator that is not polled for half of this time cancels its transfers.
+    /// Time in nanoseconds after which a silent peer fails. With 0, transfers to a peer that has
+    /// gone may never end. An initiator that is not polled for half of this time cancels its
+    /// transfers.
     pub silence: u64,
-    /// Time in nanoseconds after which an initiator tries a failed or refusing target again, once no
-    /// operation to it is in flight. 0: a target fails for good.
+    /// Time in nanoseconds after which an initiator tries a failed or refusing target again, once
+    /// no operation to it is in flight. 0: a target fails for good.
     pub retry: u64,
 }
 

@@ -1,11 +1,11 @@
 //! [`Inflow`]: state of a flow at its target.
 //!
-//! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit may be
-//! written. The ring has a slot for each number between them. `kept` does not pass a number with a
-//! transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*.
+//! Numbers (of grains, or of samples) below `kept` are released, and those below the granted limit
+//! may be written. The ring has a slot for each number between them. `kept` does not pass a number
+//! with a transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*.
 //!
-//! An attachment ends with its first failure, and the initiator attaches again when all of its operations
-//! have completed. Messages of former attachments have other tokens.
+//! An attachment ends with its first failure, and the initiator attaches again when all of its
+//! operations have completed. Messages of former attachments have other tokens.
 
 use allocator_api2::alloc::Allocator;
 use heapless::Vec;
@@ -77,8 +77,8 @@ pub(crate) struct Inflow<A: Allocator> {
     released: u64,
     /// Numbers that have arrived whole, or were reported as lapped.
     arrived: Ranges,
-    /// Transfers of this sequence and later ones have not ended, except for the `early` ones. Those of
-    /// numbers below `floor` have.
+    /// Transfers of this sequence and later ones have not ended, except for the `early` ones. Those
+    /// of numbers below `floor` have.
     expected: Sequence,
     early: Vec<(Sequence, u64), { Ranges::MAX }>,
     floor: u64,
@@ -191,7 +191,8 @@ impl<A: Allocator> Inflow<A> {
         self.limit = 0;
     }
 
-    /// Accepts the request once earlier transfers have ended, gaps have been reported, and there is room.
+    /// Accepts the request once earlier transfers have ended, gaps have been reported, and there is
+    /// room.
     fn begin(&mut self) {
         let Some(Request { next, .. }) = self.request.filter(|request| request.sequence == self.expected) else {
             return;
@@ -206,8 +207,8 @@ impl<A: Allocator> Inflow<A> {
         } else if self.keeps() {
             return;
         } else {
-            // Before the first initiator, and in the numbers of another source, there is no gap. Numbers
-            // reported shortly before are not reported again.
+            // Before the first initiator, and in the numbers of another source, there is no gap.
+            // Numbers reported shortly before are not reported again.
             if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
                 self.arrived = Ranges::new(next);
             }
@@ -258,8 +259,8 @@ impl<A: Allocator> Inflow<A> {
         self.give_room();
     }
 
-    /// Takes the place of a transfer in the order of the initiator, which does not write below `floor`
-    /// afterwards. Returns `None` if the initiator breaks the rules.
+    /// Takes the place of a transfer in the order of the initiator, which does not write below
+    /// `floor` afterwards. Returns `None` if the initiator breaks the rules.
     fn ended(&mut self, sequence: Sequence, floor: u64) -> Option<()> {
         let ahead = sequence.wrapping_sub(self.expected) as usize;
         let is_known = self.early.iter().any(|early| early.0 == sequence);
@@ -289,8 +290,8 @@ impl<A: Allocator> Inflow<A> {
         }
     }
 
-    /// Slices or samples of a transfer that has arrived, or has `failed`. Returns `None` if the initiator
-    /// breaks the rules.
+    /// Slices or samples of a transfer that has arrived, or has `failed`. Returns `None` if the
+    /// initiator breaks the rules.
     pub(crate) fn written(&mut self, written: Written, sequence: Sequence, failed: bool) -> Option<News> {
         let (from, to) = match written {
             Written::Slices { index, .. } => (index, index.checked_add(1)?),

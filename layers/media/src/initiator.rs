@@ -24,8 +24,8 @@ use crate::span::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "each event is reported once"]
 pub enum InitiatorEvent {
-    /// A target is ready, has refused the flow, or has failed. With [`MediaAttr::retry`], it is tried
-    /// again.
+    /// A target is ready, has refused the flow, or has failed. With [`MediaAttr::retry`], it is
+    /// tried again.
     Target {
         /// The target.
         target: TargetKey,
@@ -41,8 +41,8 @@ pub enum InitiatorEvent {
         /// First error.
         result: Result<(), Error>,
     },
-    /// Deferred grains or samples that will not be sent: the target failed, or had no room before others took
-    /// their places in the ring.
+    /// Deferred grains or samples that will not be sent: the target failed, or had no room before
+    /// others took their places in the ring.
     Passed {
         /// The target.
         target: TargetKey,
@@ -227,8 +227,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         self.link(target).filter(|link| link.status == TargetStatus::Ready).map(|link| link.limit)
     }
 
-    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have not
-    /// ended ([`lap`](Self::lap)).
+    /// Slot of a grain, to write it. `None` while transfers of the earlier grain in the slot have
+    /// not ended ([`lap`](Self::lap)).
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, or a grain that has been sent.
@@ -271,8 +271,9 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
 
     /// Cancels transfers that keep grains or samples below `end` from their places, so that
     /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are lapped: each
-    /// goes on by another attachment once its operations in flight have completed ([`Target`](crate::Target)
-    /// states an exception). For flows in real time, in which a slow or dead target must not delay others.
+    /// goes on by another attachment once its operations in flight have completed
+    /// ([`Target`](crate::Target) states an exception). For flows in real time, in which a slow or
+    /// dead target must not delay others.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow.
@@ -288,8 +289,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Ok(())
     }
 
-    /// Passes over parts of earlier grains or samples in the places of those below `end`. Returns `true`
-    /// if no transfer has these places.
+    /// Passes over parts of earlier grains or samples in the places of those below `end`. Returns
+    /// `true` if no transfer has these places.
     fn free(&mut self, flow: FlowKey, end: u64, ring: u64) -> bool {
         self.look_at_operations();
         for link in self.targets.iter_mut().filter_map(|slot| slot.link.as_mut()).filter(|link| link.flow == flow) {
@@ -298,8 +299,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         !self.sendings.iter().flatten().any(|sending| sending.is_in_place(flow, end, ring) && !sending.is_lapped)
     }
 
-    /// Sends slices of a grain to all targets of its flow: those produced since the last call, or none, for a
-    /// header alone. Indices do not decrease.
+    /// Sends slices of a grain to all targets of its flow: those produced since the last call, or
+    /// none, for a header alone. Indices do not decrease.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,

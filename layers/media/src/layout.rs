@@ -67,7 +67,8 @@ impl GrainLayout {
         planes
     }
 
-    /// Offset of a slice in its grain. `slice` may be the number of slices, for the end of the plane.
+    /// Offset of a slice in its grain. `slice` may be the number of slices, for the end of the
+    /// plane.
     ///
     /// # Panics
     /// If there is no such plane.
@@ -124,8 +125,8 @@ const fn v210_line(width: u16) -> u32 {
 /// Layout of a ring of samples: blocks of `period` samples, in which all samples of a channel lie
 /// beside each other.
 ///
-/// A transfer of whole periods, between rings of the same period, is one operation for all channels.
-/// Others are at least one for each channel. MXL's rings have one period.
+/// A transfer of whole periods, between rings of the same period, is one operation for all
+/// channels. Others are at least one for each channel. MXL's rings have one period.
 ///
 /// ```
 /// use loom_media::SampleLayout;
@@ -147,8 +148,8 @@ pub struct SampleLayout {
 }
 
 impl SampleLayout {
-    /// Ring of MXL for a history in nanoseconds (MXL's default: 200 ms): twice as long, and a multiple of
-    /// 4,096 bytes.
+    /// Ring of MXL for a history in nanoseconds (MXL's default: 200 ms): twice as long, and a
+    /// multiple of 4,096 bytes.
     ///
     /// # Panics
     /// If the word is 0 or longer than 4,096 bytes, or if the ring has 2<sup>32</sup> samples.
@@ -306,8 +307,8 @@ impl Rate {
     }
 }
 
-/// Bytes on a RoCEv2 network of `len` bytes of payload, for a maximum transmission unit in bytes: packets
-/// of at most `mtu - 44` bytes of payload and 82 bytes of headers and gaps.
+/// Bytes on a RoCEv2 network of `len` bytes of payload, for a maximum transmission unit in bytes:
+/// packets of at most `mtu - 44` bytes of payload and 82 bytes of headers and gaps.
 ///
 /// ```
 /// use loom_media::{GrainLayout, wire_len};

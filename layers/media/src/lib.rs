@@ -1,8 +1,8 @@
-//! Media flows over the fabric: grains of video and data, and samples of audio, from one [`Initiator`]
-//! to many [`Target`]s.
+//! Media flows over the fabric: grains of video and data, and samples of audio, from one
+//! [`Initiator`] to many [`Target`]s.
 //!
-//! A flow is a ring in registered memory on each side. The initiator writes grains, slices or blocks of samples
-//! straight into the rings of its targets, and notifies each of arrivals.
+//! A flow is a ring in registered memory on each side. The initiator writes grains, slices or
+//! blocks of samples straight into the rings of its targets, and notifies each of arrivals.
 //!
 //! ```
 //! use loom_core::Domain;
@@ -42,14 +42,16 @@
 
 //!
 //! # What it promises
-//! - **A complete grain has all of its bytes, and stays as it is until it is released.** An initiator writes
-//!   only where the target has granted room, in any order of arrival. [`Target`] states the exceptions.
-//! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as lapped.
-//! - **Each target is independent of the others.** Parts without room are deferred as long as they are in
-//!   the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight that keep places
-//!   of later grains or samples.
-//! - **After a failure**, initiator and target go on by another attachment, once all operations have
-//!   completed. Messages of the former one have no effect.
+//! - **A complete grain has all of its bytes, and stays as it is until it is released.** An
+//!   initiator writes only where the target has granted room, in any order of arrival. [`Target`]
+//!   states the exceptions.
+//! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as
+//!   lapped.
+//! - **Each target is independent of the others.** Parts without room are deferred as long as they
+//!   are in the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight that
+//!   keep places of later grains or samples.
+//! - **After a failure**, initiator and target go on by another attachment, once all operations
+//!   have completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.
 
 #![no_std]

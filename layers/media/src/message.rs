@@ -26,8 +26,8 @@ impl Token {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The initiator requests room from a number on: to begin (`is_first`), instead of its attachment that
-    /// has failed, or in one that goes on, after so many transfers.
+    /// The initiator requests room from a number on: to begin (`is_first`), instead of its
+    /// attachment that has failed, or in one that goes on, after so many transfers.
     Attach { flow: u32, token: Token, is_first: bool, layout: FlowLayout, next: u64, sequence: Sequence },
     /// The transfer wrote slices of a grain.
     Slices { flow: u32, token: Token, index: u64, start: u16, end: u16, invalid: bool, sequence: Sequence },
@@ -35,8 +35,8 @@ pub(crate) enum Message {
     Samples { flow: u32, token: Token, start: u64, count: u32, sequence: Sequence },
     /// The initiator has ended, after so many transfers.
     Detach { flow: u32, token: Token, sequence: Sequence },
-    /// Grains or samples below the limit may be written. The first transfers, up to a sequence, have been
-    /// processed. `answers` an `Attach`.
+    /// Grains or samples below the limit may be written. The first transfers, up to a sequence,
+    /// have been processed. `answers` an `Attach`.
     Granted { token: Token, limit: u64, processed: Sequence, answers: bool },
     /// The initiator may not write.
     Refused { token: Token, reason: Refusal },
@@ -99,7 +99,8 @@ pub(crate) fn encode_layout(layout: &FlowLayout) -> [u8; 28] {
         }
     };
     let mut bytes = [0; 28];
-    // The kind and the alignment's exponent are in the bytes above the number of slices, which has two.
+    // The kind and the alignment's exponent are in the bytes above the number of slices, which has
+    // two.
     for (to, word) in bytes.chunks_exact_mut(4).zip(&words[1..]) {
         to.copy_from_slice(&word.to_le_bytes());
     }

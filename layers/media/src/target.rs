@@ -79,7 +79,8 @@ pub enum TargetEvent {
         /// Error of the initiator.
         error: Error,
     },
-    /// Grains or samples that will not complete: this target had no room, or their transfers failed.
+    /// Grains or samples that will not complete: this target had no room, or their transfers
+    /// failed.
     Lapped {
         /// Flow.
         flow: FlowKey,
@@ -108,11 +109,13 @@ struct Flow<A: Allocator> {
     inflow: Inflow<A>,
 }
 
-/// Receiver of media flows, each written by one initiator at a time into a ring of registered memory.
+/// Receiver of media flows, each written by one initiator at a time into a ring of registered
+/// memory.
 ///
-/// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a later grain: those of
-/// transfers that failed or were lapped and that arrive afterwards, as over a broken connection or over several rails,
-/// and those that an initiator had posted before its process was stopped for longer than [`MediaAttr::silence`].
+/// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a
+/// later grain: those of transfers that failed or were lapped and that arrive afterwards, as over a
+/// broken connection or over several rails, and those that an initiator had posted before its
+/// process was stopped for longer than [`MediaAttr::silence`].
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
@@ -178,7 +181,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         self.engine.deregister(removed.memory)
     }
 
-    /// Writes the record of a flow for [`Initiator::add_target`](crate::Initiator::add_target), and returns its length.
+    /// Writes the record of a flow for [`Initiator::add_target`](crate::Initiator::add_target), and
+    /// returns its length.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key, and
@@ -219,8 +223,8 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Target<'_, T, M, A> {
         Ok(())
     }
 
-    /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock. Releases grains and
-    /// samples as [`Release::Keep`] states.
+    /// Makes progress, and returns the next event. `now` is the time in nanoseconds of any clock.
+    /// Releases grains and samples as [`Release::Keep`] states.
     ///
     /// # Errors
     /// Those of [`Engine::poll`].

@@ -3,7 +3,8 @@
 //!
 //! - [`query`]: requirements of an endpoint as a type, which give the hints and the operations
 //!   ([`Only`]).
-//! - [`profiles`]: guarantees of providers as constants, compared with an endpoint once ([`Profiled`]).
+//! - [`profiles`]: guarantees of providers as constants, compared with an endpoint once
+//!   ([`Profiled`]).
 //! - [`protocol`]: traits for code that is generic over endpoints and other protocols.
 //!
 //! ```

@@ -28,8 +28,8 @@ pub struct TaggedAttr {
     pub packet_size: u32,
     /// Messages of a peer that can wait for a receive: packets for each link, at most 2^15.
     pub messages: u32,
-    /// Segments and other packets that do not wait, in flight from a peer: packets for each link, 4 to
-    /// 2^15.
+    /// Segments and other packets that do not wait, in flight from a peer: packets for each link, 4
+    /// to 2^15.
     pub control: u32,
     /// Packets in flight to a peer, for each link, at most 2^16.
     pub sends: u32,

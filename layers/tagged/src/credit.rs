@@ -1,8 +1,8 @@
 //! Credits: the number of packets that may be in flight, counted on both sides.
 //!
 //! Packets have two classes. *Message* packets may wait until they are received. All others are
-//! handled on arrival, so their credit returns by itself. Counts are totals modulo 2^32, so repeating
-//! one does no harm.
+//! handled on arrival, so their credit returns by itself. Counts are totals modulo 2^32, so
+//! repeating one does no harm.
 
 use crate::error::Violation;
 
@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    /// Explores all states of two sides. Returns their number, and `true` if one of them has no packet in
-    /// flight, one side without a packet to send, and no credit returning.
+    /// Explores all states of two sides. Returns their number, and `true` if one of them has no
+    /// packet in flight, one side without a packet to send, and no credit returning.
     fn can_get_stuck(window: u32, rule: Rule) -> (bool, usize) {
         let mut seen = BTreeSet::new();
         let mut open = std::vec![[Side::new(window), Side::new(window)]];

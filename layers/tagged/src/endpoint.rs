@@ -108,7 +108,8 @@ impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
         sum(&blocks).zip(of_links).and_then(|(own, links)| own.checked_add(links)).ok_or(OpenError::Size)
     }
 
-    /// Opens an endpoint without links, with memory of `alloc`. Only its packets complete on `queue`.
+    /// Opens an endpoint without links, with memory of `alloc`. Only its packets complete on
+    /// `queue`.
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number is out of range, [`OpenError::OutOfMemory`].
@@ -163,8 +164,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
-        // Drops packets left by an iterator that panicked. Their completions are ignored, because their
-        // link was never added.
+        // Drops packets left by an iterator that panicked. Their completions are ignored, because
+        // their link was never added.
         link.clear();
         let mut packets = packets.into_iter();
         for _ in 0..needed {
@@ -242,8 +243,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(self.next_event())
     }
 
-    /// Waits for one operation, and keeps other events for [`poll`](Self::poll). `Ok(None)`: the deadline
-    /// has passed with the operation in flight.
+    /// Waits for one operation, and keeps other events for [`poll`](Self::poll). `Ok(None)`: the
+    /// deadline has passed with the operation in flight.
     ///
     /// # Errors
     /// [`CqError::UnknownKey`], [`CqError::Queue`].

@@ -50,8 +50,8 @@ pub enum LinkError {
     Closed,
     /// A packet failed: the peer has gone or never existed.
     Carrier(OpError),
-    /// A post of a packet failed. [`PostError::Full`]: the queue has fewer slots than all links have
-    /// [packets](crate::TaggedAttr::packets_per_link).
+    /// A post of a packet failed. [`PostError::Full`]: the queue has fewer slots than all links
+    /// have [packets](crate::TaggedAttr::packets_per_link).
     Post(PostError),
     /// The peer violated the protocol.
     Protocol(Violation),

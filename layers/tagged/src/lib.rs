@@ -51,17 +51,17 @@
 //!
 //! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and
 //!   waits there until a receive matches.
-//! - A longer message is announced by a request. The matching receive answers with its capacity, and
-//!   the sender sends at most that many bytes in segments.
+//! - A longer message is announced by a request. The matching receive answers with its capacity,
+//!   and the sender sends at most that many bytes in segments.
 //! - A peer has *credit* for the posted receives of a link. Without credit, a send fails with the
 //!   transient error [`PostError::Again`](loom_core::error::PostError::Again), so memory use is
 //!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
 //!   returns by itself, so waiting messages do not block transfers in flight.
 //! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
 //!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS).
-//! - A failed carrier, a violation of the protocol, or bytes that are no [packet](wire) end this link
-//!   only: its operations complete with an error, and [an event](TaggedEvent::LinkFailed) reports the
-//!   cause.
+//! - A failed carrier, a violation of the protocol, or bytes that are no [packet](wire) end this
+//!   link only: its operations complete with an error, and [an event](TaggedEvent::LinkFailed)
+//!   reports the cause.
 //!
 //! # Cost
 //!

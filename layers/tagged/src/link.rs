@@ -192,7 +192,8 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             let crate::packet::Purpose::Receive(frees) = packet.purpose else { continue };
             if let Err(rejected) = carrier.recv(packet) {
                 let _ = self.idle.push(rejected.value);
-                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few slots.
+                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few
+                // slots.
                 let full = matches!(rejected.error, PostError::Full | PostError::Kept);
                 let later = rejected.error.is_transient() && (self.greeted || !full);
                 if later {

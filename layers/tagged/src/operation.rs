@@ -309,7 +309,8 @@ pub struct TaggedFound {
     pub len: u64,
 }
 
-/// A claimed message: plain data, for one fetch or discard. If it is lost, the message keeps its packet.
+/// A claimed message: plain data, for one fetch or discard. If it is lost, the message keeps its
+/// packet.
 ///
 /// ```
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};

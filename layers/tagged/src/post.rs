@@ -19,7 +19,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// # Errors
     /// The buffer is returned.
     /// - [`PostError::Full`] at the maximum number of operations
-    /// - [`PostError::Again`] if the peer has no room or has not answered, or all packets are in flight
+    /// - [`PostError::Again`] if the peer has no room or has not answered, or all packets are in
+    ///   flight
     /// - [`PostError::UnknownPeer`] without the link
     /// - [`PostError::Errno`] if the link has failed
     /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer cannot be read
@@ -206,8 +207,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Requests cancellation of an operation, which still completes: a receive without a message at once, a send that
-    /// waits for its receiver when the receiver agrees. Transfers in progress cannot be cancelled.
+    /// Requests cancellation of an operation, which still completes: a receive without a message at
+    /// once, a send that waits for its receiver when the receiver agrees. Transfers in progress
+    /// cannot be cancelled.
     ///
     /// # Errors
     /// `ENOENT` if the completion was taken.

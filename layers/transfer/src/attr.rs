@@ -3,8 +3,8 @@
 pub struct EngineAttr {
     /// Maximum number of peers.
     pub peers: usize,
-    /// Maximum number of peers in the address vectors, where the least recently used one makes room for
-    /// another. 0 for all peers.
+    /// Maximum number of peers in the address vectors, where the least recently used one makes room
+    /// for another. 0 for all peers.
     pub addresses: usize,
     /// Maximum number of registered memories.
     pub memories: usize,
@@ -32,8 +32,8 @@ pub struct EngineAttr {
     /// At most 192 for engines of one process over `shm` of libfabric 2.5, which longer messages
     /// both ways crash.
     pub message: usize,
-    /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all peers.
-    /// Released ones return to the peer together, once half of them are in use.
+    /// Maximum number of simultaneous notifications from each peer, up to 16, the same at all
+    /// peers. Released ones return to the peer together, once half of them are in use.
     pub notifications: u16,
     /// Maximum number of buffers that notifications of one peer take up, up to 64, the same at all
     /// peers. Also limits the length of a notification.
@@ -55,8 +55,8 @@ impl EngineAttr {
 impl Default for EngineAttr {
     /// 64 peers, memories and transfers, 256 operations in flight on each rail and to each peer,
     /// pieces of 1 MiB, 1,024 values, 64 waits, 256 remote writes, no `FI_MORE`, no
-    /// control messages (otherwise 4 notifications and fragments of each peer, 64 to send), a budget of
-    /// 1,024.
+    /// control messages (otherwise 4 notifications and fragments of each peer, 64 to send), a
+    /// budget of 1,024.
     fn default() -> Self {
         EngineAttr {
             peers: 64,

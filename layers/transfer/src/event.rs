@@ -17,8 +17,8 @@ pub struct TransferKey {
 pub enum Ending {
     /// All operations have completed successfully.
     Done,
-    /// An operation failed or was refused, a queue failed, or the peer was removed. The error is the
-    /// first one.
+    /// An operation failed or was refused, a queue failed, or the peer was removed. The error is
+    /// the first one.
     Failed(Error),
     /// [`Engine::cancel`](crate::Engine::cancel).
     Cancelled,
@@ -32,8 +32,9 @@ pub enum Ending {
 pub struct Outcome<P> {
     /// Name of the transfer.
     pub key: TransferKey,
-    /// Request, with its plan, [prepared](crate::Engine::prepare) to be submitted again. After an end other than
-    /// [`Ending::Done`], the peer may have counted some writes: use another value of [data](crate::Request::data).
+    /// Request, with its plan, [prepared](crate::Engine::prepare) to be submitted again. After an
+    /// end other than [`Ending::Done`], the peer may have counted some writes: use another value of
+    /// [data](crate::Request::data).
     pub request: Request<P>,
     /// Reason of the end.
     pub ending: Ending,
@@ -88,9 +89,9 @@ pub enum Event<P> {
     Peer {
         /// The peer.
         peer: PeerKey,
-        /// Reason for which the peer has refused this engine or cannot be reached. Its transfers fail.
-        /// [`CqError::TimedOut`] after [`EngineAttr::silence`](crate::EngineAttr::silence), until it
-        /// sends again.
+        /// Reason for which the peer has refused this engine or cannot be reached. Its transfers
+        /// fail. [`CqError::TimedOut`] after [`EngineAttr::silence`](crate::EngineAttr::silence),
+        /// until it sends again.
         result: Result<(), Error>,
     },
 }

@@ -1,8 +1,8 @@
 //! Transfers of many pieces of registered memory over one or several network cards.
 //!
-//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain. A [`Request`]
-//! names the peer, both memories and a [`Plan`]: one range, a list of ranges, pages by number,
-//! strides. The engine posts its operations without blocking, and reports one [`Outcome`].
+//! An [`Engine`] writes to and reads from peers' memory over its rails, each a domain. A
+//! [`Request`] names the peer, both memories and a [`Plan`]: one range, a list of ranges, pages by
+//! number, strides. The engine posts its operations without blocking, and reports one [`Outcome`].
 //!
 //! The receiver counts the writes of a transfer by their immediate data ([`Engine::wait`]), in any
 //! order.
@@ -42,16 +42,16 @@
 //! ```
 //!
 //! # What it promises
-//! - **Exact division.** The operations of a plan cover each block once, for every length, number of
-//!   rails and piece.
+//! - **Exact division.** The operations of a plan cover each block once, for every length, number
+//!   of rails and piece.
 //! - **One outcome** for each transfer: done, failed with the first error, cancelled, or ended at
 //!   its deadline. After an error, the outcome follows when all operations in flight have
 //!   completed. A deadline or a failed queue ends it earlier, with the number of operations in
 //!   flight.
 //! - **No operation of a rail uses the key, descriptor or address of another rail.**
 //! - **After opening, no allocation**, except for [`Engine::register`].
-//! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers are
-//!   reported to the receiver too ([control messages](Engine#control-messages)).
+//! - **Notifications follow their data**, once each, in any order of arrival, and failed transfers
+//!   are reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**
 //!
 //! Programs with threads use `Agent` (feature `std`). Device memory is refused.

@@ -1,7 +1,7 @@
 /// Range to move: offsets in the local and in the remote memory, and a length, in bytes.
 ///
-/// As a [`Plan`], a transfer of one range. A block of length 0 is one operation without bytes, which
-/// notifies the peer.
+/// As a [`Plan`], a transfer of one range. A block of length 0 is one operation without bytes,
+/// which notifies the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Offset in the local memory.
@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn every_length_is_divided_exactly() {
-        // Among them those at which another engine drops the tail: 16,385 over 2, 1,048,579 over 4, 1 over 2.
+        // Among them those at which another engine drops the tail: 16,385 over 2, 1,048,579 over 4,
+        // 1 over 2.
         let lengths = (0..70).chain([4095, 4096, 4097, 8191, 8192, 16_383, 16_384, 16_385, 1_048_579]);
         for len in lengths {
             for piece in [1, 2, 3, 7, 64, 4096, 8192, 16_384, 524_289, u64::MAX] {

@@ -43,8 +43,8 @@ pub(crate) struct TransferSlot<P> {
     pub(crate) notice: Option<Notice>,
     announced: bool,
     pub(crate) number: Option<Number>,
-    /// Length of the message, and whether the request reads, and its immediate data, which outlast the
-    /// request.
+    /// Length of the message, and whether the request reads, and its immediate data, which outlast
+    /// the request.
     pub(crate) message_len: u32,
     pub(crate) reads: bool,
     pub(crate) data: Option<u64>,

@@ -92,8 +92,9 @@ where
     A: Allocator,
     L: Sharing,
 {
-    /// Cuts up an open region. Skips up to `attr.align - 1` bytes. Some providers check that the region
-    /// has [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] for a posted lease.
+    /// Cuts up an open region. Skips up to `attr.align - 1` bytes. Some providers check that the
+    /// region has [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] for a
+    /// posted lease.
     ///
     /// # Errors
     /// The region is returned.
@@ -159,8 +160,8 @@ where
 /// A buffer of an exposed slab, or a part of one.
 ///
 /// # Posting
-/// This side copies data to send out of the [`window`](Self::window). [`into_lease`](Self::into_lease) makes
-/// the buffer postable if the program keeps peers away.
+/// This side copies data to send out of the [`window`](Self::window).
+/// [`into_lease`](Self::into_lease) makes the buffer postable if the program keeps peers away.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;
@@ -230,7 +231,8 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.0.rejoin(other.0).map(ExposedLease).map_err(not_joined)
     }
 
-    /// Converts into a postable lease with all bytes as data. [`expose`](Lease::expose) converts back.
+    /// Converts into a postable lease with all bytes as data. [`expose`](Lease::expose) converts
+    /// back.
     ///
     /// # Safety
     /// Until every lease made from this one is dropped or exposed, no peer writes to the bytes. No

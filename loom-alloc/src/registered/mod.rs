@@ -1,8 +1,8 @@
 //! Buffers and an allocator over memory that is registered once.
 //!
 //! For providers with local registration (`FI_MR_LOCAL`):
-//! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one can be [split](Lease::split)
-//!   and [rejoined](Lease::rejoin).
+//! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one can be
+//!   [split](Lease::split) and [rejoined](Lease::rejoin).
 //! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach.
 //! - [`DeviceSlab`] has buffers in device memory.
 //! - [`RegisteredHeap`] is an allocator of postable `Box<[u8], _>` and `Vec<u8, _>`.

@@ -51,8 +51,8 @@ pub struct AvAttr {
     #[cfg_attr(feature = "serde", serde(default))]
     pub bytes: Option<usize>,
     /// Number of leading slots with an address of their own ([`AddressTableAttr::singles`]), fewer
-    /// than all (`None`) for peers inserted by range. After a removal such a slot is reused for the same
-    /// address, or needs one or two [`ranges`](Self::ranges) records. Without a free record,
+    /// than all (`None`) for peers inserted by range. After a removal such a slot is reused for the
+    /// same address, or needs one or two [`ranges`](Self::ranges) records. Without a free record,
     /// inserting another address there returns [`Full`](crate::AddressError::Full).
     #[cfg_attr(feature = "serde", serde(default))]
     pub singles: Option<usize>,
@@ -70,8 +70,8 @@ pub struct AvAttr {
 }
 
 impl AvAttr {
-    /// Maximum of [`rx_ctx_bits`](Self::rx_ctx_bits). `sockets` accepts more but sends the number in
-    /// one byte.
+    /// Maximum of [`rx_ctx_bits`](Self::rx_ctx_bits). `sockets` accepts more but sends the number
+    /// in one byte.
     pub const MAX_RX_CTX_BITS: u8 = 8;
 
     /// Attributes for this number of addresses, with 16 ranges and a fixed seed.

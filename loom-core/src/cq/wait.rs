@@ -277,8 +277,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 }
 
-/// Checks of a deadline: when no event came, and after every 256th kept event, because events of other
-/// operations could come for ever.
+/// Checks of a deadline: when no event came, and after every 256th kept event, because events of
+/// other operations could come for ever.
 #[derive(Default)]
 struct DeadlineChecks {
     kept_events: u8,

@@ -258,8 +258,8 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
 }
 
 impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
-    /// Posts an operation. `root` is zero for operations without a root, and the buffer of a barrier
-    /// is ignored.
+    /// Posts an operation. `root` is zero for operations without a root, and the buffer of a
+    /// barrier is ignored.
     ///
     /// ```
     /// use loom_core::collective::{Collective, ReduceOp};

@@ -1,7 +1,7 @@
 //! Path of a post:
 //!
-//! 1. [`Opened::prepare`] checks the capabilities, moves the buffer into a slot of the op table, which
-//!    lends it, then looks the address up and checks the lent memory.
+//! 1. [`Opened::prepare`] checks the capabilities, moves the buffer into a slot of the op table,
+//!    which lends it, then looks the address up and checks the lent memory.
 //! 2. The caller submits the [`Posting`] to the transport.
 //! 3. [`Opened::submitted`] returns the key. A refusal at any step returns the buffer.
 
@@ -100,8 +100,8 @@ pub(super) enum Use {
     WrittenTo,
 }
 
-/// Address of a post, looked up after the loan: `lend` is user code (rule 6 of the op table) and may
-/// remove the peer.
+/// Address of a post, looked up after the loan: `lend` is user code (rule 6 of the op table) and
+/// may remove the peer.
 pub(super) trait Address {
     fn resolve(self) -> Result<FabricAddr, PostError>;
 }

@@ -36,8 +36,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///   [transient](PostError::is_transient)
     /// - [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`] for the address
     /// - [`PostError::TooLong`], [`PostError::Access`], [`PostError::NotRegistered`],
-    ///   [`PostError::ForeignDescriptor`], [`PostError::NoPrefix`] or [`PostError::DeviceMemory`] for
-    ///   the buffer
+    ///   [`PostError::ForeignDescriptor`], [`PostError::NoPrefix`] or [`PostError::DeviceMemory`]
+    ///   for the buffer
     /// - [`PostError::NotGranted`], [`PostError::OtherProcess`] or [`PostError::Errno`]
     #[doc(alias = "fi_send")]
     #[inline]

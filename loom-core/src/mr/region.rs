@@ -272,10 +272,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::StillReached`], with the open region, if an endpoint of the domain is open, and the
-    ///   transport cannot stop peers' access through it. Software networks can, unless strict. A
-    ///   region bound to an endpoint ([`EndpointMr`](super::EndpointMr)) always returns this error:
-    ///   drop it with the endpoint
+    /// - [`Error::StillReached`], with the open region, if an endpoint of the domain is open, and
+    ///   the transport cannot stop peers' access through it. Software networks can, unless strict.
+    ///   A region bound to an endpoint ([`EndpointMr`](super::EndpointMr)) always returns this
+    ///   error: drop it with the endpoint
     /// - [`Error::Provider`], without the region, if the provider fails to close it. The memory is
     ///   then leaked, because peers may still reach it
     pub fn close(self) -> Result<M, Rejected<Option<Self>, Error>> {

@@ -110,7 +110,8 @@ fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusa
 
 // SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> Messages for Soft<'n> {
-    // Always inlined, like `inject` and `recv`: posts on one thread take 20 to 70 instructions less.
+    // Always inlined, like `inject` and `recv`: posts on one thread take 20 to 70 instructions
+    // less.
     #[inline(always)]
     unsafe fn send(
         endpoint: &SoftEndpoint<'n>,

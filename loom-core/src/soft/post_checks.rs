@@ -1,5 +1,5 @@
-//! Checks before a post, of endpoints with [required modes](super::faults::required_modes) or a [plan of
-//! faults](super::faults).
+//! Checks before a post, of endpoints with [required modes](super::faults::required_modes) or a
+//! [plan of faults](super::faults).
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
 

@@ -70,7 +70,8 @@
 //! - **O2.** If an info requires [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), an
 //!   operation has at most one piece and one part.
 //! - **O3.** Operations that the [`ProviderQuirks`] of the endpoint's info deny are not posted,
-//!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`). A claim that was made is fetched or discarded once.
+//!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`). A claim
+//!   that was made is fetched or discarded once.
 //! - **O4.** An atomic operation is granted by `query_atomic` of the endpoint's domain, with at
 //!   least one element and at most the granted number. Operands, results, compared values and parts
 //!   of the peer's memory have equal numbers of elements. Each range and part is a multiple of the

@@ -1,4 +1,5 @@
-/// Implements `Clone` by that of these fields, which are all: `clone_struct!([T: Transport] Av['_, T], body)`.
+/// Implements `Clone` by that of these fields, which are all:
+/// `clone_struct!([T: Transport] Av['_, T], body)`.
 macro_rules! clone_struct {
     ([$($param:tt)*] $Type:ident [$($arg:tt)*], $($field:ident),+) => {
         impl<$($param)*> Clone for $Type<$($arg)*> {

@@ -1,4 +1,5 @@
-/// Implements `Debug` with these values: `debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait)`.
+/// Implements `Debug` with these values:
+/// `debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait)`.
 macro_rules! debug_struct {
     ($([$($param:tt)*])? $Type:ident $([$($arg:tt)*])?, |$this:ident| $($field:ident: $value:expr),+) => {
         impl $(<$($param)*>)? ::core::fmt::Debug for $Type $(<$($arg)*>)? {

@@ -91,8 +91,8 @@ pub enum QueryError {
     },
     /// The dynamic loader gives no libfabric.
     LibraryNotFound,
-    /// The library has no such function, in the version with 1.17's structures: it is not libfabric,
-    /// or too new.
+    /// The library has no such function, in the version with 1.17's structures: it is not
+    /// libfabric, or too new.
     LibrarySymbol {
         /// Name of the function.
         symbol: &'static str,

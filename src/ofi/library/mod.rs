@@ -51,8 +51,8 @@ macro_rules! functions {
                 /// # Safety
                 /// The requirements of the C function.
                 pub unsafe fn $name(self, $($arg: $type),*) -> $result {
-                    // SAFETY: a `Library` exists once the functions are there, with the signature of
-                    // the C function. The caller guarantees its requirements.
+                    // SAFETY: a `Library` exists once the functions are there, with the signature
+                    // of the C function. The caller guarantees its requirements.
                     unsafe { way::call!($name: fn($($arg: $type),*) -> $result) }
                 }
             )*

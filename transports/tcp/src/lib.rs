@@ -1,9 +1,9 @@
 //! Transport over TCP sockets, wire-compatible with libfabric's provider `tcp`.
 //!
 //! Endpoints without connections (`FI_EP_RDM`) exchange messages, tagged messages and RMA with each
-//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Endpoints with
-//! connections (`FI_EP_MSG`) exchange messages and RMA with those of `tcp` and `net`. Linux on x86-64
-//! and aarch64, without a C library.
+//! other and with those of libfabric: provider `net` of 1.17, and `tcp` from 1.18 on. Endpoints
+//! with connections (`FI_EP_MSG`) exchange messages and RMA with those of `tcp` and `net`. Linux on
+//! x86-64 and aarch64, without a C library.
 //!
 #![doc = include_str!("../README.md")]
 //!
@@ -12,8 +12,9 @@
 //! - [`query`] returns an info with the sizes of [`TcpAttr`]. A domain takes all memory when it
 //!   opens. Steady state does not allocate.
 //! - An endpoint without connections listens at the address of its info, and has one connection to
-//!   each peer, which is opened by the first operation. An operation is refused if the kernel has no route, and fails
-//!   with the kernel's error number or, after [`TcpAttr::connect_timeout`], `ETIMEDOUT`.
+//!   each peer, which is opened by the first operation. An operation is refused if the kernel has
+//!   no route, and fails with the kernel's error number or, after [`TcpAttr::connect_timeout`],
+//!   `ETIMEDOUT`.
 //! - Progress is manual: polls send and receive. The first operation to a peer after a poll is sent
 //!   at once. Later ones are sent by the next poll, many in one system call, so a program polls
 //!   after its last post.
@@ -33,8 +34,8 @@
 //!
 //! [`TcpAttr::allowed`] names the networks of peers. Connections of others are closed before a byte
 //! is read. The protocol has neither encryption nor authentication: a program that can send from a
-//! peer's IP address can take its place, and one that can read the network reads the keys. It is for
-//! trusted networks.
+//! peer's IP address can take its place, and one that can read the network reads the keys. It is
+//! for trusted networks.
 //!
 //! # Limits
 //!
@@ -43,8 +44,8 @@
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.
-//! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that the
-//!   kernel has the bytes: use
+//! - An endpoint that closes sends what the kernel takes at once. Completions of sends mean that
+//!   the kernel has the bytes: use
 //!   [`CompletionLevel::Delivery`](loom_core::CompletionLevel::Delivery) where that matters.
 //! - A message that waits holds up acknowledgements and answers to reads on its connection, and the
 //!   end of its connection is noticed afterwards.

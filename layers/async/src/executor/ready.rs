@@ -4,10 +4,11 @@
 //! ABA.
 //!
 //! # Rules
-//! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until then.
+//! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until
+//!    then.
 //! 2. The link of a pushed node belongs to the executor once it has taken the list.
-//! 3. The executor makes a node idle before it polls the task, which answers earlier wake-ups. Later
-//!    ones push the node again, so wake-ups are not lost.
+//! 3. The executor makes a node idle before it polls the task, which answers earlier wake-ups.
+//!    Later ones push the node again, so wake-ups are not lost.
 
 use crate::sync::{AtomicU32, Ordering};
 

@@ -63,7 +63,8 @@ impl Plan {
 }
 
 impl SharedRef {
-    /// `Send`, because any thread may drop the last waker. `'static`, because wakers may stay forever.
+    /// `Send`, because any thread may drop the last waker. `'static`, because wakers may stay
+    /// forever.
     pub(super) fn new<A: Allocator + Send + 'static>(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         let block = alloc.allocate(plan.layout).map_err(|_| OpenError::OutOfMemory)?.cast::<u8>();
         // SAFETY: within the block, by the plan.

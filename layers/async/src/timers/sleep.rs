@@ -69,9 +69,9 @@ impl<C: Clock> Future for Sleep<'_, C> {
                 this.place.store(cx.waker());
                 // SAFETY: a field of a pinned value, never moved out of it.
                 let place = unsafe { this.map_unchecked(|sleep| &sleep.place) };
-                // SAFETY: the place is used with the heap of these timers only, and removed on drop. Places in the
-                // heap do not move. The heap may move once no future borrows it: forgotten places point to each
-                // other and never to the heap.
+                // SAFETY: the place is used with the heap of these timers only, and removed on
+                // drop. Places in the heap do not move. The heap may move once no future borrows
+                // it: forgotten places point to each other and never to the heap.
                 unsafe { this.timers.heap.add(place, this.deadline) };
             }
         }

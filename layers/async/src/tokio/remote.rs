@@ -2,8 +2,8 @@ use core::fmt;
 
 use ::tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Creates a channel of up to `capacity` requests to the thread of a fabric, from 1 to the permits of a
-/// tokio semaphore.
+/// Creates a channel of up to `capacity` requests to the thread of a fabric, from 1 to the permits
+/// of a tokio semaphore.
 ///
 /// The thread takes [`Requests`] and answers at any time. Without room, callers wait in order.
 ///
@@ -67,8 +67,8 @@ pub struct Remote<Q, A> {
 }
 
 impl<Q, A> Remote<Q, A> {
-    /// Sends a request and waits for the answer. After a drop of the future, the request may still be
-    /// served. Returns `None` if the thread takes no more requests, or has dropped this one.
+    /// Sends a request and waits for the answer. After a drop of the future, the request may still
+    /// be served. Returns `None` if the thread takes no more requests, or has dropped this one.
     ///
     /// ```
     /// use loom_async::tokio::remote;

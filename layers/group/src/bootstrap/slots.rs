@@ -29,7 +29,8 @@ impl<'m> Slots<'m> {
         count.saturating_mul(limit.saturating_add(PREFIX))
     }
 
-    /// Divides `memory` into equal empty slots, of zero bytes if it is too short for their prefixes.
+    /// Divides `memory` into equal empty slots, of zero bytes if it is too short for their
+    /// prefixes.
     #[must_use]
     pub fn new(memory: &'m mut [u8], count: u32) -> Self {
         let stride = memory.len().checked_div(place(count)).unwrap_or(0);

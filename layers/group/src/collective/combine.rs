@@ -41,7 +41,8 @@ pub trait Combine<E> {
     /// Commutativity, which permits more algorithms of long messages.
     const COMMUTES: Commutes;
 
-    /// Provider's name. `None`: the [provider](super::Team::with_provider) never runs its collectives.
+    /// Provider's name. `None`: the [provider](super::Team::with_provider) never runs its
+    /// collectives.
     const PROVIDER_OP: Option<AtomicOp> = None;
 
     /// Combines an element with one of a member of higher rank.

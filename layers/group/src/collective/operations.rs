@@ -92,8 +92,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.scan(self.member, input.len()), None, input, output, combine)
     }
 
-    /// Combines the elements of all members, and gives each member its block. The input is `n` blocks,
-    /// the output one.
+    /// Combines the elements of all members, and gives each member its block. The input is `n`
+    /// blocks, the output one.
     #[doc(alias = "MPI_Ireduce_scatter_block")]
     #[doc(alias = "fi_reduce_scatter")]
     pub fn reduce_scatter<'b, E: Element, C: Combine<E>>(
@@ -144,8 +144,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::GATHER, root, blocks), input, output, Moves)
     }
 
-    /// Gives each member its block from the root. The input is `n` blocks at the root, else empty, the
-    /// output a block.
+    /// Gives each member its block from the root. The input is `n` blocks at the root, else empty,
+    /// the output a block.
     #[doc(alias = "MPI_Iscatter")]
     #[doc(alias = "fi_scatter")]
     pub fn scatter<'b, E: Element>(
@@ -208,8 +208,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of(CollectiveOp::ALLTOALL, 0, count), input, output, Moves)
     }
 
-    /// Like [`all_to_all`](Self::all_to_all), with any blocks, equal at both members: `sent` by rank of
-    /// the receiver, `received` by rank of the sender.
+    /// Like [`all_to_all`](Self::all_to_all), with any blocks, equal at both members: `sent` by
+    /// rank of the receiver, `received` by rank of the sender.
     #[doc(alias = "MPI_Ialltoallv")]
     pub fn all_to_all_blocks<'b, E: Element>(
         &self,

@@ -231,7 +231,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                         self.lane.is_awaited_by(cx.waker());
                         return Poll::Pending;
                     }
-                    // Queue for room. Completions also wake this task: peers may wait for their packets.
+                    // Queue for room. Completions also wake this task: peers may wait for their
+                    // packets.
                     State::Refused => {
                         if room.is_none() {
                             room.set(Some(driver.retry(refused_once())));

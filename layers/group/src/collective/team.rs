@@ -18,14 +18,15 @@ use crate::{Group, PeerIndex};
 /// Attributes of a team, equal on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// Number, unique among teams that share a member. Reuse requires that the team has closed and all
-    /// members have left its collectives, for example after a barrier of a third team.
+    /// Number, unique among teams that share a member. Reuse requires that the team has closed and
+    /// all members have left its collectives, for example after a barrier of a third team.
     pub number: u8,
     /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,
     /// Packets of each collective, 2 to 32, half of them for receives.
     pub packets: usize,
-    /// Scratch bytes of each collective that combines ([`CollectiveError::Scratch`] has the number).
+    /// Scratch bytes of each collective that combines ([`CollectiveError::Scratch`] has the
+    /// number).
     pub scratch: usize,
     /// Choice of algorithms.
     pub table: Table,
@@ -141,7 +142,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
                 return Err(CollectiveError::AtOnce);
             }
         } else {
-            // The provider ignores leading zeros. Without tagged messages, its collectives may still run.
+            // The provider ignores leading zeros. Without tagged messages, its collectives may
+            // still run.
             let ignored = granted.endpoint.mem_tag_format.leading_zeros();
             if attr.number.leading_zeros() < ignored {
                 return Err(CollectiveError::TagBits);

@@ -98,8 +98,8 @@ pub enum Op {
         /// Message.
         from: Part,
     },
-    /// Combines `from` and `into` element by element into `into`. They have equal length, and do not
-    /// overlap.
+    /// Combines `from` and `into` element by element into `into`. They have equal length, and do
+    /// not overlap.
     Combine {
         /// Operand.
         from: Part,

@@ -222,7 +222,8 @@ impl Table {
         Ok(Plan::AllToAllBruck(AllToAllBruck::new(member, count)?))
     }
 
-    /// Plan of an all-to-all of any blocks, always pairwise, because a member lacks the others' blocks.
+    /// Plan of an all-to-all of any blocks, always pairwise, because a member lacks the others'
+    /// blocks.
     ///
     /// # Errors
     /// See [`AllToAllPairwise::new`].

@@ -61,8 +61,8 @@ impl Memory {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: whole pages, initialised by their files, mapped until the memory is dropped. All accesses
-        // are atomic. Read-only pages allow `Relaxed` loads, and have no others.
+        // SAFETY: whole pages, initialised by their files, mapped until the memory is dropped. All
+        // accesses are atomic. Read-only pages allow `Relaxed` loads, and have no others.
         unsafe { slice::from_raw_parts(self.at.as_ptr(), self.len / size_of::<AtomicU64>()) }
     }
 
@@ -87,7 +87,8 @@ impl Memory {
     /// Futex. Read-only memory allows loads.
     pub(super) fn futex(&self, offset: usize) -> Option<&AtomicU32> {
         let word = self.words().get(offset / 8)?;
-        // SAFETY: the first half of a mapped word. Loom's other accesses to this word are copies of bytes.
+        // SAFETY: the first half of a mapped word. Loom's other accesses to this word are copies of
+        // bytes.
         Some(unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) })
     }
 }
@@ -111,12 +112,12 @@ unsafe fn unmap(at: *mut c_void, len: usize) {
 /// Ring in shared memory, for [`Target::add_mxl_flow`](crate::Target::add_mxl_flow) and
 /// [`Initiator::add_mxl_flow`](crate::Initiator::add_mxl_flow).
 ///
-/// Programs cannot obtain values: a buffer has exclusive memory, and processes share this. The flow stays
-/// until its writer and rings are dropped.
+/// Programs cannot obtain values: a buffer has exclusive memory, and processes share this. The flow
+/// stays until its writer and rings are dropped.
 pub struct Ring(pub(super) Arc<Files>);
 
-// SAFETY: the ring keeps the memory mapped. Safe code cannot obtain a ring. Targets and initiators expose
-// it, and post it in RMA writes. Other accesses keep the rule of `loom_core::exposed`.
+// SAFETY: the ring keeps the memory mapped. Safe code cannot obtain a ring. Targets and initiators
+// expose it, and post it in RMA writes. Other accesses keep the rule of `loom_core::exposed`.
 unsafe impl Buffer for Ring {
     fn lend(&mut self) -> Lent {
         let Memory { at, len, writable } = self.0.ring;

@@ -1,7 +1,7 @@
 //! Formats of MXL (Media eXchange Layer), and its flows in shared memory (Linux).
 //!
-//! A flow is a directory of files, which [`FlowWriter`] and [`FlowReader`] map. It can be the ring of a
-//! [`Target`] or an [`Initiator`]: grains arrive in the memory of MXL's readers.
+//! A flow is a directory of files, which [`FlowWriter`] and [`FlowReader`] map. It can be the ring
+//! of a [`Target`] or an [`Initiator`]: grains arrive in the memory of MXL's readers.
 //!
 //! Other processes write the files: headers and lengths are validated.
 
@@ -36,8 +36,8 @@ where
 {
     /// Registers the ring of a flow ([`Target::add_flow`]).
     ///
-    /// After each event, the program commits in order, and releases below [`FlowWriter::oldest`]. With
-    /// [`Release::Explicit`], the initiator writes only where readers no longer read.
+    /// After each event, the program commits in order, and releases below [`FlowWriter::oldest`].
+    /// With [`Release::Explicit`], the initiator writes only where readers no longer read.
     ///
     /// ```
     /// use loom_core::{Domain, allocator_api2::alloc::Global};

@@ -16,7 +16,8 @@ use crate::layout::FlowLayout;
 ///
 /// Writers do not wait. A copy that a writer may have changed is an error.
 ///
-/// A file that is shortened while it is open ends the process (`SIGBUS`). Writers of MXL do not shorten files.
+/// A file that is shortened while it is open ends the process (`SIGBUS`). Writers of MXL do not
+/// shorten files.
 pub struct FlowReader {
     pub(super) files: Arc<Files>,
 }
@@ -56,14 +57,14 @@ impl FlowReader {
         self.files.is_stale()
     }
 
-    /// Waits for `slices` slices of a grain, or its mark as invalid, and copies the first bytes of its slot:
-    /// header and planes ([`GrainLayout`](crate::GrainLayout)). Slices that are not valid have any bytes.
-    /// Returns the header before the copy.
+    /// Waits for `slices` slices of a grain, or its mark as invalid, and copies the first bytes of
+    /// its slot: header and planes ([`GrainLayout`](crate::GrainLayout)). Slices that are not valid
+    /// have any bytes. Returns the header before the copy.
     ///
     /// # Errors
     /// - [`MxlError::TooEarly`] without commit in time.
-    /// - [`MxlError::TooLate`] if the grain has left the ring, before or after the copy. The oldest slot belongs
-    ///   to the writer.
+    /// - [`MxlError::TooLate`] if the grain has left the ring, before or after the copy. The oldest
+    ///   slot belongs to the writer.
     /// - [`MxlError::Stale`] likewise, if the flow is deleted.
     /// - [`MxlError::Invalid`] for more bytes than a slot, or samples.
     #[doc(alias = "mxlFlowReaderGetGrain")]
@@ -102,7 +103,8 @@ impl FlowReader {
     /// - [`MxlError::TooEarly`] without commit in time.
     /// - [`MxlError::TooLate`] beyond half of the ring, before or after the copy.
     /// - [`MxlError::Stale`] likewise, if the flow is deleted.
-    /// - [`MxlError::Invalid`] for grains, another channel, parts of a sample, or more than half of the ring.
+    /// - [`MxlError::Invalid`] for grains, another channel, parts of a sample, or more than half of
+    ///   the ring.
     #[doc(alias = "mxlFlowReaderGetSamples")]
     pub fn read_samples(&self, channel: u16, start: u64, out: &mut [u8], wait: Duration) -> Result<(), MxlError> {
         const INVALID: MxlError =

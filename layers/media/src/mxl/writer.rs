@@ -13,8 +13,8 @@ use crate::layout::FlowLayout;
 
 /// Writer of a flow in shared memory.
 ///
-/// A domain is a directory that the processes share. The last writer deletes the flow when it is dropped.
-/// Writers of one flow are not arbitrated.
+/// A domain is a directory that the processes share. The last writer deletes the flow when it is
+/// dropped. Writers of one flow are not arbitrated.
 ///
 /// ```
 /// use core::time::Duration;
@@ -44,12 +44,12 @@ pub struct FlowWriter {
 }
 
 impl FlowWriter {
-    /// Creates a flow by its `flow_def.json`, or opens the existing one with its ring. A new ring has the
-    /// history of the domain's `options.json`, 200 ms by default.
+    /// Creates a flow by its `flow_def.json`, or opens the existing one with its ring. A new ring
+    /// has the history of the domain's `options.json`, 200 ms by default.
     ///
     /// # Errors
-    /// Those of [`FlowReader::open`](super::FlowReader::open), and [`MxlError::Invalid`] if the flow has another
-    /// rate or format.
+    /// Those of [`FlowReader::open`](super::FlowReader::open), and [`MxlError::Invalid`] if the
+    /// flow has another rate or format.
     #[doc(alias = "mxlCreateFlowWriter")]
     pub fn create(domain: &Path, definition: &str) -> Result<Self, MxlError> {
         Ok(FlowWriter { files: Arc::new(Files::create(domain, definition)?), has_committed_samples: false })
@@ -79,8 +79,8 @@ impl FlowWriter {
         self.files.oldest(self.head())
     }
 
-    /// Opens the slot of a grain to write: header and planes ([`GrainLayout`](crate::GrainLayout)). Slices are
-    /// valid once they are committed.
+    /// Opens the slot of a grain to write: header and planes ([`GrainLayout`](crate::GrainLayout)).
+    /// Slices are valid once they are committed.
     ///
     /// # Errors
     /// [`MxlError::TooLate`] below [`head`](Self::head), [`MxlError::Invalid`] for samples.
@@ -100,8 +100,8 @@ impl FlowWriter {
         self.files.ring.window().slice(at, len).map_err(|_| NO_GRAINS)
     }
 
-    /// Completes the header of a grain, commits its first `valid` slices, and wakes readers. Skipped grains are
-    /// marked as invalid.
+    /// Completes the header of a grain, commits its first `valid` slices, and wakes readers.
+    /// Skipped grains are marked as invalid.
     ///
     /// Indices do not decrease. A grain is committed again for more slices.
     ///
@@ -138,8 +138,8 @@ impl FlowWriter {
         Some(Samples { window: self.files.ring.window(), layout })
     }
 
-    /// Commits samples, and wakes readers for each batch of 10 ms, or as the flow's header states. Samples
-    /// skipped since this writer's last commit are cleared.
+    /// Commits samples, and wakes readers for each batch of 10 ms, or as the flow's header states.
+    /// Samples skipped since this writer's last commit are cleared.
     ///
     /// # Errors
     /// [`MxlError::TooLate`] below [`head`](Self::head), [`MxlError::Invalid`] for more than half of the ring,

@@ -76,7 +76,8 @@ pub trait RmaWrite: Transmitter {
     ) -> Posted<Self>;
 }
 
-/// Atomic operations on a peer's memory. Buffers are those of [`Endpoint::atomic`](loom_core::Endpoint::atomic).
+/// Atomic operations on a peer's memory. Buffers are those of
+/// [`Endpoint::atomic`](loom_core::Endpoint::atomic).
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;

@@ -192,8 +192,8 @@ pub trait Completes {
     /// [`CqError`] of a failed queue.
     fn progress(&mut self) -> Result<bool, CqError>;
 
-    /// Posts a buffer as [`Cq::post`](loom_core::Cq::post) does: drives progress and posts again while
-    /// the refusal is [transient](PostFailure::is_transient).
+    /// Posts a buffer as [`Cq::post`](loom_core::Cq::post) does: drives progress and posts again
+    /// while the refusal is [transient](PostFailure::is_transient).
     ///
     /// ```
     /// use loom_static::protocol::{Completes, MsgSend};
@@ -210,8 +210,8 @@ pub trait Completes {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: it was permanent, the deadline has passed, or the queue has
-    /// failed ([`progress`](Self::progress) returns its error).
+    /// The last refusal, with the buffer: it was permanent, the deadline has passed, or the queue
+    /// has failed ([`progress`](Self::progress) returns its error).
     #[inline]
     fn post(
         &mut self,

@@ -298,7 +298,8 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
         self.find(|info| wanted(info))
     }
 
-    /// Returns the info with the greatest key, for example the inject size, the best one among equals.
+    /// Returns the info with the greatest key, for example the inject size, the best one among
+    /// equals.
     pub fn greatest<K: Ord>(self, mut key: impl FnMut(&Info<T>) -> K) -> Option<Info<T>> {
         self.map(|info| (key(&info), info))
             .reduce(|best, next| if next.0 > best.0 { next } else { best })

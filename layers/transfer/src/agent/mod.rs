@@ -379,8 +379,8 @@ impl<P: Plan + Send + 'static, M: Buffer + Send + 'static> Agent<P, M> {
         self.shared.counts.read()
     }
 
-    /// Transfers by the time from submission to end: element `n` counts those of 2<sup>n</sup> ns to
-    /// twice that. `None` without [`AgentAttr::histogram`].
+    /// Transfers by the time from submission to end: element `n` counts those of 2<sup>n</sup> ns
+    /// to twice that. `None` without [`AgentAttr::histogram`].
     #[must_use]
     pub fn histogram(&self) -> Option<[u64; 64]> {
         let histogram = self.shared.counts.histogram.as_ref()?;

@@ -218,7 +218,8 @@ impl<P> Slots<P> {
                     return None;
                 }
             }
-            // The thread writes the state before it takes the waker. This write comes before or after.
+            // The thread writes the state before it takes the waker. This write comes before or
+            // after.
             if slot.state.compare_exchange(SUBMITTED, SUBMITTED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return None;
             }

@@ -217,8 +217,8 @@ impl<A: Allocator> Inbox<A> {
         }
     }
 
-    /// The transfer of a notification whose first write has arrived may take long: the peer may soon
-    /// need the other numbers.
+    /// The transfer of a notification whose first write has arrived may take long: the peer may
+    /// soon need the other numbers.
     fn note_number(&mut self, index: u64) {
         let Some(peer) = self.peer_of(index) else { return };
         if let Some(used) = self.used.get_mut(peer as usize) {

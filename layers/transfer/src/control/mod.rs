@@ -64,7 +64,8 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> 
         if attr.message <= HEADER || attr.message > limit {
             return Err(OpenError::Size);
         }
-        // A receive for each fragment that peers may send, and for messages that the engine answers.
+        // A receive for each fragment that peers may send, and for messages that the engine
+        // answers.
         let receives = attr.peers.checked_mul(usize::from(attr.fragments) + 1).ok_or(OpenError::Size)?;
         let receives = receives.checked_add(RESERVE).ok_or(OpenError::Size)?;
         let sends = attr.messages.checked_add(RESERVE).ok_or(OpenError::Size)?;

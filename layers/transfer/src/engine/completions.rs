@@ -111,7 +111,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
     }
 
-    /// Fails transfers with operations in flight, which may not complete, and all if no rail is left.
+    /// Fails transfers with operations in flight, which may not complete, and all if no rail is
+    /// left.
     fn fail_transfers_in_flight(&mut self, error: Error) {
         let all = self.is_failed();
         for index in self.transfers.indices() {

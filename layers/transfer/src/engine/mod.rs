@@ -36,11 +36,12 @@ use crate::transfers::{Stage, TransferSlot, Transfers};
 /// Operations of a transfer are spread over the rails in turn, except rails without room.
 ///
 /// # Control messages
-/// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is inserted
-/// is greeted: both sides compare their limits, connect all rails, and report the peer as ready or
-/// refused ([`Event::Peer`]). An engine that was greeted inserts the peer by itself. Transfers wait
-/// until their peer is ready. They may carry a notification
-/// ([`submit_and_notify`](Self::submit_and_notify)), and a failed one also ends the receiver's wait for it.
+/// With [`EngineAttr::message`], an engine has one more endpoint, for messages. A peer that is
+/// inserted is greeted: both sides compare their limits, connect all rails, and report the peer as
+/// ready or refused ([`Event::Peer`]). An engine that was greeted inserts the peer by itself.
+/// Transfers wait until their peer is ready. They may carry a notification
+/// ([`submit_and_notify`](Self::submit_and_notify)), and a failed one also ends the receiver's wait
+/// for it.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -137,8 +138,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     ///
     /// # Errors
     /// [`Error::Queue`], once, if a queue failed. If it is that of a rail, transfers with operations in flight fail,
-    /// because these may not complete. The rail is no longer used, and others are. If it is that of the control
-    /// messages, all peers with these fail.
+    /// because these may not complete. The rail is no longer used, and others are. If it is that of
+    /// the control messages, all peers with these fail.
     pub fn poll(&mut self, now: u64) -> Result<Option<Event<P>>, Error> {
         self.now = now;
         self.poll_rails()?;
@@ -195,7 +196,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.rails.len()
     }
 
-    /// Writes the record of this engine's addresses ([`insert_peer`](Self::insert_peer)), and returns its length.
+    /// Writes the record of this engine's addresses ([`insert_peer`](Self::insert_peer)), and
+    /// returns its length.
     ///
     /// # Errors
     /// [`AddressError::BufferTooSmall`](loom_core::AddressError::BufferTooSmall), or

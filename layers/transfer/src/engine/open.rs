@@ -79,11 +79,13 @@ where
     ///
     /// # Errors
     /// - [`OpenError::Size`] without a domain, with more than [`MAX_RAILS`], or for a piece, depth,
-    ///   batch or budget of 0. With control messages, also for other sizes than those of [`EngineAttr`]
+    ///   batch or budget of 0. With control messages, also for other sizes than those of
+    ///   [`EngineAttr`]
     /// - [`OpenError::NotGranted`] if a domain does not grant [`RMA`](loom_core::Caps::RMA), or
     ///   [`MSG`](loom_core::Caps::MSG) for control messages
     /// - [`RangeError::TooWide`] if a provider carries too few bytes of immediate data for
-    ///   [`values`](EngineAttr::values), and the generations of [`notifications`](EngineAttr::notifications)
+    ///   [`values`](EngineAttr::values), and the generations of
+    ///   [`notifications`](EngineAttr::notifications)
     /// - [`Error::Invalid`] if [`message`](EngineAttr::message) is too short for an address
     /// - those of [`Cq::open_in`](loom_core::Cq::open_in) and of endpoints
     pub fn open_in(domains: &[Domain<'m, T>], attr: EngineAttr, alloc: A) -> Result<Self, Error> {

@@ -76,8 +76,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         }
     }
 
-    /// Posts an operation without bytes on a rail where the last operation has announced another one
-    /// and is in flight.
+    /// Posts an operation without bytes on a rail where the last operation has announced another
+    /// one and is in flight.
     fn flush(&mut self, number: usize) {
         let Engine { rails, memories, peers, transfers, .. } = self;
         let Some(rail) = rails.get_mut(number) else { return };

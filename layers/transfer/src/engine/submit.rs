@@ -21,11 +21,11 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     /// - the failure of the peer ([`Event::Peer`])
     /// - [`PostError::UnknownPeer`], [`PostError::OutOfBounds`], [`PostError::RemoteAccess`],
     ///   [`PostError::Access`] for local memory, [`PostError::DataWidth`]
-    /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece of
-    ///   the peer's memory
+    /// - [`PostError::TooLong`] for a write with data if a rail's `max_msg_size` is below the piece
+    ///   of the peer's memory
     /// - [`RangeError::OutOfWindow`] for a block outside of the local memory
-    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not registered,
-    ///   a read with data, or memory of another number of rails than the peer's
+    /// - [`Error::Invalid`] if the queues of all rails have failed, for memory that is not
+    ///   registered, a read with data, or memory of another number of rails than the peer's
     ///
     /// [`Event::Peer`]: crate::Event::Peer
     /// [`EngineAttr::transfers`]: crate::EngineAttr::transfers
@@ -35,15 +35,16 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.begin(request, notice)
     }
 
-    /// Returns `true` if the peer is ready, and another notification does not wait behind earlier ones.
+    /// Returns `true` if the peer is ready, and another notification does not wait behind earlier
+    /// ones.
     #[must_use]
     pub fn can_notify(&self, peer: PeerKey) -> bool {
         let link = self.peers.link(peer).filter(|link| link.state == LinkState::Ready);
         link.is_some_and(|link| link.has_number(self.attr.notifications.into()))
     }
 
-    /// Submits a transfer, and sends the peer a message after it, also if it fails. The peer reports
-    /// it as [`Event::Notified`] once all writes of the transfer have arrived.
+    /// Submits a transfer, and sends the peer a message after it, also if it fails. The peer
+    /// reports it as [`Event::Notified`] once all writes of the transfer have arrived.
     ///
     /// # Errors
     /// Those of [`submit`](Self::submit), and
@@ -102,8 +103,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(key)
     }
 
-    /// Validates a transfer for [`submit`](Self::submit), which does not walk the blocks of its plan
-    /// then, also when it is submitted again from its [`Outcome`](crate::Outcome).
+    /// Validates a transfer for [`submit`](Self::submit), which does not walk the blocks of its
+    /// plan then, also when it is submitted again from its [`Outcome`](crate::Outcome).
     ///
     /// # Errors
     /// See [`submit`](Self::submit).
@@ -181,8 +182,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         stops
     }
 
-    /// Number of operations in flight of a transfer, also after an outcome that has some. `None` once
-    /// it has ended without any.
+    /// Number of operations in flight of a transfer, also after an outcome that has some. `None`
+    /// once it has ended without any.
     #[must_use]
     pub fn operations_in_flight(&self, transfer: TransferKey) -> Option<u32> {
         self.transfers.in_flight(transfer)

@@ -28,7 +28,8 @@ pub struct Wait {
     pub value: u64,
     /// Total of writes with this value since the engine was opened.
     pub total: u64,
-    /// Peer whose failure ends the wait. With `None`, any peer's failed transfer with this value does.
+    /// Peer whose failure ends the wait. With `None`, any peer's failed transfer with this value
+    /// does.
     pub peer: Option<PeerKey>,
     /// Time at which the wait ends, in nanoseconds on the clock of
     /// [`Engine::poll`](crate::Engine::poll). `u64::MAX` for no limit.
@@ -65,8 +66,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         self.arrivals.give_up(key).is_ok()
     }
 
-    /// Number of writes with a value of immediate data since the engine was opened. 0 for a value that
-    /// is not counted.
+    /// Number of writes with a value of immediate data since the engine was opened. 0 for a value
+    /// that is not counted.
     #[must_use]
     pub fn arrived(&self, value: u64) -> u64 {
         self.arrivals.total(value).unwrap_or(0)

@@ -78,8 +78,8 @@ impl<A: Allocator> Topology<A> {
         self.nodes.processors(node)
     }
 
-    /// Card of an info's domain, by PCI address, or otherwise by name of device or domain. `None` for
-    /// loopback and shared memory.
+    /// Card of an info's domain, by PCI address, or otherwise by name of device or domain. `None`
+    /// for loopback and shared memory.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;

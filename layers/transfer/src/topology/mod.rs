@@ -20,8 +20,9 @@
 //! ```
 //!
 //! # Sources
-//! Linux's `Documentation/ABI`: `sysfs-class-infiniband`, `sysfs-class-net`, `sysfs-bus-pci`, `sysfs-devices-node`,
-//! `sysfs-devices-system-cpu`. A missing or malformed file leaves out its device or value.
+//! Linux's `Documentation/ABI`: `sysfs-class-infiniband`, `sysfs-class-net`, `sysfs-bus-pci`,
+//! `sysfs-devices-node`, `sysfs-devices-system-cpu`. A missing or malformed file leaves out its
+//! device or value.
 
 mod devices;
 mod machine;

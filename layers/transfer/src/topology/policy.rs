@@ -26,8 +26,8 @@ fn nearness<A: Allocator>(nodes: &Nodes<A>, card: &Card, path: &PciPath, node: O
 }
 
 impl<A: Allocator> Topology<A> {
-    /// All cards, nearest first: by common bridges and switches, then by NUMA node and its distance.
-    /// Cards of unknown nodes are last.
+    /// All cards, nearest first: by common bridges and switches, then by NUMA node and its
+    /// distance. Cards of unknown nodes are last.
     pub fn nearest(&self, near: Near<'_>) -> impl Iterator<Item = &Card> {
         let (path, node) = match near {
             Near::Accelerator(accelerator) => (accelerator.path, accelerator.node),
@@ -36,10 +36,12 @@ impl<A: Allocator> Topology<A> {
         self.in_order(move |card| nearness(&self.nodes, card, &path, node))
     }
 
-    /// Cards of an accelerator, by its place in [`accelerators`](Self::accelerators), nearest first.
+    /// Cards of an accelerator, by its place in [`accelerators`](Self::accelerators), nearest
+    /// first.
     ///
     /// Each card belongs to one of its nearest accelerators, which share cards evenly. If there are
-    /// fewer cards than accelerators, some groups are empty: use the [nearest](Self::nearest) cards.
+    /// fewer cards than accelerators, some groups are empty: use the [nearest](Self::nearest)
+    /// cards.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;
@@ -64,7 +66,8 @@ impl<A: Allocator> Topology<A> {
 
     /// Cards for memory of a NUMA node, until their links have these bits per second.
     ///
-    /// Nearer nodes come first. Within a node, ports of the processor take turns. A link of unknown speed adds 0.
+    /// Nearer nodes come first. Within a node, ports of the processor take turns. A link of unknown
+    /// speed adds 0.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;

@@ -35,8 +35,8 @@ pub struct Transfer {
     pub tag: Option<Tag>,
     /// Sender's immediate data if this was a receive.
     pub data: Option<ImmediateData>,
-    /// Sender if the provider grants `SOURCE`. Over `tcp;ofi_rxm`, a message that arrived before its
-    /// receive may report another peer if its sender has closed.
+    /// Sender if the provider grants `SOURCE`. Over `tcp;ofi_rxm`, a message that arrived before
+    /// its receive may report another peer if its sender has closed.
     pub source: Option<FabricAddr>,
 }
 

@@ -109,7 +109,8 @@ impl<B> OpTable<B> {
         self.kept.get()
     }
 
-    /// Sets the result of [`needs_slow_poll`](Self::needs_slow_poll) until the next completion is parked.
+    /// Sets the result of [`needs_slow_poll`](Self::needs_slow_poll) until the next completion is
+    /// parked.
     pub(crate) fn set_slow_poll(&self, kept: bool) {
         self.kept.set(kept);
     }

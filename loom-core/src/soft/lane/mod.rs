@@ -6,8 +6,8 @@
 //! (`soft/delivery/lane_requests.rs`) and reads those that it has accepted
 //! (`soft/delivery/lane.rs`).
 //!
-//! A message without a receive moves from its slot to the slot's cell. The slot stays occupied until
-//! a receive takes the message.
+//! A message without a receive moves from its slot to the slot's cell. The slot stays occupied
+//! until a receive takes the message.
 //!
 //! # Ownership of a lane
 //!
@@ -21,8 +21,8 @@
 //! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots
 //! with a read-modify-write and checks for a sleeper.
 //!
-//! Both sides see the [`LaneState`]. [`LaneUse`] is the sender's: a lane may be idle while its use is
-//! `Requested`, after a refusal.
+//! Both sides see the [`LaneState`]. [`LaneUse`] is the sender's: a lane may be idle while its use
+//! is `Requested`, after a refusal.
 //!
 //! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
 //! receiver leaves when it reads the end, or when it closes.
@@ -44,7 +44,8 @@ pub(super) const SLOT_BYTES: usize = 104;
 
 pub(super) const MOST_SLOTS: u32 = 256;
 
-/// Word of a slot: its message's number and kind. It hands the slot from the sender to the receiver.
+/// Word of a slot: its message's number and kind. It hands the slot from the sender to the
+/// receiver.
 ///
 /// | bits | content |
 /// | --- | --- |
@@ -60,8 +61,8 @@ pub(super) const MOST_SLOTS: u32 = 256;
 ///  sender's slot                     receiver's slot
 /// ```
 ///
-/// The receiver does not change the word. It finds message `n` by the number, and returns the slot by
-/// [`Lane::report_done`].
+/// The receiver does not change the word. It finds message `n` by the number, and returns the slot
+/// by [`Lane::report_done`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotWord(u64);
 
@@ -466,8 +467,8 @@ impl Lane {
         prefetch(self.slot(number + AHEAD));
     }
 
-    /// The receiver is done with messages below `number`. Stored at each quarter of the ring, so that
-    /// the cache line seldom moves.
+    /// The receiver is done with messages below `number`. Stored at each quarter of the ring, so
+    /// that the cache line seldom moves.
     #[inline(always)]
     pub(super) fn report_done(&self, number: u64) {
         if number & u64::from(self.mask >> 2) == 0 {

@@ -185,7 +185,8 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
     };
     let (access, counts) = remote_access(reads);
     let done = at_region(net, &target, len, access, counts, |place| {
-        // SAFETY: the region is held open and the range lies within. The caller guarantees the bytes.
+        // SAFETY: the region is held open and the range lies within. The caller guarantees the
+        // bytes.
         unsafe { copy(reads, place, message.bytes.get().cast_mut(), len) };
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };

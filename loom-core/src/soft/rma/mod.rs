@@ -134,8 +134,8 @@ unsafe fn copy(reads: bool, place: *mut u8, bytes: *mut u8, len: usize) {
 
 impl SoftEndpoint<'_> {
     /// # Safety
-    /// The buffer is valid for the operation until the event of the context or until the endpoint is
-    /// closed. L2.
+    /// The buffer is valid for the operation until the event of the context or until the endpoint
+    /// is closed. L2.
     #[cold]
     #[inline(never)]
     unsafe fn rma_checked(

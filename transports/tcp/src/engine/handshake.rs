@@ -217,8 +217,8 @@ impl Engine {
         }
     }
 
-    /// Sends a message in one piece, which libfabric relies on. Returns `false` if the connection is
-    /// lost.
+    /// Sends a message in one piece, which libfabric relies on. Returns `false` if the connection
+    /// is lost.
     pub(super) fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
@@ -439,8 +439,8 @@ impl Engine {
         self.routes_of(endpoint).iter_mut().filter(|route| **route == index).for_each(|route| *route = NIL);
     }
 
-    /// Operations fail of which the kernel has not taken all bytes. Those of a closed endpoint report
-    /// no event.
+    /// Operations fail of which the kernel has not taken all bytes. Those of a closed endpoint
+    /// report no event.
     pub(super) fn fail_unsent(&mut self, index: u32, loss: Loss) {
         let connection = &mut self.connections[index as usize];
         let current = connection.current.take();

@@ -154,7 +154,8 @@ impl Engine {
         self.dirty = core::mem::replace(&mut self.retried, NIL);
     }
 
-    /// Sends frames, and lets the kernel report room for the others: polls do not try them any more.
+    /// Sends frames, and lets the kernel report room for the others: polls do not try them any
+    /// more.
     pub(super) fn leave_dirty(&mut self) {
         self.send_dirty();
         while self.dirty != NIL {

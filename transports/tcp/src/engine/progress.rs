@@ -15,7 +15,8 @@ use super::{Engine, NIL};
 /// Events of one system call.
 const EVENTS: usize = 64;
 
-/// Polls of the last connection until all have their turn: while it has bytes, and while it has none.
+/// Polls of the last connection until all have their turn: while it has bytes, and while it has
+/// none.
 const LAST_IN_A_ROW: u32 = 16;
 const MISSES: u32 = 4;
 
@@ -37,8 +38,8 @@ impl Engine {
         self.progress(queue, 0)
     }
 
-    /// Reads the connection that had the last bytes, without asking the kernel which ones have some.
-    /// Returns `false` if it is the turn of all connections.
+    /// Reads the connection that had the last bytes, without asking the kernel which ones have
+    /// some. Returns `false` if it is the turn of all connections.
     fn read_last(&mut self, queue: u16) -> bool {
         if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;

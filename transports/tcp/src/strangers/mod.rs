@@ -1,4 +1,5 @@
-//! Peers that do not keep the protocol, over raw sockets: they lose their connection, and other peers go on.
+//! Peers that do not keep the protocol, over raw sockets: they lose their connection, and other
+//! peers go on.
 
 #![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
 #![allow(clippy::result_large_err, reason = "an endpoint comes back")]

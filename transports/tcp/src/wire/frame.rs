@@ -22,7 +22,8 @@ bitflags::bitflags! {
     /// Requests of a sender for an acknowledgement.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct FrameFlags: u16 {
-        /// The payload is in the receiver's memory (`FI_DELIVERY_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
+        /// The payload is in the receiver's memory (`FI_DELIVERY_COMPLETE`,
+        /// `FI_TRANSMIT_COMPLETE`).
         const DELIVERY_COMPLETE = 0x4;
         /// The payload is in persistent memory (`FI_COMMIT_COMPLETE`).
         const COMMIT_COMPLETE = 0x8;
@@ -170,9 +171,9 @@ impl Frame {
         len
     }
 
-    /// Reads a header from the front of `bytes`, and returns it with its length in bytes. `Ok(None)`
-    /// if `bytes` is the beginning of a header. The version, and the number of the frame, are
-    /// ignored, as libfabric does.
+    /// Reads a header from the front of `bytes`, and returns it with its length in bytes.
+    /// `Ok(None)` if `bytes` is the beginning of a header. The version, and the number of the
+    /// frame, are ignored, as libfabric does.
     ///
     /// # Errors
     /// [`Violation::Operation`], [`Violation::HeaderSize`], [`Violation::FrameSize`],

@@ -1,9 +1,10 @@
 //! [`Arrivals`]: immediate data of writes that have arrived, matched with the headers in memory.
 //!
-//! Memory may be ahead of the queue: the header of a slot may belong to a later write, which is in progress or has
-//! its immediate data still in the queue. Writes of a connection arrive in order and go around the ring, so that of
-//! the immediate data in the queue before the headers are read:
-//! - Of a slot, only the last may belong to the header, and only if no other follows after the headers are read.
+//! Memory may be ahead of the queue: the header of a slot may belong to a later write, which is in
+//! progress or has its immediate data still in the queue. Writes of a connection arrive in order
+//! and go around the ring, so that of the immediate data in the queue before the headers are read:
+//! - Of a slot, only the last may belong to the header, and only if no other follows after the
+//!   headers are read.
 //! - The newest one belongs to its header, unless the others follow around the ring.
 //! - From the newest one back, indices decrease. Another header belongs to a write in progress.
 
@@ -56,8 +57,8 @@ impl<H: Copy> Arrivals<H> {
         self.headers.extend(self.marks.iter().map(header));
     }
 
-    /// Matches the marks that were read with their headers. Later ones were noted meanwhile, and stay: all of the
-    /// queue, or only some.
+    /// Matches the marks that were read with their headers. Later ones were noted meanwhile, and
+    /// stay: all of the queue, or only some.
     pub(super) fn accept(&mut self, all: bool) {
         let later = self.marks.len() - self.headers.len();
         let mut bound = if all && later + 1 < self.places { u64::MAX } else { 0 };
@@ -83,8 +84,9 @@ impl<H: Copy> Arrivals<H> {
 mod tests {
     use super::*;
 
-    /// Numbers of the grains that are reported, for immediate data of whole grains up to `last` before the headers
-    /// are read, of `later` ones behind that, and memory that is ahead by `ahead` grains. The last may be in progress.
+    /// Numbers of the grains that are reported, for immediate data of whole grains up to `last`
+    /// before the headers are read, of `later` ones behind that, and memory that is ahead by
+    /// `ahead` grains. The last may be in progress.
     fn reported(slots: u64, last: u64, ahead: u64, later: u64) -> Vec<u64> {
         let place = |index: u64| usize::try_from(index % slots).expect("few");
         let mut arrivals = Arrivals::new(usize::try_from(slots).expect("few"));

@@ -61,8 +61,9 @@ pub(super) struct Sending {
 
 /// Sender of one flow to MXL's targets, or [`FabricsTarget`](super::FabricsTarget)s.
 ///
-/// Makes progress in [`poll`](Self::poll). A target that fails is connected again ([`FabricsAttr::retry`]). Parts of
-/// a grain require that the info grants [`MsgOrder::RMA_WAW`], as that of `tcp` does.
+/// Makes progress in [`poll`](Self::poll). A target that fails is connected again
+/// ([`FabricsAttr::retry`]). Parts of a grain require that the info grants [`MsgOrder::RMA_WAW`],
+/// as that of `tcp` does.
 ///
 /// ```
 /// use core::time::Duration;
@@ -220,8 +221,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         Ok(*key)
     }
 
-    /// Removes a target after its transfers in flight ([`lap`](Self::lap) ends those of a target that hangs).
-    /// [`InitiatorEvent::Removed`] follows.
+    /// Removes a target after its transfers in flight ([`lap`](Self::lap) ends those of a target
+    /// that hangs). [`InitiatorEvent::Removed`] follows.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown key.
@@ -240,7 +241,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.links.iter().find(|(key, _)| *key == target)?.1.as_ref().map(|link| link.status)
     }
 
-    /// Slot of a grain, as [`Initiator::grain`](crate::Initiator::grain) returns it: header and planes.
+    /// Slot of a grain, as [`Initiator::grain`](crate::Initiator::grain) returns it: header and
+    /// planes.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a flow of samples, or a grain that has been sent.
@@ -281,9 +283,9 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         !self.sendings.iter().flatten().any(|sending| !sending.has_ended() && self.is_in_place(sending, end))
     }
 
-    /// Disconnects targets whose transfers keep grains below `end` from their slots, or have samples that the ring
-    /// no longer has, and connects them again later. Over untested versions of providers, operations keep their
-    /// slots until they complete.
+    /// Disconnects targets whose transfers keep grains below `end` from their slots, or have
+    /// samples that the ring no longer has, and connects them again later. Over untested versions
+    /// of providers, operations keep their slots until they complete.
     ///
     /// # Errors
     /// Those of [`Cq::poll`].
@@ -298,11 +300,13 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.complete()
     }
 
-    /// Sends slices of a grain to all targets, like [`Initiator::send_grain`](crate::Initiator::send_grain).
+    /// Sends slices of a grain to all targets, like
+    /// [`Initiator::send_grain`](crate::Initiator::send_grain).
     ///
     /// # Errors
     /// [`Error::Invalid`] for a flow of samples, an index below that of an earlier transfer, slices that the layout
-    /// does not have or that do not follow the last ones, or parts of a grain over a provider without order.
+    /// does not have or that do not follow the last ones, or parts of a grain over a provider
+    /// without order.
     #[doc(alias = "mxlFabricsInitiatorTransferGrain")]
     pub fn send_grain(&mut self, index: u64, slices: Range<u16>) -> Result<Fanout, Error> {
         self.send_slices(index, slices, false)
@@ -384,8 +388,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.sendings.iter().flatten().filter(|sending| !sending.has_ended()).count()
     }
 
-    /// Makes progress, and returns the next event: call it until it returns `None`. `now` is the time in nanoseconds
-    /// of any clock.
+    /// Makes progress, and returns the next event: call it until it returns `None`. `now` is the
+    /// time in nanoseconds of any clock.
     ///
     /// # Errors
     /// Those of [`Cq::poll`] and [`Eq::poll`].

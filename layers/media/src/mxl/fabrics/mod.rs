@@ -1,9 +1,11 @@
 //! MXL's fabrics on the wire, over connections (`FI_EP_MSG`).
 //!
-//! An initiator writes the header and slices of a grain into the slot of the target, or a block of samples
-//! into the next entry of its bounce buffer. The immediate data of the last write names the slot or entry.
+//! An initiator writes the header and slices of a grain into the slot of the target, or a block of
+//! samples into the next entry of its bounce buffer. The immediate data of the last write names the
+//! slot or entry.
 //!
-//! MXL has no credit and no numbers of transfers: a target that falls behind loses grains or samples.
+//! MXL has no credit and no numbers of transfers: a target that falls behind loses grains or
+//! samples.
 
 #![allow(unsafe_code, reason = "lends parts of registered memory")]
 
@@ -36,18 +38,19 @@ pub struct FabricsAttr {
     pub targets: u16,
     /// Maximum number of unfinished transfers to a target. MXL's targets have queues of 8.
     pub transfers: u16,
-    /// Depth of the completion queue: writes of an initiator that are in flight, or writes with immediate data
-    /// between two polls of a target. At least the transfers of one ring.
+    /// Depth of the completion queue: writes of an initiator that are in flight, or writes with
+    /// immediate data between two polls of a target. At least the transfers of one ring.
     pub depth: usize,
     /// Maximum number of samples of a block, up to a third of the ring: 10 ms at MXL's targets.
     pub batch: u32,
-    /// Time in nanoseconds after which an initiator connects to a failed target again. 0: a target fails for
-    /// good.
+    /// Time in nanoseconds after which an initiator connects to a failed target again. 0: a target
+    /// fails for good.
     pub retry: u64,
 }
 
 impl Default for FabricsAttr {
-    /// 16 targets, four transfers to each, a queue of 256, blocks of 480 samples, and a retry after 5 s.
+    /// 16 targets, four transfers to each, a queue of 256, blocks of 480 samples, and a retry after
+    /// 5 s.
     fn default() -> Self {
         FabricsAttr { targets: 16, transfers: 4, depth: 256, batch: 480, retry: 5_000_000_000 }
     }
@@ -84,7 +87,8 @@ fn register<'m, T: Transport, M: Buffer + Send + 'm>(
     Ok(region)
 }
 
-/// Name in the info of a target. MXL has no name for `loom-tcp`, which has the wire format of `tcp`.
+/// Name in the info of a target. MXL has no name for `loom-tcp`, which has the wire format of
+/// `tcp`.
 fn provider<'d, T: Transport>(domain: &'d Domain<'_, T>) -> &'d str {
     match domain.info().provider() {
         "loom-tcp" => "tcp",
@@ -135,8 +139,8 @@ impl<'m, T: Transport, M: Buffer + Send> Part<'m, T, M> {
     }
 }
 
-// SAFETY: the range lies within a region, which the part keeps open. The memory is exposed: this module posts
-// parts in RMA writes alone, and safe code cannot obtain them.
+// SAFETY: the range lies within a region, which the part keeps open. The memory is exposed: this
+// module posts parts in RMA writes alone, and safe code cannot obtain them.
 unsafe impl<T: Transport, M: Buffer + Send> Buffer for Part<'_, T, M> {
     #[inline]
     fn lend(&mut self) -> Lent {

@@ -48,7 +48,8 @@ impl<T: Connected, M: Buffer + Send> FabricsInitiator<'_, T, M> {
         has_posted
     }
 
-    /// Begins the next transfer of the backlog. Returns `false` if the target has none, or too many.
+    /// Begins the next transfer of the backlog. Returns `false` if the target has none, or too
+    /// many.
     fn posting(&mut self, index: usize) -> Result<bool, Error> {
         let Some((_, Some(link))) = self.links.get_mut(index) else { return Ok(false) };
         if !matches!(link.state, State::Connected(_)) {

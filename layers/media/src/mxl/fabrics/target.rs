@@ -27,7 +27,8 @@ use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 pub enum FabricsEvent {
     /// An initiator is connected.
     Attached,
-    /// The initiator has disconnected, after all of its completed transfers were reported, or has failed.
+    /// The initiator has disconnected, after all of its completed transfers were reported, or has
+    /// failed.
     Detached {
         /// Failure.
         error: Option<Error>,
@@ -61,8 +62,8 @@ pub enum FabricsEvent {
         /// Number of samples of each channel.
         count: u32,
     },
-    /// Grains that are not complete, or samples that are missing: this side was too slow, or the initiator
-    /// has passed over them.
+    /// Grains that are not complete, or samples that are missing: this side was too slow, or the
+    /// initiator has passed over them.
     Lapped {
         /// The first.
         from: u64,
@@ -96,14 +97,16 @@ const REJECTED: usize = 16;
 /// Offset in the padding of a header. Each connection begins with another value there.
 const PADDING: usize = 8184;
 
-/// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator), one at a time.
+/// Receiver of one flow from MXL's initiators or a [`FabricsInitiator`](super::FabricsInitiator),
+/// one at a time.
 ///
-/// Listens at one address. While an initiator is connected, others are rejected. Indices of grains, and numbers of
-/// samples, increase on a connection.
+/// Listens at one address. While an initiator is connected, others are rejected. Indices of grains,
+/// and numbers of samples, increase on a connection.
 ///
-/// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and requests
-/// it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator skips as many indices as the
-/// ring has, and this side is late, the header of its next grain may be taken for an earlier one.
+/// MXL has no credit: the initiator writes into the ring at any time. A program copies a grain, and
+/// requests it again: [`grain`](Self::grain) returns `None` if it was overwritten. If an initiator
+/// skips as many indices as the ring has, and this side is late, the header of its next grain may
+/// be taken for an earlier one.
 ///
 /// ```
 /// use loom_core::{Domain, transport::Connected};
@@ -297,7 +300,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
         }
     }
 
-    /// Disconnects the initiator, for example if its host is silent. [`FabricsEvent::Detached`] follows.
+    /// Disconnects the initiator, for example if its host is silent. [`FabricsEvent::Detached`]
+    /// follows.
     pub fn disconnect(&mut self) {
         if self.connection.take().is_some() {
             self.ending.get_or_insert(None);
@@ -484,7 +488,8 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
                 if is_complete || !is_known && is_stale {
                     return rejected;
                 }
-                // A header alone follows slices if the grain is invalid. The program may have written its own since.
+                // A header alone follows slices if the grain is invalid. The program may have
+                // written its own since.
                 let is_marked = header.is_invalid && (mark.end == 0 || mark.end == layout.slices);
                 let is_invalid = is_marked || is_known && mark.end == 0 && before.valid > 0;
                 let valid = if is_known { before.valid.max(mark.end) } else { mark.end };
