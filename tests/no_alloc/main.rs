@@ -24,6 +24,7 @@
     reason = "a test; allocators are unsafe to implement"
 )]
 
+mod agent;
 mod allocators;
 mod arrivals;
 mod atomics;
@@ -303,6 +304,19 @@ fn arrivals(tally: &mut Tally) {
     }
 }
 
+/// Transfers that another thread makes.
+fn agent(tally: &mut Tally) {
+    for (plant, what) in [
+        (Plant::Nothing, "written, waited for, notified"),
+        (Plant::Box, "control: a planted `Box` in each round"),
+        (Plant::Late, "control: a late call of the objects' allocator"),
+    ] {
+        let rounds = if plant == Plant::Nothing { scaled(100_000) } else { 100 };
+        let seal = Seal::new();
+        tally.outcome("agent", what, plant, agent::run(&seal, rounds, plant));
+    }
+}
+
 #[cfg(feature = "libfabric")]
 mod libfabric {
     use loom_core::vocabulary::{EndpointAttributes, EndpointType};
@@ -411,15 +425,7 @@ mod libfabric {
         shared_memory::remove_at_exit();
         for Provider { name, provider, kind, caps, since, rounds, long_rounds } in PROVIDERS {
             let before = tally.passed;
-            let node = (!["shm", "sm2"].contains(&provider)).then_some("127.0.0.1");
-            let hints = Hints {
-                caps,
-                provider: Some(provider),
-                endpoint_attr: EndpointAttributes::of(kind),
-                node,
-                listen: node.is_some(),
-                ..Hints::default()
-            };
+            let hints = Hints { caps, endpoint_attr: EndpointAttributes::of(kind), ..Hints::local(provider) };
             let calls = c_heap::calls();
             let found = Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next());
             if let Some((before, after)) = calls.zip(c_heap::calls()) {
@@ -481,6 +487,7 @@ fn main() -> ExitCode {
     tcp(&mut tally);
     tags(&mut tally);
     arrivals(&mut tally);
+    agent(&mut tally);
     #[cfg(feature = "libfabric")]
     libfabric::all(&mut tally);
     #[cfg(not(feature = "libfabric"))]

@@ -2,6 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 struct Gate;
 
@@ -12,21 +13,39 @@ thread_local! {
     /// Plain numbers: reaching them allocates nothing.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
+    static HELPS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `f`, and counts how often this thread asks the global allocator for anything meanwhile; freeing counts too.
 pub fn watch<R>(f: impl FnOnce() -> R) -> (R, u64) {
-    let before = CALLS.get();
+    let calls = || CALLS.get() + calls_of_helpers();
+    let before = calls();
     WATCHED.set(true);
     let result = f();
     WATCHED.set(false);
-    (result, CALLS.get() - before)
+    (result, calls() - before)
+}
+
+/// Calls of threads that work for a watched one.
+static OF_HELPERS: AtomicU64 = AtomicU64::new(0);
+
+/// Calls of helping threads so far.
+pub fn calls_of_helpers() -> u64 {
+    OF_HELPERS.load(Ordering::Relaxed)
+}
+
+/// Counts this thread's calls until it ends.
+pub fn watch_this_thread() {
+    HELPS.set(true);
 }
 
 fn note() {
-    // A thread that ends has no such values any more; it is not watched then.
+    // A thread that ends has no such values.
     if WATCHED.try_with(Cell::get).unwrap_or(false) {
         CALLS.set(CALLS.get() + 1);
+    }
+    if HELPS.try_with(Cell::get).unwrap_or(false) {
+        OF_HELPERS.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -151,15 +151,7 @@ impl Provider {
     }
 
     fn info<L: Level>(self, caps: Caps) -> Result<Info<Ofi<L>>, Failed> {
-        let node = (!["shm", "sm2"].contains(&self.provider)).then_some("127.0.0.1");
-        let hints = Hints {
-            caps,
-            endpoint_attr: EndpointAttributes::of(self.kind),
-            provider: Some(self.provider),
-            node,
-            listen: node.is_some(),
-            ..Hints::default()
-        };
+        let hints = Hints { caps, endpoint_attr: EndpointAttributes::of(self.kind), ..Hints::local(self.provider) };
         let missing = || format!("libfabric {} has no provider {}", library_version(), self.name);
         Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next()).ok_or_else(|| missing().into())
     }
