@@ -33,6 +33,10 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     # The same programs without a library: the transports in Rust.
     LOOM_LIBFABRIC=/without/libfabric.so.1 programs cargo test --locked --workspace --features "$FEATURES" \
         --test providers --test no_alloc
+    # The control: trials of loom-tcp, and none of libfabric's providers.
+    local trials
+    trials=$(LOOM_LIBFABRIC=/without/libfabric.so.1 cargo test --locked --workspace --features "$FEATURES" --test providers -- --list)
+    [[ $trials == *::loom-tcp::* && $trials != *::shm::* ]] || die "the trials without a library are others: $trials"
     has_its_turn 1 of 6 || { skip "allocations over libfabric 2.5.1: they have their turn on other days"; return 0; }
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }

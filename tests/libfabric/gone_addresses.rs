@@ -209,5 +209,7 @@ fn server_keeps_its_places_while_peers_come_and_go() {
         let grown = last.0.saturating_sub(first.0) as f64;
         assert!(grown < f64::from(varies) + kept * (peers * 3 / 5) as f64, "{provider}: {grown} KiB more, {used:?}");
     }
-    assert!(served > 0 || std::env::var("LOOM_UNTESTED").is_ok_and(|set| set == "1"), "no provider");
+    // The two transports in Rust, and one provider.
+    let least = if only.is_some() { 1 } else { 3 };
+    assert!(served >= least || std::env::var("LOOM_UNTESTED").is_ok_and(|set| set == "1"), "no provider");
 }

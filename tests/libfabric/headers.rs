@@ -297,14 +297,20 @@ fn differences_are_noticed() {
 /// The declarations of the loaded library.
 const DECLARED: &str = include_str!("../../bindings/libfabric-1.17.rs");
 
-/// Sizes of structures, and offsets of their fields, as `bindgen` asserts them.
+/// Fields that later headers have in an anonymous union, between the same neighbours.
+const IN_UNIONS: [&str; 2] = ["Offset of field: fi_domain_attr::data_progress", "Offset of field: fi_mr_attr::mr_iov"];
+
+/// Sizes of structures, and offsets of their fields, as `bindgen` asserts them. Without anonymous unions, which it numbers, and
+/// structures between providers, which loom does not use.
 fn layouts(bindings: &str) -> BTreeMap<&str, usize> {
     let assertions = bindings.split("[\"").skip(1).filter_map(|item| item.split_once("\"]"));
     let number = |rest: &str| rest.split_once("- ")?.1.split_once("usize]")?.0.parse().ok();
+    let is_left_out = |name: &str| ["__bindgen_ty_", "_peer", "_owner"].iter().any(|part| name.contains(part));
     let of_libfabric = |(name, _): &(&str, &str)| {
-        ["Size of ", "Offset of field: "]
-            .iter()
-            .any(|kind| name.strip_prefix(kind).is_some_and(|of| of.starts_with("fi")))
+        !is_left_out(name)
+            && ["Size of ", "Offset of field: "]
+                .iter()
+                .any(|kind| name.strip_prefix(kind).is_some_and(|of| of.starts_with("fi")))
     };
     assertions.filter(of_libfabric).filter_map(|(name, rest)| Some((name, number(rest)?))).collect()
 }
@@ -314,7 +320,7 @@ fn differences<'a>(declared: &BTreeMap<&'a str, usize>, found: &BTreeMap<&str, u
     let differs = |(name, number): (&&'a str, &usize)| match found.get(name) {
         Some(longer) if name.starts_with("Size of ") => (longer < number).then_some(*name),
         Some(other) => (other != number).then_some(*name),
-        None => Some(*name),
+        None => (!IN_UNIONS.contains(name)).then_some(*name),
     };
     declared.iter().filter_map(differs).collect()
 }

@@ -17,6 +17,7 @@ const LEN: u64 = 4096;
 /// Opens an agent, warms up, and counts.
 pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
     let wrong = |_: Error| Failure::Wrong("a transfer of an agent");
+    let before = gate::calls_of_helpers();
     let info = Network::new(NetworkAttr::default())?.info();
     let attr = EngineAttr { message: 1024, ..EngineAttr::default() };
     let agent = Agent::<Block>::spawn(AgentAttr::default(), move || {
@@ -25,7 +26,7 @@ pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
     });
     let agent = agent.map_err(wrong)?;
     // The control: opening allocates.
-    if gate::calls_of_helpers() == 0 {
+    if gate::calls_of_helpers() == before {
         return Err(Failure::Wrong("the agent's thread is not counted"));
     }
     let itself = agent.insert_peer(agent.address().map_err(wrong)?).map_err(wrong)?;

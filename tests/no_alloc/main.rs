@@ -277,43 +277,17 @@ fn tcp(tally: &mut Tally) {
     }
 }
 
-/// Tagged messages over plain ones.
-fn tags(tally: &mut Tally) {
-    let name = "tags over plain";
-    let seal = Seal::new();
-    for (plant, what) in [
-        (Plant::Nothing, "short and long messages, cancelled receives"),
-        (Plant::Box, "control: a planted `Box` in each round"),
-        (Plant::Late, "control: a late call of the objects' allocator"),
-    ] {
-        let rounds = if plant == Plant::Nothing { scaled(10_000) } else { 100 };
-        tally.outcome(name, what, plant, tags::run(&seal, rounds, plant));
-    }
-}
+/// How a subject without transports to choose from is run.
+type Alone = fn(&Seal, u64, Plant) -> Result<Counts, Failure>;
 
-/// Arrivals of immediate data, which no transport has a part in.
-fn arrivals(tally: &mut Tally) {
+fn alone(tally: &mut Tally, name: &str, what: &str, rounds: u64, run: Alone) {
     for (plant, what) in [
-        (Plant::Nothing, "encoded, decoded, counted, waited for"),
+        (Plant::Nothing, what),
         (Plant::Box, "control: a planted `Box` in each round"),
         (Plant::Late, "control: a late call of the objects' allocator"),
     ] {
-        let rounds = if plant == Plant::Nothing { scaled(100_000) } else { 100 };
-        let seal = Seal::new();
-        tally.outcome("arrivals", what, plant, arrivals::run(&seal, rounds, plant));
-    }
-}
-
-/// Transfers that another thread makes.
-fn agent(tally: &mut Tally) {
-    for (plant, what) in [
-        (Plant::Nothing, "written, waited for, notified"),
-        (Plant::Box, "control: a planted `Box` in each round"),
-        (Plant::Late, "control: a late call of the objects' allocator"),
-    ] {
-        let rounds = if plant == Plant::Nothing { scaled(100_000) } else { 100 };
-        let seal = Seal::new();
-        tally.outcome("agent", what, plant, agent::run(&seal, rounds, plant));
+        let rounds = if plant == Plant::Nothing { scaled(rounds) } else { 100 };
+        tally.outcome(name, what, plant, run(&Seal::new(), rounds, plant));
     }
 }
 
@@ -485,9 +459,9 @@ fn main() -> ExitCode {
     let mut tally = Tally::default();
     soft(&mut tally);
     tcp(&mut tally);
-    tags(&mut tally);
-    arrivals(&mut tally);
-    agent(&mut tally);
+    alone(&mut tally, "tags over plain", "short and long messages, cancelled receives", 10_000, tags::run);
+    alone(&mut tally, "arrivals", "encoded, decoded, counted, waited for", 100_000, arrivals::run);
+    alone(&mut tally, "agent", "written, waited for, notified", 10_000, agent::run);
     #[cfg(feature = "libfabric")]
     libfabric::all(&mut tally);
     #[cfg(not(feature = "libfabric"))]
