@@ -92,7 +92,7 @@ pub enum QueryError {
     /// The dynamic loader gives no libfabric.
     LibraryNotFound,
     /// The library has no such function, in the version with 1.17's structures: it is not
-    /// libfabric, or too new.
+    /// libfabric, too new, or incomplete.
     LibrarySymbol {
         /// Name of the function.
         symbol: &'static str,
@@ -202,7 +202,7 @@ impl fmt::Display for QueryError {
                 write!(f, "the library that is found has no {symbol} of version {version}: it is not libfabric")
             }
             QueryError::LibrarySymbol { symbol, version, library: Some(library) } => {
-                write!(f, "libfabric {library} has no {symbol} of version {version}: it is too new for this program")
+                write!(f, "libfabric {library} has no {symbol} of version {version}: it is too new for this program, or incomplete")
             }
             QueryError::LibraryTooOld { headers, library } => {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built for")
@@ -241,7 +241,7 @@ impl From<QueryError> for Error {
             QueryError::LibraryNotFound => NOT_FOUND,
             QueryError::LibrarySymbol { library: None, .. } => "the library that is found is not libfabric",
             QueryError::LibrarySymbol { library: Some(_), .. } => {
-                "the libfabric that is found is too new for this program"
+                "the libfabric that is found is too new for this program, or incomplete"
             }
             QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
             QueryError::ApiVersion { .. } => "this version of the interface cannot be requested",

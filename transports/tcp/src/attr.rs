@@ -7,14 +7,14 @@ use loom_core::error::OpenError;
 /// Addresses with the same first bits (CIDR).
 ///
 /// ```
-/// use loom_tcp::Network;
+/// use loom_tcp::Subnet;
 ///
-/// let rack = Network { address: "10.1.2.0".parse()?, prefix: 24 };
+/// let rack = Subnet { address: "10.1.2.0".parse()?, prefix: 24 };
 /// assert!(rack.contains("10.1.2.77".parse()?) && !rack.contains("10.1.3.77".parse()?));
 /// # Ok::<_, core::net::AddrParseError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
+pub struct Subnet {
     /// Address in the network.
     pub address: IpAddr,
     /// Number of bits that all addresses share: at most 32, or 128 for IPv6.
@@ -68,10 +68,10 @@ pub struct TcpAttr {
     pub connect_timeout: u32,
     /// Networks of the peers that may connect, to all endpoints and listeners of the domain. The
     /// connections of others are closed before a byte is read. Empty for all peers.
-    pub allowed: &'static [Network],
+    pub allowed: &'static [Subnet],
 }
 
-impl Network {
+impl Subnet {
     /// Returns `true` if the address is one of the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -116,7 +116,7 @@ impl TcpAttr {
 
     /// Returns `true` if the peer may connect.
     pub(crate) fn allows(&self, peer: IpAddr) -> bool {
-        self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(peer))
+        self.allowed.is_empty() || self.allowed.iter().any(|subnet| subnet.contains(peer))
     }
 
     pub(crate) fn check(&self) -> Result<(), OpenError> {
@@ -134,7 +134,7 @@ impl TcpAttr {
                 self.receive_buffer != 0 && self.receive_buffer.is_multiple_of(Self::MIN_BUFFER),
             ),
             ("TcpAttr::connect_timeout", self.connect_timeout != 0),
-            ("TcpAttr::allowed", self.allowed.iter().all(Network::is_valid)),
+            ("TcpAttr::allowed", self.allowed.iter().all(Subnet::is_valid)),
         ];
         in_range.iter().find(|(_, good)| !good).map_or(Ok(()), |(field, _)| Err(OpenError::OutOfRange(field)))
     }

@@ -77,6 +77,6 @@ mod strangers;
 mod tcp;
 pub mod wire;
 
-pub use attr::{Network, TcpAttr};
+pub use attr::{Subnet, TcpAttr};
 pub use info::{TcpInfo, query};
 pub use tcp::{Tcp, TcpAv, TcpCounter, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpMr, TcpPassiveEndpoint, TcpRequest};

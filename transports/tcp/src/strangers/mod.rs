@@ -22,7 +22,7 @@ use loom_core::{
 };
 
 use crate::wire::{ConnectKind, FrameFlags, Operation, RdmData};
-use crate::{Network, Tcp, TcpAttr, query};
+use crate::{Subnet, Tcp, TcpAttr, query};
 
 use self::sides::{LIMIT, Node, SMALL, Stranger, connect_message, frame, one, request, tagged};
 
@@ -304,10 +304,10 @@ fn acknowledgements_before_the_end_of_a_connection_count() {
 
 #[test]
 fn peers_of_other_networks_cannot_connect() {
-    const LONG: [Network; 1] = [Network { address: IpAddr::V4(Ipv4Addr::LOCALHOST), prefix: 33 }];
-    static ALLOWED: [Network; 2] = [
-        Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 1, 0)), prefix: 24 },
-        Network { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), prefix: 32 },
+    const LONG: [Subnet; 1] = [Subnet { address: IpAddr::V4(Ipv4Addr::LOCALHOST), prefix: 33 }];
+    static ALLOWED: [Subnet; 2] = [
+        Subnet { address: IpAddr::V4(Ipv4Addr::new(127, 0, 1, 0)), prefix: 24 },
+        Subnet { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), prefix: 32 },
     ];
     let attr = TcpAttr { allowed: &ALLOWED, ..SMALL };
     let node = Node::with(attr);
