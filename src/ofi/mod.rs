@@ -281,9 +281,11 @@
 //! [`Library`] has the exported functions. Every `unsafe fn` relies on the [contract of
 //! callers](loom_core::transport#contract-of-callers).
 
+mod av;
 mod control;
 mod counter;
 mod endpoint;
+mod fabric;
 mod ffi;
 mod info;
 mod library;

@@ -7,7 +7,8 @@ use loom_core::buffer::Lent;
 use loom_core::transport::{DmaBuf, MrAttr};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrFlags, Version};
 
-use super::control::{Domain, bind, close, opened};
+use super::control::{bind, close, opened};
+use super::fabric::Domain;
 use super::counter::Counter;
 use super::endpoint::Endpoint;
 use super::ffi::call::{done, entry};
@@ -49,6 +50,106 @@ impl<L> Mr<L> {
         let fields = unsafe { region.pointer().as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
         Mr { fid: Handle::new(region), key, descriptor }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> MemoryRegions for Ofi<L> {
+    type Mr = Mr<L>;
+
+    const MR_CLOSE_FENCES: bool = false;
+
+    #[inline]
+    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+        if memory.kind.name().is_none() {
+            // libfabric looks the kind up in a table without a check.
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let raw_domain = domain.raw();
+        let fid = domain.fid().as_ptr();
+        let start = memory.ptr.as_ptr().cast();
+        let flags = attr.flags.bits();
+        let mut raw = ptr::null_mut();
+        let code = if domain.has_devices() {
+            let register = entry!(raw_domain, mr => regattr)?;
+            let range = sys::iovec { iov_base: start, iov_len: memory.len };
+            let buffer;
+            let (range, flags) = match attr.dmabuf {
+                None => ((&raw const range).cast(), flags),
+                // Older libraries would take the buffer for ranges.
+                Some(_) if Library::of_object().version() < Version::new(1, 20) => return Err(Errno::EOPNOTSUPP),
+                Some(DmaBuf { fd, offset }) => {
+                    // Begin of the whole buffer: providers add the offset.
+                    let distance = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
+                    if distance > start.addr() {
+                        return Err(Errno::EINVAL);
+                    }
+                    let base_addr = start.wrapping_byte_sub(distance);
+                    buffer = ExportedBuffer { fd, offset, len: memory.len, base_addr };
+                    ((&raw const buffer).cast(), flags | MrFlags::DMABUF.bits())
+                }
+            };
+            let attributes = Attributes::new(range, memory.kind, attr);
+            // SAFETY: the domain is open and the memory kept until the region is closed (H1, M2, M3).
+            // The attributes, the range and the buffer are not kept, and `raw` receives the region.
+            unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
+        } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
+            let register = entry!(raw_domain, mr => reg)?;
+            let (access, key) = (attr.access.bits(), attr.key.0);
+            // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
+            // region.
+            unsafe { register(fid, start, memory.len, access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
+        } else {
+            return Err(Errno::EOPNOTSUPP);
+        };
+        let region = opened(code, raw)?;
+        // SAFETY: the region was just opened.
+        Ok(unsafe { Mr::of(region) })
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
+        // SAFETY: region and endpoint are open, on their thread (H1, T2).
+        unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
+    }
+
+    unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
+        // SAFETY: region and counter are open (H1).
+        unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
+    }
+
+    unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the region is open (H1), and the command takes no argument.
+        unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
+        // Some providers choose the key only now.
+        // SAFETY: the region is open (H1).
+        *mr = unsafe { Mr::of(mr.fid.raw()) };
+        Ok(())
+    }
+
+    unsafe fn mr_refresh(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
+        let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
+        let modify = Attributes::new(
+            (&raw const range).cast(),
+            HmemIface::SYSTEM,
+            MrAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
+        );
+        let mut modify = Modify { flags: 0, attributes: modify };
+        // SAFETY: the region is open (H1), and the range is read and not kept.
+        unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
+    }
+
+    fn mr_key(mr: &Mr<L>) -> MemoryKey {
+        mr.key()
+    }
+
+    fn mr_descriptor(mr: &Mr<L>) -> usize {
+        mr.descriptor()
+    }
+
+    #[inline]
+    unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the region is closed once (H1–H3).
+        unsafe { close(mr.fid.fid()) }
     }
 }
 
@@ -103,84 +204,6 @@ impl Attributes {
     }
 }
 
-pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
-    if memory.kind.name().is_none() {
-        // libfabric looks the kind up in a table without a check.
-        return Err(Errno::EOPNOTSUPP);
-    }
-    let raw_domain = domain.raw();
-    let fid = domain.fid().as_ptr();
-    let start = memory.ptr.as_ptr().cast();
-    let flags = attr.flags.bits();
-    let mut raw = ptr::null_mut();
-    let code = if domain.has_devices() {
-        let register = entry!(raw_domain, mr => regattr)?;
-        let range = sys::iovec { iov_base: start, iov_len: memory.len };
-        let buffer;
-        let (range, flags) = match attr.dmabuf {
-            None => ((&raw const range).cast(), flags),
-            // Older libraries would take the buffer for ranges.
-            Some(_) if Library::of_object().version() < Version::new(1, 20) => return Err(Errno::EOPNOTSUPP),
-            Some(DmaBuf { fd, offset }) => {
-                // Begin of the whole buffer: providers add the offset.
-                let distance = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
-                if distance > start.addr() {
-                    return Err(Errno::EINVAL);
-                }
-                let base_addr = start.wrapping_byte_sub(distance);
-                buffer = ExportedBuffer { fd, offset, len: memory.len, base_addr };
-                ((&raw const buffer).cast(), flags | MrFlags::DMABUF.bits())
-            }
-        };
-        let attributes = Attributes::new(range, memory.kind, attr);
-        // SAFETY: the domain is open and the memory kept until the region is closed (H1, M2, M3).
-        // The attributes, the range and the buffer are not kept, and `raw` receives the region.
-        unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
-    } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
-        let register = entry!(raw_domain, mr => reg)?;
-        let (access, key) = (attr.access.bits(), attr.key.0);
-        // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
-        // region.
-        unsafe { register(fid, start, memory.len, access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
-    } else {
-        return Err(Errno::EOPNOTSUPP);
-    };
-    let region = opened(code, raw)?;
-    // SAFETY: the region was just opened.
-    Ok(unsafe { Mr::of(region) })
-}
-
-pub(crate) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-    // SAFETY: region and endpoint are open, on their thread (H1, T2).
-    unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
-}
-
-pub(crate) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: region and counter are open (H1).
-    unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
-}
-
-pub(crate) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the region is open (H1), and the command takes no argument.
-    unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
-    // Some providers choose the key only now.
-    // SAFETY: the region is open (H1).
-    *mr = unsafe { Mr::of(mr.fid.raw()) };
-    Ok(())
-}
-
-pub(crate) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
-    let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
-    let modify = Attributes::new(
-        (&raw const range).cast(),
-        HmemIface::SYSTEM,
-        MrAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
-    );
-    let mut modify = Modify { flags: 0, attributes: modify };
-    // SAFETY: the region is open (H1), and the range is read and not kept.
-    unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
-}
-
 #[repr(C)]
 struct Modify {
     flags: u64,
@@ -199,11 +222,6 @@ unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<
     let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the region is open (H1), and the caller guarantees the argument.
     done(unsafe { control(fid.as_ptr(), command, argument) })
-}
-
-pub(crate) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the region is closed once (H1–H3).
-    unsafe { close(mr.fid.fid()) }
 }
 
 #[cfg(test)]
@@ -300,11 +318,11 @@ mod tests {
         let mut mr = unsafe { Mr::<Local>::of(raw) };
         assert_eq!(mr.key(), MemoryKey(u64::MAX));
         // SAFETY: the simulated region is valid.
-        unsafe { mr_enable(&mut mr) }.unwrap();
+        unsafe { Ofi::mr_enable(&mut mr) }.unwrap();
         assert_eq!(mr.key(), MemoryKey(42), "which is known only now");
         let first = NonNull::new(ptr::without_provenance_mut(0x1000)).unwrap();
         // SAFETY: the simulated region is valid.
-        unsafe { mr_refresh(&mr, first, 24) }.unwrap();
+        unsafe { Ofi::mr_refresh(&mr, first, 24) }.unwrap();
         assert_eq!(fake.commands, [sys::FI_ENABLE, sys::FI_REFRESH]);
     }
 

@@ -9,14 +9,14 @@
 #![allow(unsafe_code, reason = "an unsafe trait names the types of elements")]
 
 mod compute;
-mod datatype;
+mod dispatch;
 mod word;
 
 use core::fmt;
 use core::marker::PhantomData;
 
 pub(crate) use self::compute::Compute;
-pub(crate) use self::datatype::by_datatype;
+pub(crate) use self::dispatch::by_datatype;
 pub(crate) use self::word::Word;
 use crate::buffer::{SourceBuffer, TargetBuffer};
 use crate::vocabulary::{AtomicOp, Datatype};

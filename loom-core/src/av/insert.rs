@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use super::Av;
-use super::removed::Addresses;
+use super::retired::Addresses;
 use crate::engine::address_table::{AddressTable, Inserted, RangePeer, SymmetricRange};
 use crate::engine::peer_table::Peer;
 use crate::transport::Transport;

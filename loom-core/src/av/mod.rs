@@ -4,14 +4,14 @@
 
 mod attr;
 mod insert;
-mod removed;
+mod retired;
 
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
 pub use self::attr::AvAttr;
-use self::removed::{Addresses, Removed, Room};
+use self::retired::{Addresses, Removed, Room};
 use crate::domain::{Domain, DomainInner};
 use crate::engine::address_table::{AddressSet, AddressTable};
 use crate::engine::peer_table::RxPeer;

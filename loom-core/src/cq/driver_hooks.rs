@@ -1,11 +1,11 @@
 //! Interface of a queue to its [driver](crate::driver).
 
-#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
+#![allow(unsafe_code, reason = "passes events of queues to the op table")]
 
 use core::borrow::Borrow;
 
-use super::keep::UnmatchedEvent;
-use super::poll::PEERS;
+use super::kept_events::UnmatchedEvent;
+use super::read_event::PEERS;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, NO_SLOT, OpKey};
@@ -64,8 +64,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Next::Kept(Err(CqError::PeerEvents));
         }
-        // SAFETY: handles keep H1 and T1.
-        match unsafe { T::cq_poll(&self.tx) } {
+        match self.read(&self.tx) {
             Ok(Some(event)) => {
                 let event = event.borrow();
                 if !event.flags.intersects(PEERS) {
@@ -82,22 +81,17 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                         return Next::Kept(Ok(Kept::Completion(index)));
                     }
                 }
-                Next::Kept(self.keep_other(Event::clone(event)))
+                Next::Kept(self.keep_other(Ok(Some(Event::clone(event)))))
             }
             Ok(None) => Next::Kept(Ok(Kept::Nothing)),
-            Err(errno) => Next::Kept(self.keep_failed(errno)),
+            Err(errno) => Next::Kept(self.keep_other(Err(errno))),
         }
-    }
-    #[cold]
-    #[inline(never)]
-    fn keep_other(&self, event: Event) -> Result<Kept, CqError> {
-        self.noticing(|| self.keep(&event).map(|()| true))
     }
 
     #[cold]
     #[inline(never)]
-    fn keep_failed(&self, errno: Errno) -> Result<Kept, CqError> {
-        self.read_error_event(&self.tx, errno)?.map_or(Ok(Kept::Nothing), |event| self.keep_other(event))
+    fn keep_other(&self, read: Result<Option<Event>, Errno>) -> Result<Kept, CqError> {
+        self.noticing(|| self.keep_read(&self.tx, read))
     }
 
     #[cold]

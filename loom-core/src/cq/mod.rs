@@ -1,11 +1,11 @@
 //! Completion queues.
 //!
 //! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one
-//! block of memory with its endpoint slots. An event of a provider queue becomes:
+//! block of memory with its endpoint slots. An event read from a provider queue (`read_event.rs`) becomes:
 //!
 //! - a completion, returned at once (`poll.rs`)
-//! - a completion *parked* in its slot, by a wait for another key (`keep.rs`)
-//! - an *unmatched* event, of a peer or a piece, in a deque (`keep.rs`)
+//! - a completion *parked* in its slot, by a wait for another key (`kept_events.rs`)
+//! - an *unmatched* event, of a peer or a piece, in a deque (`kept_events.rs`)
 //! - dropped, if it is of a closed endpoint
 //!
 //! Polls are slow while parked, unmatched or old events may remain. A
@@ -17,12 +17,13 @@ mod attr;
 mod close;
 mod completion;
 mod driver_hooks;
-mod driving;
+mod driving_deadline;
 mod endpoint_slot;
 mod error;
-mod keep;
+mod kept_events;
 mod open;
 mod poll;
+mod read_event;
 mod repost;
 mod retry;
 mod sleep;
@@ -37,10 +38,10 @@ pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
 pub(crate) use self::driver_hooks::{Kept, Next};
-pub use self::driving::Driving;
+pub use self::driving_deadline::Driving;
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode, SlotState};
 pub use self::error::ErrorText;
-use self::keep::UnmatchedEvent;
+use self::kept_events::UnmatchedEvent;
 use self::sleep::Signalled;
 pub use self::sleep::Signaller;
 use crate::buffer::Buffer;

@@ -2,24 +2,12 @@
 
 use core::borrow::Borrow;
 
-use super::keep::{UnmatchedEvent, check_overrun};
-use super::{Completion, RemoteEvent};
-use super::{Cq, CqError, CqInner};
+use super::read_event::{Detour, PEERS};
+use super::{Completion, Cq, CqError, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
 use crate::engine::op_table::{Direction, Resolution};
 use crate::transport::{Event, Transport};
-use crate::vocabulary::{CompletionFlags, Errno};
-
-pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
-
-type Polled<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
-
-pub(super) enum Detour {
-    Slow,
-    Event(Event),
-    Failed(Errno),
-}
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Returns the next completion of either direction, or `None` if the queue is empty. Drives
@@ -52,8 +40,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let detour = if self.body.ops.needs_slow_poll() {
             Detour::Slow
         } else {
-            // SAFETY: handles keep H1 and T1.
-            match unsafe { T::cq_poll(&self.body.tx) } {
+            match self.body.read(&self.body.tx) {
                 Ok(Some(event)) => {
                     let event = event.borrow();
                     if !event.flags.intersects(PEERS) {
@@ -65,7 +52,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                     } else if !event.is_error() && !self.body.writes_consume_receives {
                         return Ok(Some(Completion::Remote(RemoteEvent::of(event))));
                     }
-                    // Cloned only here, so that most events are never built in memory.
                     Detour::Event(Event::clone(event))
                 }
                 // No events of closed endpoints remain: polls are slow until the queue is drained.
@@ -76,67 +62,58 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_detour(detour).transpose()
     }
 
-    /// One call for all detours: with several, fast completions would be built in memory.
+    /// Transposed, so that the fast path does not share its memory for the result.
     #[cold]
     #[inline(never)]
-    fn poll_detour(&self, detour: Detour) -> Polled<'m, B> {
-        match detour {
-            Detour::Slow => self.poll_slowly(),
-            Detour::Event(event) => self.resolve_or_poll(&event),
-            Detour::Failed(errno) => self.poll_failed(errno),
+    fn poll_detour(&self, detour: Detour) -> Option<Result<Completion<'m, B>, CqError>> {
+        self.take_detour(detour).transpose()
+    }
+
+    fn take_detour(&self, detour: Detour) -> Result<Option<Completion<'m, B>>, CqError> {
+        let read = match detour {
+            Detour::Slow => return self.poll_slowly(),
+            Detour::Event(event) => Ok(Some(event)),
+            Detour::Failed(errno) => Err(errno),
+        };
+        let event = self.body.checked(&self.body.tx, read)?;
+        match event.and_then(|event| self.resolve(&event)) {
+            Some(completion) => Ok(Some(completion)),
+            None => self.poll_and_mark_drained(&self.body.tx),
         }
     }
 
-    fn poll_slowly(&self) -> Polled<'m, B> {
-        if self.body.driven.get() {
-            return Some(Err(CqError::Driven));
-        }
+    fn poll_slowly(&self) -> Result<Option<Completion<'m, B>>, CqError> {
+        self.check_not_driven()?;
         self.body.post_used_up_again();
         if let Some(completion) = self.take_any_kept() {
-            return Some(Ok(completion));
+            return Ok(Some(completion));
         }
         let Some(rx) = &self.body.rx else { return self.poll_and_mark_drained(&self.body.tx) };
         let rx_first = self.body.rx_first.get();
         self.body.rx_first.set(!rx_first);
         let (first, second) = if rx_first { (rx, &self.body.tx) } else { (&self.body.tx, rx) };
-        self.poll_queue(first).or_else(|| self.poll_and_mark_drained(second))
-    }
-
-    fn resolve_or_poll(&self, event: &Event) -> Polled<'m, B> {
-        self.resolve(event).or_else(|| self.poll_and_mark_drained(&self.body.tx))
-    }
-
-    #[cold]
-    fn poll_failed(&self, errno: Errno) -> Polled<'m, B> {
-        match self.body.read_error_event(&self.body.tx, errno).transpose()? {
-            Ok(event) => self.resolve_or_poll(&event),
-            Err(error) => Some(Err(error)),
+        match self.poll_queue(first)? {
+            Some(completion) => Ok(Some(completion)),
+            None => self.poll_and_mark_drained(second),
         }
     }
 
-    fn poll_and_mark_drained(&self, queue: &T::Cq) -> Polled<'m, B> {
-        let polled = self.poll_queue(queue);
+    fn poll_and_mark_drained(&self, queue: &T::Cq) -> Result<Option<Completion<'m, B>>, CqError> {
+        let polled = self.poll_queue(queue)?;
         if polled.is_none() {
             self.body.ops.drained(Direction::BOTH);
         }
-        polled
+        Ok(polled)
     }
 
-    fn poll_queue(&self, queue: &T::Cq) -> Polled<'m, B> {
-        // Bounded by the capacity of the queue and new events of peers.
-        loop {
-            // SAFETY: handles keep H1 and T1.
-            let completion = match unsafe { T::cq_poll(queue) } {
-                Ok(event) => self.resolve(event?.borrow()),
-                Err(errno) => match self.body.read_error_event(queue, errno).transpose()? {
-                    Ok(event) => self.resolve(&event),
-                    Err(error) => return Some(Err(error)),
-                },
-            };
-            if completion.is_some() {
-                return completion;
+    /// Bounded by the capacity of the queue and new events of peers.
+    fn poll_queue(&self, queue: &T::Cq) -> Result<Option<Completion<'m, B>>, CqError> {
+        while let Some(event) = self.body.next_event(queue)? {
+            if let Some(completion) = self.resolve(&event) {
+                return Ok(Some(completion));
             }
         }
+        Ok(None)
     }
 
     /// Returns the next completion of this direction. Events of peers are received.
@@ -147,9 +124,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Those of [`Cq::poll`](Self::poll).
     pub fn poll_direction(&self, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
         let queue = self.body.rx.as_ref().filter(|_| direction == Direction::Receive).unwrap_or(&self.body.tx);
-        if self.body.driven.get() {
-            return Err(CqError::Driven);
-        }
+        self.check_not_driven()?;
         self.body.post_used_up_again();
         loop {
             if let Some(completion) = self.take_kept(direction) {
@@ -165,15 +140,13 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    fn resolve(&self, event: &Event) -> Polled<'m, B> {
+    /// Returns `None` for events without effect on users.
+    fn resolve(&self, event: &Event) -> Option<Completion<'m, B>> {
         if let Some(event) = self.body.take_peer_event(event) {
-            return Some(Ok(self.completion_of(event)));
-        }
-        if let Err(error) = check_overrun(event) {
-            return Some(Err(error));
+            return Some(self.completion_of(event));
         }
         // SAFETY: the transport has just reported the event for this table.
-        let completion = match unsafe { self.body.ops.complete(event) } {
+        match unsafe { self.body.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(self.piece(piece))),
             Resolution::Peek(peek) => Some(Completion::Peek(peek)),
@@ -181,40 +154,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::Continues | Resolution::Stale | Resolution::Foreign => None,
-        };
-        completion.map(Ok)
-    }
-}
-
-impl<T: Transport, B: Buffer> CqInner<T, B> {
-    #[cold]
-    pub(super) fn read_error_event(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
-        if errno != Errno::EAVAIL {
-            return Err(errno.into());
         }
-        // SAFETY: handles keep H1 and T1.
-        let event = unsafe { T::cq_read_error(queue) }?;
-        if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
-            && let Some(endpoint) = self.ops.endpoint_of(event.context)
-            && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))
-        {
-            let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
-            endpoint_slot.note_truncated(whole.unwrap_or(usize::MAX));
-        }
-        Ok(event)
-    }
-
-    /// The context of a peer's operation is meaningless, unless it consumes a receive.
-    #[inline]
-    pub(super) fn take_peer_event(&self, event: &Event) -> Option<UnmatchedEvent> {
-        if !event.flags.intersects(PEERS) || event.is_error() {
-            return None;
-        }
-        if self.writes_consume_receives {
-            // SAFETY: the transport has just reported the event, with the context of a completed
-            // receive.
-            unsafe { self.ops.use_up(event.context) };
-        }
-        Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
 }

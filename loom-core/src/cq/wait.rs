@@ -1,9 +1,9 @@
-#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
+#![allow(unsafe_code, reason = "passes events of queues to the op table")]
 
 use core::borrow::Borrow;
 
-use super::keep::UnmatchedEvent;
-use super::poll::{Detour, PEERS};
+use super::kept_events::UnmatchedEvent;
+use super::read_event::{Detour, PEERS};
 use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::counter::Counter;
@@ -305,11 +305,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// A single inlined path, like [`Cq::poll`].
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Advance<R>, CqError> {
-        let detour = if self.ops.needs_slow_poll() && self.still_keeps() {
+        let detour = if self.ops.needs_slow_poll() && self.refresh_slow_poll() {
             Detour::Slow
         } else {
-            // SAFETY: handles keep H1 and T1.
-            match unsafe { T::cq_poll(&self.tx) } {
+            match self.read(&self.tx) {
                 Ok(Some(event)) => {
                     let event = event.borrow();
                     if !event.flags.intersects(PEERS)
@@ -327,24 +326,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 
     #[cold]
-    fn still_keeps(&self) -> bool {
-        let kept = self.keeps_something() || self.polls_slowly() || self.ops.has_ghosts();
-        self.ops.set_slow_poll(kept);
-        kept
-    }
-
-    #[cold]
     #[inline(never)]
     fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
-        let event = match detour {
-            Detour::Slow => return self.progress(),
-            Detour::Event(event) => event,
-            Detour::Failed(errno) => match self.read_error_event(&self.tx, errno)? {
-                Some(event) => event,
-                None => return Ok(false),
-            },
-        };
-        self.keep(&event)?;
-        Ok(true)
+        match detour {
+            Detour::Slow => self.progress(),
+            Detour::Event(event) => self.keep_read(&self.tx, Ok(Some(event))),
+            Detour::Failed(errno) => self.keep_read(&self.tx, Err(errno)),
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::faults::strict::{QUIRKS, Strict};
 use super::faults::{Plan, Rules};
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
-use super::network::attributes::{PROVIDER, attributes};
+use super::network::reported_attributes::{PROVIDER, attributes};
 use super::shared::address::{parse_address, parse_text, write_address};
 use super::transport::Soft;
 use crate::error::OpenError;

@@ -118,7 +118,7 @@ mod network;
 
 mod handles;
 
-mod first_contact;
+mod strict_posts;
 
 mod fabric;
 

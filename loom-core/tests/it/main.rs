@@ -9,6 +9,7 @@
     reason = "tests use `std`, fail by panicking, and share modules with fuzz targets"
 )]
 
+mod daily_share;
 mod engine;
 mod executor;
 mod memory;
@@ -16,5 +17,4 @@ mod objects;
 mod refusals;
 mod scripted;
 mod soft;
-mod turn;
 mod vocabulary;

@@ -12,7 +12,7 @@ use loom_core::vocabulary::{AtomicOp, Errno};
 
 use super::Endpoint;
 use super::iov::{Memory, flags_and_data};
-use crate::ofi::control::Domain;
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry, later_entry, posted};
 use crate::ofi::sys;
 use crate::ofi::threading::Level;

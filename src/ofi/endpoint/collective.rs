@@ -28,7 +28,9 @@ use loom_core::vocabulary::{AtomicOp, Caps, CmData, CollectiveOp, Errno, FabricA
 
 use super::Endpoint;
 use super::iov::Memory;
-use crate::ofi::control::{Av, Domain, close, opened};
+use crate::ofi::av::Av;
+use crate::ofi::control::{close, opened};
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry, later_entry, missing, posted};
 use crate::ofi::info::RawInfo;
 use crate::ofi::info::params::params;

@@ -8,7 +8,7 @@ use loom_core::vocabulary::{CmData, EndpointAddr, Errno};
 
 use super::Endpoint;
 use super::connection::{self, PassiveEndpoint};
-use crate::ofi::control::Domain;
+use crate::ofi::fabric::Domain;
 use crate::ofi::endpoint;
 use crate::ofi::info::RawInfo;
 use crate::ofi::queue::Cq;

@@ -10,7 +10,9 @@ use loom_core::vocabulary::{AddressFormat, EndpointAddr, EndpointOption, Errno, 
 
 use super::Endpoint;
 use super::option;
-use crate::ofi::control::{Domain, Padded, bind, close, opened, read_address, takes};
+use crate::ofi::av::{Padded, read_address, takes};
+use crate::ofi::control::{bind, close, opened};
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry};
 use crate::ofi::info::RawInfo;
 use crate::ofi::process::Raw;

@@ -20,7 +20,9 @@ use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionV
 use self::closing::Closable;
 use self::multicast::Groups;
 use self::option::endpoint_set_option;
-use super::control::{Domain, bind, close, opened, read_address};
+use super::av::read_address;
+use super::control::{bind, close, opened};
+use super::fabric::Domain;
 use super::counter::{self, Counter};
 use super::ffi::call::{done, entry, errno, other_process};
 use super::info::RawInfo;
@@ -118,6 +120,87 @@ impl<L> Endpoint<L> {
     }
 }
 
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Endpoints for Ofi<L> {
+    type Endpoint = Endpoint<L>;
+
+    #[inline]
+    unsafe fn endpoint_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        bind: Bindings<'_, Self>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        let Bindings { tx, rx, av, counters, selective, options } = bind;
+        // SAFETY: domain and vector are open (H1).
+        let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
+        let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
+        let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
+        // SAFETY: domain and bound objects are open (H1).
+        match unsafe { open(domain, info, av.turn(), &bound) } {
+            Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
+            Err(error) => {
+                if let Some(collectives) = collectives.filter(|_| !error.left_open) {
+                    // SAFETY: no endpoint uses the groups.
+                    let left_open = unsafe { collectives.close() }.is_err();
+                    return Err(EndpointError { left_open, ..error });
+                }
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn endpoint_close(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
+        if !endpoint.raw().is_here() {
+            return Err(other_process());
+        }
+        // SAFETY: one thread uses the open endpoint (H1, T1).
+        if unsafe { endpoint.groups.leave_all() }.is_err() {
+            return Ok(Closing::Retired);
+        }
+        // SAFETY: the endpoint is closed once (H1, H3), and its children, the groups, are
+        // closed.
+        endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
+    }
+
+    unsafe fn endpoint_leave(endpoint: &Endpoint<L>, for_good: bool) -> bool {
+        endpoint.closable.leave(endpoint.fid.fid(), for_good)
+    }
+
+    #[inline]
+    unsafe fn endpoint_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
+        let raw = endpoint.raw();
+        let getname = entry!(raw, cm => getname)?;
+        let fid = endpoint.fid.fid().as_ptr();
+        // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
+        read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
+    }
+
+    unsafe fn endpoint_option(endpoint: &Endpoint<L>, option: u32, kind: OptionValue) -> Result<OptionValue, Errno> {
+        // SAFETY: the endpoint is open (H1).
+        unsafe { option::endpoint_option(endpoint, option, kind) }
+    }
+
+    unsafe fn endpoint_set_option(endpoint: &Endpoint<L>, option: u32, value: OptionValue) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open (H1).
+        unsafe { option::endpoint_set_option(endpoint, option, value) }
+    }
+
+    #[inline]
+    unsafe fn cancel(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
+        let raw = endpoint.raw();
+        let cancel = entry!(raw, ops => cancel)?;
+        let fid = endpoint.fid.fid().as_ptr();
+        // SAFETY: the endpoint is open (H1). The provider compares the context with those of posted
+        // operations, and follows it only in modes with contexts, which are valid until their event
+        // (L2).
+        match unsafe { cancel(fid, context.as_ptr().cast()) } {
+            0 => Ok(()),
+            code => Err(errno(code)),
+        }
+    }
+}
+
 pub(crate) struct EndpointSetup<'a, L> {
     pub(crate) to: [Option<Raw<sys::fid>>; 2],
     pub(crate) queues: (&'a Cq<L>, &'a Cq<L>),
@@ -125,33 +208,6 @@ pub(crate) struct EndpointSetup<'a, L> {
     pub(crate) counters: &'a [(Counted, &'a Counter<L>)],
     pub(crate) selective: bool,
     pub(crate) options: &'a [(u32, OptionValue)],
-}
-
-pub(crate) unsafe fn open_connectionless<L>(
-    domain: &Domain<L>,
-    info: &RawInfo,
-    bind: Bindings<'_, Ofi<L>>,
-) -> Result<Endpoint<L>, EndpointError>
-where
-    L: Level,
-{
-    let Bindings { tx, rx, av, counters, selective, options } = bind;
-    // SAFETY: domain and vector are open (H1).
-    let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
-    let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
-    let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
-    // SAFETY: domain and bound objects are open (H1).
-    match unsafe { open(domain, info, av.turn(), &bound) } {
-        Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
-        Err(error) => {
-            if let Some(collectives) = collectives.filter(|_| !error.left_open) {
-                // SAFETY: no endpoint uses the groups.
-                let left_open = unsafe { collectives.close() }.is_err();
-                return Err(EndpointError { left_open, ..error });
-            }
-            Err(error)
-        }
-    }
 }
 
 pub(crate) unsafe fn open<L>(
@@ -313,7 +369,7 @@ unsafe fn open_bound<L>(
     let enabled = (|| {
         if counts_writes(info) && !counted {
             // SAFETY: the domain is open (H1).
-            endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
+            endpoint.writes = Some(unsafe { Ofi::counter_open(domain, CounterAttr::default()) }?);
         }
         if domain.sleeps() && !domain.facts().contains(Facts::SLEEPS_AFTER_CLOSE) {
             let (tx, rx) = bound.queues;
@@ -364,7 +420,7 @@ pub(crate) unsafe fn adopt<L>(
 /// The endpoint is open.
 unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
     // SAFETY: the caller keeps the endpoint open.
-    match unsafe { address(&endpoint) } {
+    match unsafe { Ofi::endpoint_address(&endpoint) } {
         Ok(address) => {
             let fid = endpoint.fid().pointer();
             Ok((endpoint, fid, address))
@@ -443,51 +499,14 @@ pub(crate) unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
-pub(crate) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
-    if !endpoint.raw().is_here() {
-        return Err(other_process());
-    }
-    // SAFETY: one thread uses the open endpoint (H1, T1).
-    if unsafe { endpoint.groups.leave_all() }.is_err() {
-        return Ok(Closing::Retired);
-    }
-    // SAFETY: the endpoint is closed once (H1, H3), and its children, the groups, are
-    // closed.
-    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
-}
-
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the queues and counters of an open endpoint are open (H2).
     unsafe { endpoint.deserts.mark() };
     // SAFETY: the endpoint is closed once (H1–H3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: the counter is open, and its only endpoint is closed.
-    endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })?;
+    endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { close(writes.fid()) })?;
     // SAFETY: the endpoint is closed.
     endpoint.collectives.as_ref().map_or(Ok(()), |groups| unsafe { groups.close() })
 }
 
-pub(crate) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {
-    endpoint.closable.leave(endpoint.fid.fid(), for_good)
-}
-
-pub(crate) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
-    let raw = endpoint.raw();
-    let getname = entry!(raw, cm => getname)?;
-    let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
-    read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
-}
-
-pub(crate) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
-    let raw = endpoint.raw();
-    let cancel = entry!(raw, ops => cancel)?;
-    let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (H1). The provider compares the context with those of posted
-    // operations, and follows it only in modes with contexts, which are valid until their event
-    // (L2).
-    match unsafe { cancel(fid, context.as_ptr().cast()) } {
-        0 => Ok(()),
-        code => Err(errno(code)),
-    }
-}

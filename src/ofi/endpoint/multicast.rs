@@ -19,7 +19,9 @@ use loom_core::transport::{Bindings, EndpointError, Multicast};
 use loom_core::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 use super::Endpoint;
-use crate::ofi::control::{Domain, Padded, close, takes};
+use crate::ofi::av::{Padded, takes};
+use crate::ofi::control::close;
+use crate::ofi::fabric::Domain;
 use crate::ofi::endpoint;
 use crate::ofi::ffi::call::{done, entry, later_entry};
 use crate::ofi::info::RawInfo;

@@ -5,7 +5,8 @@ use core::ptr::NonNull;
 use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Errno, WaitObj};
 
-use crate::ofi::control::{Av, Domain, Fabric};
+use crate::ofi::av::Av;
+use crate::ofi::fabric::{Domain, Fabric};
 use crate::ofi::counter::Counter;
 use crate::ofi::endpoint::closing::Closable;
 use crate::ofi::endpoint::connection::PassiveEndpoint;

@@ -9,7 +9,8 @@ use loom_core::vocabulary::{
 };
 
 use super::Cq;
-use crate::ofi::control::{self, Domain};
+use crate::ofi::control::{self};
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry, errno};
 use crate::ofi::process::Raw;
 use crate::ofi::queue;

@@ -7,7 +7,8 @@ use core::slice;
 use loom_core::transport::connected::{EqAttr, EqEntry, Fault, Fid};
 use loom_core::vocabulary::{CmData, Errno, EventKind};
 
-use crate::ofi::control::{Domain, close, opened, try_wait, wait_fd};
+use crate::ofi::control::{close, opened, try_wait, wait_fd};
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{entry, errno};
 use crate::ofi::ffi::text;
 use crate::ofi::info::RawInfo;

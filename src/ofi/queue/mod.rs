@@ -13,7 +13,8 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::control::{Domain, close, opened, try_wait};
+use super::control::{close, opened, try_wait};
+use super::fabric::Domain;
 use super::ffi::call::{Padded, done, entry, errno};
 use super::ffi::text;
 use super::process::Raw;
@@ -36,6 +37,361 @@ pub struct Cq<L> {
     with_source: bool,
     /// Providers of 1.17 crash when they sleep without a wait object.
     sleeps: bool,
+}
+
+impl<L> Cq<L> {
+    #[inline]
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
+        self.fid.fid()
+    }
+
+    pub(crate) const fn raw(&self) -> Raw<sys::fid_cq> {
+        self.fid.raw()
+    }
+
+    pub(crate) const fn sleeps(&self) -> bool {
+        self.sleeps
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> CompletionQueues for Ofi<L> {
+    type Cq = Cq<L>;
+    type Polled<'q>
+        = Event
+    where
+        Self: 'q;
+
+    fn cq_layout(_depth: usize) -> Layout {
+        Layout::new::<Batch>()
+    }
+
+    #[inline]
+    unsafe fn cq_open(
+        domain: &Domain<L>,
+        depth: usize,
+        with_source: bool,
+        wait: WaitObj,
+        memory: NonNull<u8>,
+    ) -> Result<Cq<L>, Errno> {
+        // SAFETY: the domain is open (H1).
+        let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
+        // SAFETY: the memory fits a batch and outlives the queue (M1).
+        Ok(unsafe { with_batch(cq, depth, with_source, memory) })
+    }
+
+    #[inline]
+    unsafe fn cq_close(cq: &Cq<L>) -> Result<(), Errno> {
+        // SAFETY: the queue is closed once (H1–H3).
+        unsafe { close(cq.fid()) }
+    }
+
+    #[cold]
+    unsafe fn cq_sleep(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
+        if !cq.sleeps {
+            return Err(Errno::ENOSYS);
+        }
+        // SAFETY: one thread uses the batch (T1, M1).
+        let batch = unsafe { &mut *cq.batch.as_ptr() };
+        if batch.next != batch.end {
+            return Ok(());
+        }
+        // SAFETY: the queue is open (H1).
+        if unsafe { nap::is_deserted(cq.fid()) } {
+            // SAFETY: the queue is open (H1).
+            let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
+            let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
+            return slept(cq, batch, code);
+        }
+        let raw = cq.fid.raw();
+        let entries = batch.entries.as_mut_ptr().cast();
+        let code = if cq.with_source {
+            let read = entry!(raw, ops => sreadfrom)?;
+            let sources = batch.sources.as_mut_ptr();
+            // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room. The
+            // null condition is any event.
+            unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
+        } else {
+            let read = entry!(raw, ops => sread)?;
+            // SAFETY: the queue is open (H1) in the format of `entries`, which has room. The null
+            // condition is any event.
+            unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
+        };
+        slept(cq, batch, code)
+    }
+
+    unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
+        // SAFETY: the queue is open (H1).
+        unsafe { control::wait_fd(cq.fid()) }
+    }
+
+    unsafe fn cq_may_sleep(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
+        // SAFETY: one thread uses the batch (T1, M1).
+        let batch = unsafe { &*cq.batch.as_ptr() };
+        if batch.next != batch.end {
+            return Ok(false);
+        }
+        // SAFETY: the queue is open (H1).
+        let naps = unsafe { naps(cq) };
+        // SAFETY: the queue is open (H1).
+        if naps || unsafe { domain.is_left_readable(cq.fid()) } {
+            // SAFETY: one thread uses the open queue (H1, T1). The batch is empty.
+            unsafe { Self::cq_sleep(cq, 1) }?;
+            return Ok(false);
+        }
+        // SAFETY: the queue and its domain are open (H1).
+        unsafe { try_wait(domain, cq.fid()) }
+    }
+
+    unsafe fn cq_naps(cq: &Cq<L>) -> bool {
+        // SAFETY: the queue is open (H1).
+        unsafe { naps(cq) }
+    }
+
+    #[inline(always)]
+    unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
+        // SAFETY: `open` initialised the batch, which outlives the queue (M1), and one thread polls
+        // (T1). libfabric does not call back: this is the only reference.
+        let batch = unsafe { &mut *cq.batch.as_ptr() };
+        if batch.next == batch.end {
+            // SAFETY: the queue is open (H1).
+            let code = unsafe { fill(cq, batch) };
+            if code != 1 {
+                if code == AGAIN {
+                    return Ok(None);
+                }
+                match entries_read(code, cq.room) {
+                    Some(count) => batch.was_read(count, 1),
+                    None if code == 0 => return Ok(None),
+                    None => return Err(errno(code)),
+                }
+            }
+            let Batch { entries: [entry, ..], sources: [source, ..], .. } = batch;
+            return Ok(Some(event(entry, source)));
+        }
+        Ok(batch.next().map(|(entry, source)| event(entry, source)))
+    }
+
+    #[cold]
+    unsafe fn cq_read_error(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
+        let raw = cq.fid.raw();
+        let read = entry!(raw, ops => readerr)?;
+        // SAFETY: one thread uses the batch (T1, M1).
+        let batch = unsafe { &mut *cq.batch.as_ptr() };
+        batch.last = Details::NONE;
+        let mut error = ErrorEntry::default();
+        error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
+        error.entry.err_data_size = DETAILS;
+        // SAFETY: the queue is open (H1), with room for entry and data.
+        match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
+            1 => {
+                // SAFETY: the data is our own room, or the provider's until the next read
+                // (`man fi_cq`).
+                unsafe { batch.last.keep(&error.entry) };
+                Ok(Some(failure(&error.entry)))
+            }
+            0 | AGAIN => Ok(None),
+            code => Err(errno(code)),
+        }
+    }
+
+    unsafe fn cq_error_text(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
+        // SAFETY: one thread uses the batch (T1, M1).
+        let last = unsafe { &(*cq.batch.as_ptr()).last };
+        // SAFETY: the queue is open (H1), and the data is null or the error's.
+        unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
+    }
+
+    unsafe fn cq_error_data(cq: &Cq<L>, out: &mut [u8]) -> usize {
+        // SAFETY: one thread uses the batch (T1, M1).
+        let last = unsafe { &(*cq.batch.as_ptr()).last };
+        let len = last.len.min(out.len());
+        for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {
+            *to = *from;
+        }
+        len
+    }
+}
+
+pub(crate) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
+    let batch = memory.cast::<Batch>();
+    // SAFETY: the memory fits a batch and outlives the queue (M1).
+    unsafe { batch.write(Batch::new()) };
+    Cq { batch, room: depth.clamp(1, BATCH), with_source, ..cq }
+}
+
+pub(crate) fn adopt<L>(domain: &Domain<L>, raw: Raw<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
+    if !quirks::can_sleep(wait, domain.sleeps()) {
+        return Err(Errno::ENOSYS);
+    }
+    Ok(of(raw, wait != WaitObj::NONE))
+}
+
+const fn of<L>(raw: Raw<sys::fid_cq>, sleeps: bool) -> Cq<L> {
+    let (fid, batch) = (Handle::new(raw), NonNull::dangling());
+    Cq { fid, batch, room: 0, with_source: false, sleeps }
+}
+
+/// Without room for a batch: not for `poll`, `sleep` and `may_sleep`.
+pub(crate) unsafe fn open_as<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    wait: WaitObj,
+) -> Result<Cq<L>, Errno> {
+    if !quirks::can_sleep(wait, domain.sleeps()) {
+        return Err(Errno::ENOSYS);
+    }
+    let attributes =
+        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
+    // SAFETY: the domain is open (H1).
+    unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
+}
+
+/// The queue itself cannot be slept on, and closes before the set.
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub(crate) unsafe fn open_in_set<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    set: *mut sys::fid_wait,
+) -> Result<Cq<L>, Errno> {
+    if !domain.sleeps() {
+        return Err(Errno::ENOSYS);
+    }
+    let attributes = sys::fi_cq_attr {
+        size: depth,
+        format: format.as_raw(),
+        wait_obj: WaitObj::SET.as_raw(),
+        wait_set: set,
+        ..Default::default()
+    };
+    // SAFETY: domain and set are open (H1).
+    unsafe { open_with(domain, attributes, false) }
+}
+
+unsafe fn open_with<L>(domain: &Domain<L>, attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
+    let raw_domain = domain.raw();
+    let open = entry!(raw_domain, ops => cq_open)?;
+    let mut raw = ptr::null_mut();
+    let mut attributes = Padded::new(attributes);
+    // SAFETY: the domain is open (H1). The call keeps no pointer.
+    let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
+    Ok(of(opened(code, raw)?, sleeps))
+}
+
+#[inline(always)]
+fn entries_read(code: isize, room: usize) -> Option<usize> {
+    Some(code.cast_unsigned()).filter(|count| (1..=room).contains(count))
+}
+
+const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
+
+#[inline(always)]
+unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
+    // Looked up each time: some providers change the table later.
+    let raw = cq.fid.raw();
+    let entries = batch.entries.as_mut_ptr().cast();
+    if cq.with_source {
+        let read = match entry!(raw, ops => readfrom) {
+            Ok(read) => read,
+            Err(errno) => return code_of(errno),
+        };
+        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
+        unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
+    } else {
+        let read = match entry!(raw, ops => read) {
+            Ok(read) => read,
+            Err(errno) => return code_of(errno),
+        };
+        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
+        unsafe { read(raw.as_ptr(), entries, cq.room) }
+    }
+}
+
+#[inline]
+const fn code_of(errno: Errno) -> isize {
+    -(errno.as_raw() as isize)
+}
+
+fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
+    const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
+    const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
+    const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
+    match entries_read(code, cq.room) {
+        Some(count) => {
+            batch.was_read(count, 0);
+            Ok(())
+        }
+        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
+        None => Err(errno(code)),
+    }
+}
+
+/// Handle of a completion queue for other threads, which may only signal it.
+#[derive(Debug)]
+pub struct Signal(Handle<Signalled, Shared>);
+
+#[repr(transparent)]
+pub(crate) struct Signalled(sys::fid_cq);
+
+pub(crate) fn signal_of(cq: &Cq<Shared>) -> Signal {
+    Signal(Handle::new(cq.fid.raw().cast()))
+}
+
+pub(crate) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
+    let raw = signal.0.raw().cast::<sys::fid_cq>();
+    let signal = entry!(raw, ops => signal)?;
+    // SAFETY: the queue is open (H1), and has a wait object, without which providers follow a null
+    // pointer. `threading` explains why any thread may signal.
+    done(unsafe { signal(raw.as_ptr()) })
+}
+
+pub(crate) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
+    // SAFETY: the queue is open (H1).
+    unsafe { nap::is_deserted(cq.fid()) }
+}
+
+/// With room for a newer library's fields.
+#[repr(C)]
+#[derive(Default)]
+struct ErrorEntry {
+    entry: sys::fi_cq_err_entry,
+    room: [u64; 8],
+}
+
+fn failure(entry: &sys::fi_cq_err_entry) -> Event {
+    let errno = match entry.err.checked_abs() {
+        None | Some(0) => Errno::EOTHER,
+        Some(number) => Errno::from_raw(number),
+    };
+    let flags = CompletionFlags::from_bits_retain(entry.flags);
+    Event {
+        context: entry.op_context.addr() as u64,
+        flags,
+        len: entry.len,
+        tag: Tag(entry.tag),
+        data: ImmediateData(entry.data),
+        source: FabricAddr::UNSPEC,
+        errno,
+        provider_errno: entry.prov_errno,
+        overflow_or_place: entry.olen,
+    }
+}
+
+/// # Safety
+/// Contract of callers. `data` is null, or the data of an error with this number.
+pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, data: *const u8, out: &mut [u8]) -> usize {
+    let raw = cq.fid.raw();
+    let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
+    // The provider writes here, or returns a string of its own.
+    let mut own = [0 as c_char; 256];
+    // SAFETY: the queue is open (H1), `data` is null or the error's data, and the length is below
+    // that of `own`.
+    let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
+    // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
+    unsafe { text::copy(text, out) }
 }
 
 /// `next <= end <= BATCH`. Entries from `next` to `end` are still to be reported.
@@ -128,341 +484,6 @@ fn event(entry: &sys::fi_cq_tagged_entry, source: &mut sys::fi_addr_t) -> Event 
         provider_errno: 0,
         overflow_or_place: entry.buf.addr(),
     }
-}
-
-impl<L> Cq<L> {
-    #[inline]
-    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
-        self.fid.fid()
-    }
-
-    pub(crate) const fn raw(&self) -> Raw<sys::fid_cq> {
-        self.fid.raw()
-    }
-
-    pub(crate) const fn sleeps(&self) -> bool {
-        self.sleeps
-    }
-}
-
-pub(crate) const fn layout() -> Layout {
-    Layout::new::<Batch>()
-}
-
-pub(crate) unsafe fn open<L>(
-    domain: &Domain<L>,
-    depth: usize,
-    with_source: bool,
-    wait: WaitObj,
-    memory: NonNull<u8>,
-) -> Result<Cq<L>, Errno> {
-    // SAFETY: the domain is open (H1).
-    let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
-    // SAFETY: the memory fits a batch and outlives the queue (M1).
-    Ok(unsafe { with_batch(cq, depth, with_source, memory) })
-}
-
-pub(crate) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
-    let batch = memory.cast::<Batch>();
-    // SAFETY: the memory fits a batch and outlives the queue (M1).
-    unsafe { batch.write(Batch::new()) };
-    Cq { batch, room: depth.clamp(1, BATCH), with_source, ..cq }
-}
-
-pub(crate) fn adopt<L>(domain: &Domain<L>, raw: Raw<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
-    if !quirks::can_sleep(wait, domain.sleeps()) {
-        return Err(Errno::ENOSYS);
-    }
-    Ok(of(raw, wait != WaitObj::NONE))
-}
-
-const fn of<L>(raw: Raw<sys::fid_cq>, sleeps: bool) -> Cq<L> {
-    let (fid, batch) = (Handle::new(raw), NonNull::dangling());
-    Cq { fid, batch, room: 0, with_source: false, sleeps }
-}
-
-/// Without room for a batch: not for `poll`, `sleep` and `may_sleep`.
-pub(crate) unsafe fn open_as<L>(
-    domain: &Domain<L>,
-    depth: usize,
-    format: CqFormat,
-    wait: WaitObj,
-) -> Result<Cq<L>, Errno> {
-    if !quirks::can_sleep(wait, domain.sleeps()) {
-        return Err(Errno::ENOSYS);
-    }
-    let attributes =
-        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
-    // SAFETY: the domain is open (H1).
-    unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
-}
-
-/// The queue itself cannot be slept on, and closes before the set.
-#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
-pub(crate) unsafe fn open_in_set<L>(
-    domain: &Domain<L>,
-    depth: usize,
-    format: CqFormat,
-    set: *mut sys::fid_wait,
-) -> Result<Cq<L>, Errno> {
-    if !domain.sleeps() {
-        return Err(Errno::ENOSYS);
-    }
-    let attributes = sys::fi_cq_attr {
-        size: depth,
-        format: format.as_raw(),
-        wait_obj: WaitObj::SET.as_raw(),
-        wait_set: set,
-        ..Default::default()
-    };
-    // SAFETY: domain and set are open (H1).
-    unsafe { open_with(domain, attributes, false) }
-}
-
-unsafe fn open_with<L>(domain: &Domain<L>, attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
-    let raw_domain = domain.raw();
-    let open = entry!(raw_domain, ops => cq_open)?;
-    let mut raw = ptr::null_mut();
-    let mut attributes = Padded::new(attributes);
-    // SAFETY: the domain is open (H1). The call keeps no pointer.
-    let code = unsafe { open(raw_domain.as_ptr(), attributes.as_mut_ptr(), &raw mut raw, ptr::null_mut()) };
-    Ok(of(opened(code, raw)?, sleeps))
-}
-
-pub(crate) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
-    // SAFETY: the queue is closed once (H1–H3).
-    unsafe { close(cq.fid()) }
-}
-
-// Always inlined: see `CompletionQueues::cq_poll`.
-#[inline(always)]
-pub(crate) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-    // SAFETY: `open` initialised the batch, which outlives the queue (M1), and one thread polls
-    // (T1). libfabric does not call back: this is the only reference.
-    let batch = unsafe { &mut *cq.batch.as_ptr() };
-    if batch.next == batch.end {
-        // SAFETY: the queue is open (H1).
-        let code = unsafe { fill(cq, batch) };
-        if code != 1 {
-            if code == AGAIN {
-                return Ok(None);
-            }
-            match entries_read(code, cq.room) {
-                Some(count) => batch.was_read(count, 1),
-                None if code == 0 => return Ok(None),
-                None => return Err(errno(code)),
-            }
-        }
-        let Batch { entries: [entry, ..], sources: [source, ..], .. } = batch;
-        return Ok(Some(event(entry, source)));
-    }
-    Ok(batch.next().map(|(entry, source)| event(entry, source)))
-}
-
-#[inline(always)]
-fn entries_read(code: isize, room: usize) -> Option<usize> {
-    Some(code.cast_unsigned()).filter(|count| (1..=room).contains(count))
-}
-
-const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
-
-#[inline(always)]
-unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    // Looked up each time: some providers change the table later.
-    let raw = cq.fid.raw();
-    let entries = batch.entries.as_mut_ptr().cast();
-    if cq.with_source {
-        let read = match entry!(raw, ops => readfrom) {
-            Ok(read) => read,
-            Err(errno) => return code_of(errno),
-        };
-        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
-        unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
-    } else {
-        let read = match entry!(raw, ops => read) {
-            Ok(read) => read,
-            Err(errno) => return code_of(errno),
-        };
-        // SAFETY: the queue is open (H1) in the format of `entries`, which has room.
-        unsafe { read(raw.as_ptr(), entries, cq.room) }
-    }
-}
-
-#[inline]
-const fn code_of(errno: Errno) -> isize {
-    -(errno.as_raw() as isize)
-}
-
-#[cold]
-pub(crate) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
-    if !cq.sleeps {
-        return Err(Errno::ENOSYS);
-    }
-    // SAFETY: one thread uses the batch (T1, M1).
-    let batch = unsafe { &mut *cq.batch.as_ptr() };
-    if batch.next != batch.end {
-        return Ok(());
-    }
-    // SAFETY: the queue is open (H1).
-    if unsafe { nap::is_deserted(cq.fid()) } {
-        // SAFETY: the queue is open (H1).
-        let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
-        let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
-        return slept(cq, batch, code);
-    }
-    let raw = cq.fid.raw();
-    let entries = batch.entries.as_mut_ptr().cast();
-    let code = if cq.with_source {
-        let read = entry!(raw, ops => sreadfrom)?;
-        let sources = batch.sources.as_mut_ptr();
-        // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room. The
-        // null condition is any event.
-        unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
-    } else {
-        let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (H1) in the format of `entries`, which has room. The null
-        // condition is any event.
-        unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
-    };
-    slept(cq, batch, code)
-}
-
-fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
-    const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
-    const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
-    const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
-    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
-    match entries_read(code, cq.room) {
-        Some(count) => {
-            batch.was_read(count, 0);
-            Ok(())
-        }
-        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
-        None => Err(errno(code)),
-    }
-}
-
-/// Handle of a completion queue for other threads, which may only signal it.
-#[derive(Debug)]
-pub struct Signal(Handle<Signalled, Shared>);
-
-#[repr(transparent)]
-pub(crate) struct Signalled(sys::fid_cq);
-
-pub(crate) fn signal_of(cq: &Cq<Shared>) -> Signal {
-    Signal(Handle::new(cq.fid.raw().cast()))
-}
-
-pub(crate) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
-    let raw = signal.0.raw().cast::<sys::fid_cq>();
-    let signal = entry!(raw, ops => signal)?;
-    // SAFETY: the queue is open (H1), and has a wait object, without which providers follow a null
-    // pointer. `threading` explains why any thread may signal.
-    done(unsafe { signal(raw.as_ptr()) })
-}
-
-pub(crate) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-    // SAFETY: one thread uses the batch (T1, M1).
-    let batch = unsafe { &*cq.batch.as_ptr() };
-    if batch.next != batch.end {
-        return Ok(false);
-    }
-    // SAFETY: the queue is open (H1).
-    let naps = unsafe { naps(cq) };
-    // SAFETY: the queue is open (H1).
-    if naps || unsafe { domain.is_left_readable(cq.fid()) } {
-        // SAFETY: one thread uses the open queue (H1, T1). The batch is empty.
-        unsafe { sleep(cq, 1) }?;
-        return Ok(false);
-    }
-    // SAFETY: the queue and its domain are open (H1).
-    unsafe { try_wait(domain, cq.fid()) }
-}
-
-pub(crate) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
-    // SAFETY: the queue is open (H1).
-    unsafe { nap::is_deserted(cq.fid()) }
-}
-
-/// With room for a newer library's fields.
-#[repr(C)]
-#[derive(Default)]
-struct ErrorEntry {
-    entry: sys::fi_cq_err_entry,
-    room: [u64; 8],
-}
-
-#[cold]
-pub(crate) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-    let raw = cq.fid.raw();
-    let read = entry!(raw, ops => readerr)?;
-    // SAFETY: one thread uses the batch (T1, M1).
-    let batch = unsafe { &mut *cq.batch.as_ptr() };
-    batch.last = Details::NONE;
-    let mut error = ErrorEntry::default();
-    error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
-    error.entry.err_data_size = DETAILS;
-    // SAFETY: the queue is open (H1), with room for entry and data.
-    match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
-        1 => {
-            // SAFETY: the data is our own room, or the provider's until the next read
-            // (`man fi_cq`).
-            unsafe { batch.last.keep(&error.entry) };
-            Ok(Some(failure(&error.entry)))
-        }
-        0 | AGAIN => Ok(None),
-        code => Err(errno(code)),
-    }
-}
-
-fn failure(entry: &sys::fi_cq_err_entry) -> Event {
-    let errno = match entry.err.checked_abs() {
-        None | Some(0) => Errno::EOTHER,
-        Some(number) => Errno::from_raw(number),
-    };
-    let flags = CompletionFlags::from_bits_retain(entry.flags);
-    Event {
-        context: entry.op_context.addr() as u64,
-        flags,
-        len: entry.len,
-        tag: Tag(entry.tag),
-        data: ImmediateData(entry.data),
-        source: FabricAddr::UNSPEC,
-        errno,
-        provider_errno: entry.prov_errno,
-        overflow_or_place: entry.olen,
-    }
-}
-
-pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the batch (T1, M1).
-    let last = unsafe { &(*cq.batch.as_ptr()).last };
-    // SAFETY: the queue is open (H1), and the data is null or the error's.
-    unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
-}
-
-/// # Safety
-/// Contract of callers. `data` is null, or the data of an error with this number.
-pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, data: *const u8, out: &mut [u8]) -> usize {
-    let raw = cq.fid.raw();
-    let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
-    // The provider writes here, or returns a string of its own.
-    let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (H1), `data` is null or the error's data, and the length is below
-    // that of `own`.
-    let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
-    // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
-    unsafe { text::copy(text, out) }
-}
-
-pub(crate) unsafe fn error_data<L>(cq: &Cq<L>, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the batch (T1, M1).
-    let last = unsafe { &(*cq.batch.as_ptr()).last };
-    let len = last.len.min(out.len());
-    for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {
-        *to = *from;
-    }
-    len
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use loom_core::vocabulary::{Errno, WaitObj};
 
 use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::named;
-use crate::ofi::control::{self, Domain, opened};
+use crate::ofi::control::{self, opened};
+use crate::ofi::fabric::Domain;
 use crate::ofi::counter::Counter;
 use crate::ofi::ffi::call::{done, entry, errno};
 use crate::ofi::process::Raw;

@@ -16,7 +16,7 @@ use loom_core::transport::AvRoom;
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr, Threading};
 
 use super::known_behaviour::Facts;
-use crate::ofi::control::{Av, Padded, found, read_address};
+use crate::ofi::av::{Av, Padded, found, read_address};
 use crate::ofi::ffi::call::{done, entry};
 use crate::ofi::info::RawInfo;
 use crate::ofi::quirks;

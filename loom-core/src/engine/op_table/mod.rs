@@ -37,7 +37,7 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1 to 11")]
 
-mod closing;
+mod abandon;
 mod done;
 mod inline_atomic;
 mod lending;
@@ -138,7 +138,7 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     orphans: List,
     /// Used-up receives, oldest first (rule 10).
     used_up: List,
-    kept: Cell<bool>,
+    slow_poll: Cell<bool>,
     ends: Cell<(u32, u32)>,
     /// Driver waker for work that the wait descriptor does not signal.
     wanted: Cell<Option<Waker>>,
@@ -193,7 +193,7 @@ impl<B> OpTable<B> {
         set!(parked, [List::new(), List::new()]);
         set!(orphans, List::new());
         set!(used_up, List::new());
-        set!(kept, Cell::new(false));
+        set!(slow_poll, Cell::new(false));
         set!(ends, Cell::new((0, 0)));
         set!(wanted, Cell::new(None));
         set!(prefix, prefix);

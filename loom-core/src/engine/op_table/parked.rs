@@ -76,7 +76,7 @@ impl<B> OpTable<B> {
 
     pub(super) fn push_parked(&self, index: u32, slot: &Slot<B>) {
         self.parked_like(slot).push(&self.slots, index);
-        self.kept.set(true);
+        self.slow_poll.set(true);
         self.note_end(index);
     }
 
@@ -106,13 +106,13 @@ impl<B> OpTable<B> {
     /// Returns `true` if a completion may be parked or events of closed endpoints may be queued.
     #[inline(always)]
     pub fn needs_slow_poll(&self) -> bool {
-        self.kept.get()
+        self.slow_poll.get()
     }
 
     /// Sets the result of [`needs_slow_poll`](Self::needs_slow_poll) until the next completion is
     /// parked.
-    pub(crate) fn set_slow_poll(&self, kept: bool) {
-        self.kept.set(kept);
+    pub(crate) fn set_slow_poll(&self, is_slow: bool) {
+        self.slow_poll.set(is_slow);
     }
 
     /// Takes the oldest parked completion of this direction.

@@ -43,7 +43,7 @@ impl<B> OpTable<B> {
     pub(super) fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
         slot.phase.set(phase);
         self.used_up.push(&self.slots, index);
-        self.kept.set(true);
+        self.slow_poll.set(true);
     }
 
     pub(crate) fn has_parked(&self) -> bool {
@@ -93,7 +93,7 @@ impl<B> OpTable<B> {
                 Err(error) if error.is_transient() => {
                     slot.phase.set(Phase::UsedUp);
                     self.used_up.push_front(&self.slots, index);
-                    self.kept.set(true);
+                    self.slow_poll.set(true);
                     return;
                 }
                 Err(error) => {

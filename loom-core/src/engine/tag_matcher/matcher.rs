@@ -9,9 +9,9 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::index::{Index, Line, Link, NONE};
-use super::posted::{Pattern, Posted, PostedReceives};
+use super::posted_receives::{Pattern, Posted, PostedReceives};
 use super::table::Table;
-use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
+use super::unexpected_messages::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 use super::{Envelope, Want};
 use crate::error::OpenError;
 use crate::storage::{Block, Part};

@@ -35,17 +35,17 @@
 
 mod index;
 mod matcher;
-mod posted;
+mod posted_receives;
 mod table;
-mod unexpected;
+mod unexpected_messages;
 mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
 pub use matcher::{MessageId, ReceiveId, TagMatcher, TagMatcherAttr};
 pub(crate) use matcher::{posted_lines, table, waiting_lines};
-pub(crate) use posted::{Pattern, Posted, PostedReceives};
+pub(crate) use posted_receives::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;
-pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
+pub(crate) use unexpected_messages::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 

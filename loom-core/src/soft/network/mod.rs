@@ -12,7 +12,7 @@ pub(crate) mod counter;
 
 pub(crate) mod endpoint_state;
 
-pub(crate) mod attributes;
+pub(crate) mod reported_attributes;
 
 use core::alloc::Layout;
 use core::cell::Cell;

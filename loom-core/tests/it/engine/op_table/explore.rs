@@ -2,8 +2,8 @@
 
 use loom_core::engine::op_table::{ContextKind, Direction};
 
+use crate::daily_share;
 use crate::engine::op_table::world::{Action, Said, World};
-use crate::turn;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
@@ -41,7 +41,7 @@ fn explore<const N: usize>(kind: ContextKind, depth: usize) -> u64 {
     // For each step: which action is taken, and how many there are.
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut sequences = 0;
-    let (first, distance) = turn::of_first_steps();
+    let (first, distance) = daily_share::of_first_steps();
     loop {
         let mut world = World::<N>::new(kind, 2);
         let mut done = Vec::new();

@@ -11,8 +11,8 @@ use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
 
+use crate::daily_share;
 use crate::engine::op_table::world::{Counted, Ledger, complete, kind, park, table};
-use crate::turn;
 
 const RECEIVED: CompletionFlags = CompletionFlags::TAGGED.union(CompletionFlags::RECV);
 const LEN: usize = 32;
@@ -483,7 +483,7 @@ fn play<const N: usize>(kind: ContextKind, steps: usize, mut choose: impl FnMut(
 fn explore<const N: usize>(kind: ContextKind, steps: usize) -> u64 {
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut sequences = 0;
-    let (first, distance) = turn::of_first_steps();
+    let (first, distance) = daily_share::of_first_steps();
     loop {
         play::<N>(kind, steps, |step, count| {
             if path.len() == step {

@@ -1,8 +1,6 @@
 //! Events kept for a later poll.
 
-#![allow(unsafe_code, reason = "polls open raw queues, and passes their reports to the op table")]
-
-use core::borrow::Borrow;
+#![allow(unsafe_code, reason = "passes events of queues to the op table")]
 
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
@@ -25,8 +23,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        let ops = &self.body.ops;
-        ops.set_slow_poll(kept.is_some() || self.body.polls_slowly() || ops.has_used_up() || ops.has_ghosts());
+        self.body.refresh_slow_poll();
         kept
     }
 
@@ -73,19 +70,18 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: handles keep H1 and T1.
-        let event = match unsafe { T::cq_poll(queue) } {
-            Ok(event) => event.map(|event| *event.borrow()),
-            Err(errno) => self.read_error_event(queue, errno)?,
-        };
-        let Some(event) = &event else { return Ok(false) };
-        self.keep(event)?;
-        Ok(true)
+        let event = self.next_event(queue)?;
+        Ok(event.map(|event| self.keep(&event)).is_some())
+    }
+
+    /// Keeps the event of a read, or the error event that the read announces.
+    pub(super) fn keep_read(&self, queue: &T::Cq, read: Result<Option<Event>, Errno>) -> Result<bool, CqError> {
+        let event = self.checked(queue, read)?;
+        Ok(event.map(|event| self.keep(&event)).is_some())
     }
 
     #[inline(never)]
-    pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
-        check_overrun(event)?;
+    pub(super) fn keep(&self, event: &Event) {
         let kept = self.take_peer_event(event).or_else(|| {
             // SAFETY: the transport has just reported the event for this table.
             match unsafe { self.ops.park(event) } {
@@ -103,7 +99,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.ops.note_news();
         }
         self.ops.set_slow_poll(true);
-        Ok(())
     }
 
     /// Keeps the events that closed endpoints left in the provider queues.
@@ -117,14 +112,16 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
+    /// Recomputes whether polls are slow: always (two provider queues, prefixes, a driver), or while
+    /// events are kept, or those of closed endpoints may be queued.
+    pub(super) fn refresh_slow_poll(&self) -> bool {
+        let is_slow = self.polls_slowly() || self.keeps_something() || self.ops.has_ghosts();
+        self.ops.set_slow_poll(is_slow);
+        is_slow
+    }
+
     /// Returns `true` if the next poll has work that the provider queue does not signal.
     pub(super) fn keeps_something(&self) -> bool {
         !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
     }
-}
-
-/// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
-#[inline]
-pub(super) fn check_overrun(event: &Event) -> Result<(), CqError> {
-    if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

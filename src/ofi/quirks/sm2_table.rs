@@ -12,7 +12,9 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use loom_core::vocabulary::{CqFormat, Errno, WaitObj};
 
 use super::removal;
-use crate::ofi::control::{Av, Domain, Padded, av_close, av_open, bind, close, read_address};
+use crate::ofi::av::{Av, Padded, read_address};
+use crate::ofi::control::{bind, close};
+use crate::ofi::fabric::Domain;
 use crate::ofi::endpoint::enable;
 use crate::ofi::ffi::call::entry;
 use crate::ofi::process::Raw;
@@ -80,7 +82,7 @@ unsafe fn reserving<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result
 /// The vector is open, without endpoints, and not used again.
 unsafe fn close_av<L>(domain: &Domain<L>, av: &Av<L>) -> Result<(), Errno> {
     // SAFETY: the caller guarantees that the vector is open, without endpoints.
-    unsafe { av_close(av) }.inspect_err(|_| domain.unlisted().leak())
+    unsafe { close(av.fid()) }.inspect_err(|_| domain.unlisted().leak())
 }
 
 /// Closes the endpoint that has no entry, if the table has room now.
@@ -93,9 +95,9 @@ pub(crate) unsafe fn close_unlisted<L>(domain: &Domain<L>) -> Result<(), Errno> 
     // SAFETY: the endpoint is closed once (H3).
     let closed = unsafe { close(endpoint.cast()) }.and_then(|()| {
         // SAFETY: the queue's endpoint is closed.
-        let cq = unsafe { queue::cq_close(&cq) };
+        let cq = unsafe { close(cq.fid()) };
         // SAFETY: the vector's endpoint is closed.
-        cq.and(unsafe { av_close(&av) })
+        cq.and(unsafe { close(av.fid()) })
     });
     closed.inspect_err(|_| unlisted.leak())
 }

@@ -75,7 +75,7 @@ impl<B> OpTable<B> {
     fn leave_ghost(&self, direction: Direction) {
         let ghosts = &self.ghosts[direction.list()];
         ghosts.set(ghosts.get() + 1);
-        self.kept.set(true);
+        self.slow_poll.set(true);
     }
 
     pub(crate) fn has_ghosts(&self) -> bool {
