@@ -19,9 +19,9 @@ step_faults() { # what libfabric's providers fail at, in C: every fault that the
     local program folder version fault in_1 in_2 wanted ended ends judged=0
     program=$(mktemp)
     ends=$(mktemp -d)
-    gcc -O1 -Wall -Wextra -Werror -o "$program" tests/faults/faults.c -lfabric
+    gcc -O1 -Wall -Wextra -Werror -o "$program" tests/provider_faults/faults.c -lfabric
     # Newer headers have no buffered receives.
-    gcc -O1 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -DWITHOUT_BUFFERED_RECV tests/faults/faults.c
+    gcc -O1 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -DWITHOUT_BUFFERED_RECV tests/provider_faults/faults.c
     for folder in "" "$(newer_libfabric)"; do
         version=$(LD_LIBRARY_PATH=$folder fi_info --version | awk '$1 == "libfabric:" { split($2, part, "."); print part[1] "." part[2] }')
         # Most of them wait for what does not come: eight at a time.

@@ -111,7 +111,7 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     # In a provider, which is not instrumented, as the tests of closing orders would.
     local faults fault
     faults=$(mktemp)
-    gcc -O1 -o "$faults" tests/faults/faults.c -lfabric
+    gcc -O1 -o "$faults" tests/provider_faults/faults.c -lfabric
     for fault in rxm rxd; do
         fails_with "Invalid read" timeout 600 valgrind --quiet "$faults" "$fault-sleep-after-an-endpoint-was-closed-crashes"
     done

@@ -19,6 +19,8 @@ use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
+const AF_IB: u16 = 27;
+
 /// An address vector, raw.
 #[doc(alias = "fid_av")]
 #[derive(Debug)]
@@ -72,7 +74,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let raw_domain = domain.raw();
         let open = entry!(raw_domain, ops => av_open)?;
         let rx_ctx_bits = rx_ctx_bits.into();
-        let count = domain.removal.count(capacity);
+        let count = domain.removal().count(capacity);
         let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
         let mut raw = ptr::null_mut();
         // SAFETY: the domain is open (H1). The call keeps no pointer.
@@ -144,7 +146,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let insert = || {
             // SAFETY: the vector is open (H1), both strings end with a zero byte, and `peer` receives
             // one number. Without an event queue, the call completes here.
-            inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
+            inserted =
+                unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
             Ok(())
         };
         match av.group {
@@ -243,6 +246,7 @@ pub(crate) fn read_address(
 mod tests {
     use core::cell::RefCell;
     use core::ffi::CStr;
+    use core::ptr::NonNull;
     use std::string::String;
 
     use super::super::threading::Local;

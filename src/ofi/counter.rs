@@ -3,16 +3,17 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use loom_core::transport::{CounterAttr, CounterWait};
+use loom_core::transport::{CounterAttr, CounterWait, Counters};
 use loom_core::vocabulary::Errno;
 
-use super::control::{close, opened, wait_fd};
+use super::control::{close, opened, try_wait, wait_fd};
 use super::fabric::Domain;
 use super::ffi::call::{Padded, done, entry, later_entry};
 use super::process::Raw;
 use super::quirks::nap;
-use super::threading::Handle;
-use super::{control, quirks, sys};
+use super::threading::{Handle, Level};
+use super::transport::Ofi;
+use super::{quirks, sys};
 
 /// A counter, raw.
 #[doc(alias = "fid_cntr")]
@@ -136,7 +137,7 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     }
 }
 
-unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
+unsafe fn poll_for<L: Level>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     // SAFETY: the counter is open (H1).
     let failures = || unsafe { Ofi::counter_read_error(counter) };
     let before = failures()?;
@@ -149,4 +150,3 @@ unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int)
     };
     nap::look_for(milliseconds, || look().transpose()).unwrap_or(Ok(CounterWait::TimeIsOver))
 }
-

@@ -14,7 +14,7 @@ use super::process::{self, Raw};
 use super::quirks::known_behaviour::Facts;
 use super::quirks::removal::Removal;
 use super::quirks::shm_registry::Group;
-use super::quirks::table_entry::{self, Unlisted};
+use super::quirks::sm2_table::{self, Unlisted};
 use super::quirks::{self, nap};
 use super::sys;
 use super::threading::{Handle, Level};
@@ -32,10 +32,10 @@ pub struct Domain<L> {
     fid: Handle<sys::fid_domain, L>,
     /// Closed after the domain.
     fabric: Handle<sys::fid_fabric, L>,
-    addr_format: AddressFormat,
+    pub(super) addr_format: AddressFormat,
     /// Lacking in the info of a connection request.
     facts: Facts,
-    group: Option<Group>,
+    pub(super) group: Option<Group>,
     sleeps: bool,
     /// `true` if descriptors of its queues stay readable until the provider sleeps.
     leaves_readable: bool,
@@ -44,8 +44,8 @@ pub struct Domain<L> {
     /// `true` if atomic reads return the value.
     reads_atomically: bool,
     /// `true` if insertions read strings in place instead of through pointers.
-    takes_strings_in_place: bool,
-    removal: Removal,
+    pub(super) takes_strings_in_place: bool,
+    pub(super) removal: Removal,
     /// `true` if receives of its adopted endpoints have a last piece for longer messages.
     overruns: bool,
     unlisted: Unlisted,
@@ -194,7 +194,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
     }
 
     fn exhausted(refused: Errno) -> Option<&'static str> {
-        (refused == table_entry::FULL).then_some("/dev/shm/fi_sm2_mmaps")
+        (refused == sm2_table::FULL).then_some("/dev/shm/fi_sm2_mmaps")
     }
 
     #[inline]
@@ -234,7 +234,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
     #[inline]
     unsafe fn domain_close(domain: &Domain<L>) -> Result<(), Errno> {
         // SAFETY: the domain is open (H1).
-        unsafe { table_entry::close_unlisted(domain) }?;
+        unsafe { sm2_table::close_unlisted(domain) }?;
         if domain.unlisted().has_leaked() {
             return Err(Errno::EBUSY);
         }

@@ -297,13 +297,14 @@ pub mod sys;
 mod threading;
 mod transport;
 
-pub use control::{Av, Domain, Fabric};
+pub use av::Av;
 pub use counter::Counter;
 pub use endpoint::Endpoint;
 pub use endpoint::collective::CollectiveGroup;
 pub use endpoint::connection::PassiveEndpoint;
 pub use endpoint::multicast::Group;
 pub use endpoint::scalable::ScalableEndpoint;
+pub use fabric::{Domain, Fabric};
 pub use info::RawInfo;
 pub use info::list::InfoList;
 pub use info::params::{Param, Params, params};

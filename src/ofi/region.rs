@@ -4,18 +4,19 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
-use loom_core::transport::{DmaBuf, MrAttr};
+use loom_core::transport::{DmaBuf, MemoryRegions, MrAttr};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrFlags, Version};
 
 use super::control::{bind, close, opened};
-use super::fabric::Domain;
 use super::counter::Counter;
 use super::endpoint::Endpoint;
+use super::fabric::Domain;
 use super::ffi::call::{done, entry};
 use super::library::Library;
 use super::process::Raw;
 use super::sys;
-use super::threading::Handle;
+use super::threading::{Handle, Level};
+use super::transport::Ofi;
 
 /// A memory region, raw.
 #[doc(alias = "fid_mr")]

@@ -9,8 +9,8 @@ use loom_core::{Access, Domain, Error};
 use loom_transfer::{Agent, AgentAttr, Block, Engine, EngineAttr, Plan, Request, Wait};
 
 use crate::allocators::{Seal, gate};
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const LEN: u64 = 4096;
 

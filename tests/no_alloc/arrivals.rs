@@ -5,8 +5,8 @@ use loom_core::engine::arrivals::Arrivals;
 use loom_core::immediate::Layout;
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 data_layout! {
     struct Part {

@@ -14,8 +14,8 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted, counter};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted, counter};
 
 /// Elements of a list.
 const COUNT: usize = 4;

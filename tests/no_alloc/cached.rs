@@ -15,8 +15,8 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 /// No part of a page, so that buffers share pages.
 const SIZE: usize = 1000;

@@ -13,8 +13,8 @@ use loom_core::scope;
 use loom_core::transport::Collectives;
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const MEMBERS: usize = 3;
 /// Elements of a part.

@@ -22,9 +22,9 @@ use loom_fabric::ofi::{Level, Ofi};
 use loom_tcp::{Tcp, TcpAttr};
 
 use crate::cases::{Message, takes_many};
+use crate::count_allocations::{Counts, Measure, Memory, counter, on_queues, steady};
 use crate::failure::Failure;
 use crate::rig::{Buffer, EVERYTHING, Rig, Side};
-use crate::steady::{Counts, Measure, Memory, counter, on_queues, steady};
 use crate::verbs::{Posted, Verbs, send_options};
 
 const LIMIT: Duration = Duration::from_secs(60);

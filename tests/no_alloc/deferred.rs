@@ -13,8 +13,8 @@ use loom_core::transport::Transport;
 use loom_deferred::{Deferred, DeferredEvent, Work};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const SIZE: usize = 64;
 /// Steps of a round's chain.

@@ -16,8 +16,8 @@ use loom_core::scope;
 use loom_core::transport::Transport;
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const SIZE: usize = 64;
 const LIMIT: Duration = Duration::from_secs(60);

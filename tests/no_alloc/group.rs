@@ -18,8 +18,8 @@ use loom_core::vocabulary::{Access, Caps, EndpointAddr};
 use loom_group::{ConnectError, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Summary};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const PEERS: usize = 3;
 /// All members: the peers, and the one that scatters.

@@ -44,7 +44,7 @@ mod rig;
 mod round;
 #[cfg(feature = "libfabric")]
 use support::shared_memory;
-mod steady;
+mod count_allocations;
 mod tags;
 mod team;
 mod transfer;
@@ -65,8 +65,8 @@ use connected::Found as _;
 
 use allocators::{Seal, c_heap};
 use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
+use count_allocations::{Counts, Measure, Plant, run};
 use failure::Failure;
-use steady::{Counts, Measure, Plant, run};
 
 /// Cases that have run, and their results.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use loom_core::{Error, scope};
 use loom_media::{FlowLayout, GrainLayout, Initiator, MediaAttr, Release, SampleLayout, Target, TargetEvent};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -9,8 +9,8 @@ use loom_media::mxl::{FabricsAttr, FabricsEvent, FabricsInitiator, FabricsTarget
 use loom_media::{FlowLayout, GrainLayout, SampleLayout, TargetStatus};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -9,8 +9,8 @@ use loom_core::vocabulary::{Tag, TagMatch};
 use loom_tagged::{LinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const ATTR: TaggedAttr =
     TaggedAttr { operations: 16, packet_size: 512, messages: 4, control: 4, sends: 4, ..TaggedAttr::DEFAULT };

@@ -11,8 +11,8 @@ use loom_group::collective::{Combine, Element, Packet, Running, Sum, Team, TeamA
 use loom_group::{PeerIndex, Prepared};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 /// Short, as long messages both ways between two endpoints of one process end `shm` of libfabric 2.5.
 const PACKET: usize = 64;

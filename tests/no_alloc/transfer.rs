@@ -11,8 +11,8 @@ use loom_core::{Access, Error, scope};
 use loom_transfer::{Block, Ending, Engine, EngineAttr, Event, Pages, Plan, Request, Wait};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PAGE: usize = 64;

@@ -14,8 +14,8 @@ use loom_core::transport::Transport;
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 
 use crate::allocators::Seal;
+use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
-use crate::steady::{Counts, Plant, counted};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

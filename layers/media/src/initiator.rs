@@ -12,11 +12,11 @@ use loom_transfer::{Engine, Event, NotificationKey, Outcome};
 use crate::attr::MediaAttr;
 use crate::backlog::Part;
 use crate::flow::{FlowKey, Flows, Samples, register};
-use crate::known::Known;
 use crate::layout::FlowLayout;
 use crate::link::{Link, Owed, TargetKey, TargetStatus};
 use crate::message::{MAX_LEN, Message, Refusal, Token};
 use crate::outflow::{Outflow, Sender, Sending, has_sendings};
+use crate::peer_cache::Known;
 use crate::record::TargetRecord;
 use crate::span::Span;
 

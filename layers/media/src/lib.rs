@@ -66,13 +66,13 @@ mod backlog;
 mod flow;
 mod inflow;
 mod initiator;
-mod known;
 mod layout;
 mod link;
 mod message;
 #[cfg(all(feature = "mxl", target_os = "linux"))]
 pub mod mxl;
 mod outflow;
+mod peer_cache;
 mod ranges;
 mod record;
 mod span;

@@ -8,9 +8,9 @@ use loom_transfer::{Block, Ending, Engine, Event, MemoryKey, NotificationKey, Pe
 use crate::attr::MediaAttr;
 use crate::flow::{FlowKey, Flows, Grain, Samples, register};
 use crate::inflow::{Attachment, Inflow, News, Report, Written};
-use crate::known::Known;
 use crate::layout::FlowLayout;
 use crate::message::{MAX_LEN, Message, Refusal};
+use crate::peer_cache::Known;
 use crate::record::TargetRecord;
 
 /// Release of grains and samples, whose room the initiator may write to again.

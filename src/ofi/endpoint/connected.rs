@@ -8,8 +8,8 @@ use loom_core::vocabulary::{CmData, EndpointAddr, Errno};
 
 use super::Endpoint;
 use super::connection::{self, PassiveEndpoint};
-use crate::ofi::fabric::Domain;
 use crate::ofi::endpoint;
+use crate::ofi::fabric::Domain;
 use crate::ofi::info::RawInfo;
 use crate::ofi::queue::Cq;
 use crate::ofi::queue::event_queue::{self, Eq, Read, Request};

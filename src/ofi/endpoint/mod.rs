@@ -14,7 +14,7 @@ pub(crate) mod scalable;
 
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::{Bindings, Closing, Context, CounterAttr, EndpointError, InFlight};
+use loom_core::transport::{Bindings, Closing, Context, CounterAttr, Counters, EndpointError, Endpoints, InFlight};
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
 use self::closing::Closable;
@@ -22,8 +22,8 @@ use self::multicast::Groups;
 use self::option::endpoint_set_option;
 use super::av::read_address;
 use super::control::{bind, close, opened};
+use super::counter::Counter;
 use super::fabric::Domain;
-use super::counter::{self, Counter};
 use super::ffi::call::{done, entry, errno, other_process};
 use super::info::RawInfo;
 use super::process::Raw;
@@ -34,7 +34,7 @@ use super::quirks::known_behaviour::Facts;
 use super::quirks::nap::Deserts;
 use super::quirks::shm_registry::Group;
 use super::quirks::{
-    TakesOptions, are_named_by_processes, counts_writes, has_table, names_by_process, overruns, table_entry,
+    TakesOptions, are_named_by_processes, counts_writes, has_table, names_by_process, overruns, sm2_table,
     takes_options,
 };
 use super::sys;
@@ -210,7 +210,7 @@ pub(crate) struct EndpointSetup<'a, L> {
     pub(crate) options: &'a [(u32, OptionValue)],
 }
 
-pub(crate) unsafe fn open<L>(
+pub(crate) unsafe fn open<L: Level>(
     domain: &Domain<L>,
     info: &RawInfo,
     turn: AvLock,
@@ -250,7 +250,7 @@ fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errn
 ///
 /// # Safety
 /// `once` returns an open endpoint of the domain.
-unsafe fn in_group<L>(
+unsafe fn in_group<L: Level>(
     domain: &Domain<L>,
     info: &RawInfo,
     mut once: impl FnMut() -> Result<Endpoint<L>, EndpointError>,
@@ -280,7 +280,7 @@ unsafe fn in_group<L>(
     }
 }
 
-pub(crate) unsafe fn open_msg<L>(
+pub(crate) unsafe fn open_msg<L: Level>(
     domain: &Domain<L>,
     info: &RawInfo,
     request: &mut Option<Request>,
@@ -342,7 +342,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
     }
 }
 
-unsafe fn open_bound<L>(
+unsafe fn open_bound<L: Level>(
     domain: &Domain<L>,
     info: &RawInfo,
     group: Option<Group>,
@@ -352,14 +352,14 @@ unsafe fn open_bound<L>(
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => endpoint)?;
     // SAFETY: the domain is open (H1).
-    unsafe { table_entry::close_unlisted(domain) }?;
+    unsafe { sm2_table::close_unlisted(domain) }?;
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (H1), the info only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let raw = opened(code, raw)?;
     if has_table(info) {
         // SAFETY: the domain is open (H1), and the endpoint was just opened.
-        unsafe { table_entry::reserve(domain, raw) }?;
+        unsafe { sm2_table::reserve(domain, raw) }?;
     }
     let closable = Closable::of(domain.facts(), info, group);
     let mut endpoint = Endpoint::of(domain, overruns(info), raw, closable, bound.selective);
@@ -397,7 +397,7 @@ unsafe fn open_bound<L>(
     }
 }
 
-pub(crate) unsafe fn adopt<L>(
+pub(crate) unsafe fn adopt<L: Level>(
     domain: &Domain<L>,
     info: &RawInfo,
     selective: bool,
@@ -418,7 +418,9 @@ pub(crate) unsafe fn adopt<L>(
 
 /// # Safety
 /// The endpoint is open.
-unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
+unsafe fn with_name<L: Level>(
+    endpoint: Endpoint<L>,
+) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
     // SAFETY: the caller keeps the endpoint open.
     match unsafe { Ofi::endpoint_address(&endpoint) } {
         Ok(address) => {
@@ -509,4 +511,3 @@ unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the endpoint is closed.
     endpoint.collectives.as_ref().map_or(Ok(()), |groups| unsafe { groups.close() })
 }
-

@@ -6,13 +6,13 @@ use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Errno, WaitObj};
 
 use crate::ofi::av::Av;
-use crate::ofi::fabric::{Domain, Fabric};
 use crate::ofi::counter::Counter;
 use crate::ofi::endpoint::closing::Closable;
 use crate::ofi::endpoint::connection::PassiveEndpoint;
 use crate::ofi::endpoint::multicast::Group;
 use crate::ofi::endpoint::scalable::ScalableEndpoint;
 use crate::ofi::endpoint::{self, Endpoint};
+use crate::ofi::fabric::{Domain, Fabric};
 use crate::ofi::info::RawInfo;
 use crate::ofi::info::query::QueryError;
 use crate::ofi::library::Library;

@@ -7,19 +7,20 @@ pub(crate) mod sets;
 pub(crate) mod signals;
 
 use core::alloc::Layout;
-use core::ffi::c_char;
+use core::ffi::{c_char, c_int};
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::Event;
+use loom_core::transport::{CompletionQueues, Event};
 use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::control::{close, opened, try_wait};
+use super::control::{close, opened, try_wait, wait_fd};
 use super::fabric::Domain;
 use super::ffi::call::{Padded, done, entry, errno};
 use super::ffi::text;
 use super::process::Raw;
 use super::quirks::nap;
-use super::threading::{Handle, Shared};
+use super::threading::{Handle, Level, Shared};
+use super::transport::Ofi;
 use super::{quirks, sys};
 
 /// Maximum number of events per call of `fi_cq_read`.
@@ -122,7 +123,7 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
 
     unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
         // SAFETY: the queue is open (H1).
-        unsafe { control::wait_fd(cq.fid()) }
+        unsafe { wait_fd(cq.fid()) }
     }
 
     unsafe fn cq_may_sleep(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {

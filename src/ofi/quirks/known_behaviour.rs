@@ -3,7 +3,7 @@
 //! Facts that protect memory require a test over this provider in this version ([`SHOWN`]).
 //!
 //! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
-//! and programs in `tests/faults/faults.c` that fail without it.
+//! and programs in `tests/provider_faults/faults.c` that fail without it.
 //!
 //! A new failure: withhold its fact from the version in [`SHOWN`], and follow "How to add a
 //! provider fault" in `docs/dev/testing.md`.
@@ -491,7 +491,7 @@ mod tests {
     #[test]
     fn what_shows_a_fact_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let faults = fs::read_to_string(root.join("tests/faults/faults.c")).unwrap();
+        let faults = fs::read_to_string(root.join("tests/provider_faults/faults.c")).unwrap();
         let behaviours: BTreeSet<_> = shown_by_tables().into_iter().map(|(_, behaviour, _)| behaviour).collect();
         let mut documented = 0;
         for (_, text) in evidence() {

@@ -8,7 +8,7 @@ pub(crate) mod nap;
 pub(crate) mod overrun;
 pub(crate) mod removal;
 pub(crate) mod shm_registry;
-pub(crate) mod table_entry;
+pub(crate) mod sm2_table;
 
 use loom_core::transport::{Claims, Name, ProviderQuirks};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, MsgOrder, Progress, Threading, WaitObj};
@@ -106,7 +106,7 @@ pub(crate) fn overruns(info: &RawInfo) -> bool {
     all.rx.iov_limit > 1 && !registers && LAYERS.iter().any(|layer| has_layer(info, layer))
 }
 
-/// See [`table_entry`].
+/// See [`sm2_table`].
 pub(crate) fn has_table(info: &RawInfo) -> bool {
     has_layer(info, "sm2")
 }

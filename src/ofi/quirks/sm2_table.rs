@@ -9,17 +9,20 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use loom_core::transport::AddressVectors;
 use loom_core::vocabulary::{CqFormat, Errno, WaitObj};
 
 use super::removal;
 use crate::ofi::av::{Av, Padded, read_address};
 use crate::ofi::control::{bind, close};
-use crate::ofi::fabric::Domain;
 use crate::ofi::endpoint::enable;
+use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::entry;
 use crate::ofi::process::Raw;
 use crate::ofi::queue::{self, Cq};
 use crate::ofi::sys;
+use crate::ofi::threading::Level;
+use crate::ofi::transport::Ofi;
 
 /// `EUSERS`, which providers do not return: the table is full.
 pub(crate) const FULL: Errno = Errno::from_raw(87);
@@ -53,7 +56,7 @@ impl Unlisted {
 }
 
 /// If this fails, the endpoint is not used again.
-pub(crate) unsafe fn reserve<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(), Errno> {
+pub(crate) unsafe fn reserve<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(), Errno> {
     // SAFETY: both are open (H1).
     let reserved = unsafe { reserving(domain, endpoint) }.and_then(|av| {
         // SAFETY: the vector is open, without endpoints.
@@ -63,13 +66,13 @@ pub(crate) unsafe fn reserve<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) 
 }
 
 /// Returns the vector with the name.
-unsafe fn reserving<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<Av<L>, Errno> {
+unsafe fn reserving<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<Av<L>, Errno> {
     let getname = entry!(endpoint, cm => getname)?;
     let fid = endpoint.as_ptr().cast();
     // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
     let name = read_address(domain.addr_format(), |bytes, len| unsafe { getname(fid, bytes, len) })?;
     // SAFETY: the domain is open (H1).
-    let av = unsafe { av_open(domain, 1, 0) }?;
+    let av = unsafe { Ofi::av_open(domain, 1, 0) }?;
     // SAFETY: the vector is open. `sm2` reads names in place.
     if unsafe { removal::insert(&av, &Padded::new(&name)) }.is_ok() {
         return Ok(av);
@@ -80,13 +83,13 @@ unsafe fn reserving<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result
 
 /// # Safety
 /// The vector is open, without endpoints, and not used again.
-unsafe fn close_av<L>(domain: &Domain<L>, av: &Av<L>) -> Result<(), Errno> {
+unsafe fn close_av<L: Level>(domain: &Domain<L>, av: &Av<L>) -> Result<(), Errno> {
     // SAFETY: the caller guarantees that the vector is open, without endpoints.
     unsafe { close(av.fid()) }.inspect_err(|_| domain.unlisted().leak())
 }
 
 /// Closes the endpoint that has no entry, if the table has room now.
-pub(crate) unsafe fn close_unlisted<L>(domain: &Domain<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn close_unlisted<L: Level>(domain: &Domain<L>) -> Result<(), Errno> {
     let unlisted = domain.unlisted();
     let endpoint = unlisted.endpoint.swap(ptr::null_mut(), Ordering::AcqRel);
     let Some(endpoint) = NonNull::new(endpoint).map(Raw::opened) else { return Ok(()) };
@@ -103,7 +106,7 @@ pub(crate) unsafe fn close_unlisted<L>(domain: &Domain<L>) -> Result<(), Errno> 
 }
 
 /// Returns the vector and the queue that the endpoint is bound to.
-unsafe fn enable_it<L>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(Av<L>, Cq<L>), Errno> {
+unsafe fn enable_it<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(Av<L>, Cq<L>), Errno> {
     let fid = endpoint.cast();
     // SAFETY: both are open (H1).
     let av = unsafe { reserving(domain, endpoint) }?;

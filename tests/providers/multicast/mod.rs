@@ -280,7 +280,7 @@ fn multicast_has_to_be_granted() {
     let not_granted = OpenError::NotGranted(Caps::MULTICAST);
     assert_eq!(refused(&local(&Hints { provider: Some("sockets"), ..hints(Caps::MSG) })), not_granted);
     assert_eq!(refused(&local(&hints(Caps::MSG))), not_granted, "it was not asked for");
-    // tests/faults: `udp-endpoint-that-only-sends-cannot-leave`.
+    // tests/provider_faults: `udp-endpoint-that-only-sends-cannot-leave`.
     let sends = local(&hints(Caps::MSG | Caps::SEND | Caps::MULTICAST));
     assert!(!sends.caps().contains(Caps::RECV));
     assert_eq!(refused(&sends), OpenError::Errno(Errno::EOPNOTSUPP));

@@ -1,4 +1,4 @@
-//! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/faults/faults.c` shows
+//! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/provider_faults/faults.c` shows
 //! the same in C.
 
 use support::library_version;

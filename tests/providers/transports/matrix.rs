@@ -20,7 +20,7 @@ const LINE: &str = "directed_receives_stand_in_line_with_the_others";
 const DIRECTED_FIRST: &str =
     "A directed receive matches before older receives from any source (`…-directed-receive-goes-before-older-ones`)";
 
-/// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
+/// Not run: they would fail, or never end. In brackets, the name under which `tests/provider_faults/faults.c` shows the same in C.
 const FAULTS: [Fault; 11] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "sm2", behaviour: LINE, since: 2, what: DIRECTED_FIRST },

@@ -100,7 +100,7 @@ impl Profile for Shm {
 pub struct Sm2;
 
 // prov/sm2/src/sm2_attr.c, fi_getinfo of 2.5.1. No manual page exists. Immediate data is 8 bytes,
-// but does not arrive (`tests/faults/faults.c`).
+// but does not arrive (`tests/provider_faults/faults.c`).
 impl Profile for Sm2 {
     const NAME: &'static str = "sm2";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -202,7 +202,7 @@ impl Profile for Udp {
 pub struct UdpRxd;
 
 // prov/rxd/src/rxd_attr.c, fi_getinfo. It also grants sources, which are wrong,
-// and atomic operations, which crash or never end (`tests/faults/faults.c`).
+// and atomic operations, which crash or never end (`tests/provider_faults/faults.c`).
 impl Profile for UdpRxd {
     const NAME: &'static str = "udp;ofi_rxd";
     const ENDPOINT: EndpointType = EndpointType::RDM;
