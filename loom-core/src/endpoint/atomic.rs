@@ -12,8 +12,10 @@ use super::Endpoint;
 use super::granted::Granted;
 use super::kind::Transmits;
 use super::opened::Opened;
+use super::operation::{Op, Use};
 use super::options::AtomicOptions;
-use super::post::{Op, Posting, Use, rma_target};
+use super::post::Posting;
+use super::remote_range::rma_target;
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, OperationIn, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::engine::op_table::{LentValues, OpKey};
@@ -93,7 +95,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let peer = peer.into();
-        let posting = self.opened.prepare(Op::Atomic(op.op().atomic()), buf, (self, peer))?;
+        let posting = self.opened.prepare(Op::Atomic(op.op().atomic()), buf, self.destination(peer))?;
         let submitted = self.submit_atomic((region, offset), op, &posting);
         self.opened.submitted(posting, submitted)
     }
@@ -125,7 +127,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         };
         // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
-        let posting = self.opened.prepare_unchecked_pieces(Op::Atomic(atomic), flags, buf, (self, peer))?;
+        let posting = self.opened.prepare_unchecked_pieces(Op::Atomic(atomic), flags, buf, self.destination(peer))?;
         let submitted = self.submit_atomic_msg(remote, op, flags, &posting);
         self.opened.submitted(posting, submitted)
     }

@@ -26,7 +26,8 @@ pub struct Limits {
     /// Buffers must be registered.
     pub(super) local: bool,
     pub(super) writes_consume_receives: bool,
-    pub(super) extra_checks: bool,
+    /// Posts have to apply modes: prefixes, registration, or writes that consume receives.
+    pub(super) has_modes: bool,
     /// Sends, reads and writes need not report success.
     pub(super) selective: bool,
 }
@@ -71,7 +72,7 @@ impl Limits {
             prefixes,
             local,
             writes_consume_receives,
-            extra_checks: local || writes_consume_receives || prefixes != Prefixes { tx: 0, rx: 0 },
+            has_modes: local || writes_consume_receives || prefixes != Prefixes { tx: 0, rx: 0 },
             selective: false,
         }
     }
@@ -103,15 +104,14 @@ impl Limits {
     /// Prepends the required prefix to the bytes of an inject. Without one the bytes are too long.
     #[cold]
     #[inline(never)]
-    pub(super) fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
+    pub(super) fn prefixed(&self, bytes: &[u8]) -> Result<heapless::Vec<u8, INJECT_ROOM>, PostError> {
         let (needed, limit) = (self.prefixes.tx, self.inject_size);
         if bytes.len() > limit {
             return Err(PostError::TooLong { limit });
         }
-        let mut room = [0; INJECT_ROOM];
-        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
-        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
-        Ok(room)
+        let mut message = heapless::Vec::new();
+        let has_prefix = message.resize(needed, 0).is_ok() && message.extend_from_slice(bytes).is_ok();
+        if has_prefix { Ok(message) } else { Err(PostError::NoPrefix { needed }) }
     }
 
     #[inline(always)]

@@ -5,8 +5,8 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::binding::Binding;
+use super::operation::Op;
 use super::options::SendOptions;
-use super::post::Op;
 use super::{Connectionless, Endpoint};
 use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};
@@ -252,7 +252,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).
         let address = unsafe { T::group_address(raw) };
-        let op = endpoint.opened.prepare_pieces((Op::Multicast { data }, flags), buf, limits.tx_iov_limit, address)?;
+        let op = endpoint.opened.prepare_pieces(Op::Multicast { data }, flags, buf, address, limits.tx_iov_limit)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the flag is `MULTICAST` (G3).
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), None) };
         endpoint.opened.submitted(op, submitted)

@@ -132,7 +132,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     pub(super) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
         if self.limits.writes_consume_receives && self.cq.ops().cancel_used_up(key, self.index) {
-            self.cq.ops().wants_driver();
+            self.cq.ops().wake_driver();
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
@@ -142,7 +142,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         // Only once the provider has accepted: otherwise the operation ends normally. A later poll
         // reads the event.
         self.cq.body.cancelling(key);
-        self.cq.ops().wants_driver();
+        self.cq.ops().wake_driver();
         Ok(())
     }
 

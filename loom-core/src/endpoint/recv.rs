@@ -2,15 +2,16 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
+use super::operation::Op;
 use super::options::RecvOptions;
-use super::post::{Address, Op};
+use super::post::Address;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 
-impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
+impl<'m, T: Transport, B: Buffer, K: Receives<T>> Endpoint<'m, T, B, K> {
     /// Receives a message.
     ///
     /// A message longer than the buffer completes with `ETRUNC`, which reports the missing bytes.
@@ -155,7 +156,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let from = from.into();
         // No prefix: multi-receives are not granted with prefixes.
-        let op = self.opened.prepare(Op::MultiRecv { tag }, buf, (self, from, tag))?;
+        let op = self.opened.prepare(Op::MultiRecv { tag }, buf, self.source(from, tag))?;
         let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
         let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
         let msg = Msg { address, pieces, data: None, context, flags };
@@ -200,8 +201,13 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     }
 
     #[inline(always)]
+    fn source(&self, from: K::From, tag: Option<TagMatch>) -> ReceiveFrom<'_, 'm, T, B, K> {
+        ReceiveFrom { endpoint: self, from, tag }
+    }
+
+    #[inline(always)]
     fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.prepare(Op::Recv { tag }, buf, (self, from, tag))?;
+        let op = self.opened.prepare(Op::Recv { tag }, buf, self.source(from, tag))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recv(op.raw, op.address, &op.lent, tag, op.context) };
         self.opened.submitted(op, submitted)
@@ -214,8 +220,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = (Op::Recv { tag }, options.flags());
-        let op = self.opened.prepare_pieces(op, buf, self.limits().rx_iov_limit, (self, from, tag))?;
+        let (source, limit) = (self.source(from, tag), self.limits().rx_iov_limit);
+        let op = self.opened.prepare_pieces(Op::Recv { tag }, options.flags(), buf, source, limit)?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags()), tag) };
         self.opened.submitted(op, submitted)
@@ -335,7 +341,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index, (self, from, Some(tag)).resolve()?);
+        let (cq, index, address) = (self.cq(), self.opened.index, self.source(from, Some(tag)).resolve()?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };
         cq.ops().post_empty(index, kind, |context| self.receive_empty(address, tag, flags | OpFlags::PEEK, context))
     }
@@ -367,10 +373,17 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K: Receives<T>> Address for (&Endpoint<'_, T, B, K>, K::From, Option<TagMatch>) {
+/// Source of a receive.
+struct ReceiveFrom<'e, 'm, T: Transport, B: Buffer, K: Receives<T>> {
+    endpoint: &'e Endpoint<'m, T, B, K>,
+    from: K::From,
+    tag: Option<TagMatch>,
+}
+
+impl<T: Transport, B: Buffer, K: Receives<T>> Address for ReceiveFrom<'_, '_, T, B, K> {
     #[inline(always)]
     fn resolve(self) -> Result<FabricAddr, PostError> {
-        let (endpoint, from, tag) = self;
+        let ReceiveFrom { endpoint, from, tag } = self;
         let limits = endpoint.limits();
         if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
             return Err(PostError::MaskedTag.cold());

@@ -2,8 +2,9 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::operation::Op;
 use super::options::{ReadOptions, SendOptions};
-use super::post::{Op, rma_target};
+use super::remote_range::rma_target;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -40,7 +41,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let peer = peer.into();
-        let op = self.opened.prepare(Op::Read, buf, (self, peer))?;
+        let op = self.opened.prepare(Op::Read, buf, self.destination(peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_READ) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -69,7 +70,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits) = (peer.into(), self.limits());
         let flags = options.flags() | limits.tx_flags.intersection(OpFlags::FENCE);
-        let op = self.opened.prepare_pieces((Op::Read, flags), buf, limits.tx_iov_limit, (self, peer))?;
+        let op = self.opened.prepare_pieces(Op::Read, flags, buf, self.destination(peer), limits.tx_iov_limit)?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_READ);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }?));
@@ -143,7 +144,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.prepare(Op::Write { data }, buf, (self, peer))?;
+        let op = self.opened.prepare(Op::Write { data }, buf, self.destination(peer))?;
         let target = match rma_target(op.address, (region, offset), op.lent.len, Access::REMOTE_WRITE) {
             Ok(target) => target,
             Err(error) => return Err(self.opened.refused(op, error)),
@@ -172,7 +173,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, limits, data) = (peer.into(), self.limits(), options.data);
         let flags = limits.with_default(options.flags());
-        let op = self.opened.prepare_pieces((Op::Write { data }, flags), buf, limits.tx_iov_limit, (self, peer))?;
+        let op =
+            self.opened.prepare_pieces(Op::Write { data }, flags, buf, self.destination(peer), limits.tx_iov_limit)?;
         let parts = self.opened.remote_parts(remote, op.total(), Access::REMOTE_WRITE);
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = parts.and_then(|parts| Ok(unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }?));

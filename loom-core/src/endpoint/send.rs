@@ -2,8 +2,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::operation::Op;
 use super::options::SendOptions;
-use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -11,7 +11,8 @@ use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Sends a message.
+    /// Posts a message. The buffer moves into the queue, until the completion of the returned key
+    /// gives it back ([`Cq::finish`](crate::cq::Cq::finish)). A refused post returns it at once.
     ///
     /// ```
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -34,11 +35,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// The buffer, with
     /// - [`PostError::Full`], [`PostError::Kept`] or [`PostError::Again`], which are
     ///   [transient](PostError::is_transient)
-    /// - [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`] for the address
-    /// - [`PostError::TooLong`], [`PostError::Access`], [`PostError::NotRegistered`],
-    ///   [`PostError::ForeignDescriptor`], [`PostError::NoPrefix`] or [`PostError::DeviceMemory`]
-    ///   for the buffer
-    /// - [`PostError::NotGranted`], [`PostError::OtherProcess`] or [`PostError::Errno`]
+    /// - [`PostError::UnknownPeer`] for a removed peer, [`PostError::BeyondContexts`] for a receive
+    ///   context that the vector has not
+    /// - [`PostError::TooLong`] beyond `max_msg_size`, [`PostError::Access`] for memory that may not
+    ///   be read, [`PostError::NoPrefix`] or [`PostError::NotRegistered`] where the provider
+    ///   requires them, [`PostError::ForeignDescriptor`] for a region of another domain, and
+    ///   [`PostError::DeviceMemory`] where the provider has no `HMEM`
+    /// - [`PostError::NotGranted`] without `MSG` and `SEND`, [`PostError::OtherProcess`] in a forked
+    ///   child, and [`PostError::Errno`] for other refusals of the provider
     #[doc(alias = "fi_send")]
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -213,7 +217,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let op = self.opened.prepare(Op::Send { tag, data }, buf, (self, to))?;
+        let op = self.opened.prepare(Op::Send { tag, data }, buf, self.destination(to))?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
         self.opened.submitted(op, submitted)
@@ -222,7 +226,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_send_msg(&self, to: K::To, tag: Option<Tag>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>> {
         let (limits, data) = (self.limits(), options.data);
         let flags = limits.with_default(options.flags());
-        let op = self.opened.prepare_pieces((Op::Send { tag, data }, flags), buf, limits.tx_iov_limit, (self, to))?;
+        let op = self.opened.prepare_pieces(
+            Op::Send { tag, data },
+            flags,
+            buf,
+            self.destination(to),
+            limits.tx_iov_limit,
+        )?;
         // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
         self.opened.submitted(op, submitted)
@@ -236,11 +246,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        let room;
+        let with_prefix;
         let (limits, mut bytes) = (self.limits(), bytes);
+        // One comparison for two rare cases: too many bytes, or a prefix (`inject_end` is 0).
         if bytes.len() >= limits.inject_end {
-            room = limits.prefixed(bytes)?;
-            bytes = room.get(..limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
+            with_prefix = limits.prefixed(bytes)?;
+            bytes = &with_prefix;
         }
         let op = Op::Send { tag, data };
         limits.admit(op.caps(), data)?;
