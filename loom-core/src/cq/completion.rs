@@ -142,7 +142,7 @@ impl<B> Drop for Piece<'_, B> {
             // SAFETY: the table lies in the block that the handle keeps.
             let table = unsafe { table.as_ref() };
             table.give_back(key);
-            table.wants_driver();
+            table.wake_driver();
             drop(queue);
         }
         // SAFETY: both are this value's own, and are not used after this.

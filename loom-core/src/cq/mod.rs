@@ -15,6 +15,7 @@
 
 mod attr;
 mod close;
+mod close_endpoint;
 mod completion;
 mod driver_hooks;
 mod driving_deadline;
@@ -45,6 +46,7 @@ use self::kept_events::UnmatchedEvent;
 use self::sleep::Signalled;
 pub use self::sleep::Signaller;
 use crate::buffer::Buffer;
+use crate::counter::Counter;
 use crate::domain::scope_registry::Node;
 use crate::domain::{Brand, DomainInner};
 use crate::engine::op_table::{OpTable, Slot};
@@ -207,6 +209,23 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         self.domain().info()
+    }
+
+    /// Returns `true` if the counter and the queue belong to one domain.
+    ///
+    /// ```
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # fixture::queue!(network, domain, av, cq);
+    /// let other_domain = Domain::open(&network.info())?;
+    /// let counters = [&domain, &other_domain].map(|domain| Counter::open(domain, CounterAttr::default()));
+    /// let [counter, other] = counters;
+    /// assert!(cq.shares_domain(&counter?) && !cq.shares_domain(&other?));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shares_domain(&self, counter: &Counter<'_, T>) -> bool {
+        counter.is_of(self.domain())
     }
 
     pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {

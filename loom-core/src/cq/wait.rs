@@ -63,6 +63,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// [`wait`](Self::wait) for an atomic operation on a value.
+    ///
+    /// # Errors
+    /// Those of [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.check_not_driven()?;
@@ -129,23 +132,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 return Ok(counter.read() >= threshold);
             }
         }
-    }
-
-    /// Returns `true` if the counter and the queue belong to one domain.
-    ///
-    /// ```
-    /// use loom_core::{Counter, CounterAttr, Domain};
-    ///
-    /// # fixture::queue!(network, domain, av, cq);
-    /// let other_domain = Domain::open(&network.info())?;
-    /// let counters = [&domain, &other_domain].map(|domain| Counter::open(domain, CounterAttr::default()));
-    /// let [counter, other] = counters;
-    /// assert!(cq.shares_domain(&counter?) && !cq.shares_domain(&other?));
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    #[must_use]
-    pub fn shares_domain(&self, counter: &Counter<'_, T>) -> bool {
-        counter.is_of(self.domain())
     }
 
     /// [`wait`](Self::wait) for the answer to a peek.
@@ -231,7 +217,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::PeerEvents`], [`CqError::Queue`]
     pub fn progress(&self) -> Result<bool, CqError> {
         let busy = self.body.progress();
-        self.ops().wants_driver();
+        // A driver may wait for a completion that is kept now, without a signal of the provider.
+        self.ops().wake_driver();
         busy
     }
 

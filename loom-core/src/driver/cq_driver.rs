@@ -257,7 +257,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     #[inline]
     pub(super) fn is_wanted(&self) {
-        self.ops().wants_driver();
+        self.ops().wake_driver();
     }
 
     #[inline]

@@ -421,7 +421,7 @@ impl<B> OpTable<B> {
     }
 
     #[inline]
-    pub(crate) fn wants_driver(&self) {
+    pub(crate) fn wake_driver(&self) {
         if let Some(waker) = self.wanted.take() {
             waker.wake();
         }

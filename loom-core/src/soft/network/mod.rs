@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "lays a network out in memory of the allocator")]
 
+pub(crate) mod attr;
+
 pub(crate) mod group;
 
 pub(crate) mod matching_memory;
@@ -14,250 +16,31 @@ pub(crate) mod endpoint_state;
 
 pub(crate) mod reported_attributes;
 
-use core::alloc::Layout;
+mod block_layout;
+
+pub use self::attr::NetworkAttr;
+
 use core::cell::Cell;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::faults::strict::{self, Contact};
+use super::faults::strict::Contact;
 use super::faults::{Faults, Injected};
-use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
+use super::lane::{LANE_CELL, Lane};
 use super::network::endpoint_state::{EndpointState, LocalState, Sending};
 use super::network::group::{Group, Member};
-use super::network::matching_memory::{MatchingLayout, WaitsLayout};
 use super::network::region::Region;
-use super::shared::address::{NO_PORT, addr_parts};
+use super::shared::address::addr_parts;
 use super::shared::cell::MessageCell;
 use super::shared::ids::Ids;
 use super::shared::list::NIL;
 use super::shared::waker;
-use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
-use crate::storage::handle::{CrossesThreads, Handle, Object, Plan, Unfilled};
-use crate::storage::{Part, array, extend, fill};
+use crate::storage::handle::{CrossesThreads, Handle, Object, Unfilled};
 use crate::util::debug::debug_struct;
 use crate::util::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
-
-/// Size of a network.
-///
-/// ```
-/// use loom_core::{Av, Cq, Domain, OpenError, allocator_api2::alloc::Global, soft::{Network, NetworkAttr}};
-///
-/// // Two endpoints, eight messages of each under way, and no regions.
-/// let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, regions: 0, ..NetworkAttr::DEFAULT };
-/// assert!(attr.layout::<Global>()?.size() < NetworkAttr::DEFAULT.layout::<Global>()?.size());
-/// let network = Network::new(attr)?;
-/// let domain = Domain::open(&network.info())?;
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// let [_alice, _bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// assert_eq!(cq.endpoint(&av).err(), Some(OpenError::Limit("NetworkAttr::endpoints")));
-/// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::OutOfRange("NetworkAttr::endpoints")));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
-pub struct NetworkAttr {
-    /// Maximum number of open endpoints.
-    pub endpoints: u16,
-    /// Maximum number of messages of an endpoint in flight (sent and not yet received), rounded up
-    /// to a power of two.
-    pub tx_depth: u32,
-    /// Maximum number of receives posted on an endpoint. A receive into several buffers counts for
-    /// each buffer, and once more.
-    pub rx_depth: u32,
-    /// Maximum length, in bytes, of an injected message, and of one that is copied into its cell,
-    /// which completes the send at once. Longer messages are copied once, when they are received.
-    pub eager_size: u32,
-    /// Maximum number of open memory regions.
-    pub regions: u16,
-    /// Maximum number of groups for collective operations, each about half a KiB for each of the
-    /// `endpoints`.
-    pub groups: u16,
-    /// Seed for hashing tags and for the keys of memory regions. The default is public: set a
-    /// random seed if peers are not trusted.
-    ///
-    /// - Without the seed, a peer cannot choose tags that slow a receiver down.
-    /// - Without the seed, a peer cannot compute a key that it did not receive. A key has 46 bits
-    ///   to guess, without a limit of attempts. With any seed, the key of a closed region does not
-    ///   open any of the next 2^46 regions.
-    /// - The seed does not protect against code in this process.
-    #[cfg_attr(feature = "serde", serde(with = "crate::util::serial::hexadecimal"))]
-    pub seed: u64,
-    /// Number of peers for which an endpoint has a *lane*, a ring with several times the message
-    /// rate between threads. Lanes carry messages of at most 104 bytes to peers that get many. A
-    /// lane takes about 550 bytes for each of its `tx_depth` messages (256 at most).
-    pub lanes: u16,
-    /// Limits the network to the [least of the tested providers](super#strict-networks).
-    pub strict: bool,
-}
-
-impl NetworkAttr {
-    /// Size for two to eight endpoints, about 4 MiB. Two endpoints with eight messages each and
-    /// without regions take 47 KB.
-    pub const DEFAULT: NetworkAttr = NetworkAttr {
-        endpoints: 8,
-        tx_depth: 128,
-        rx_depth: 1024,
-        eager_size: 1024,
-        regions: 64,
-        groups: 4,
-        seed: 0,
-        lanes: 2,
-        strict: false,
-    };
-
-    /// Layout of a network's block in an `A`.
-    ///
-    /// # Errors
-    /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or
-    /// too large. [`OpenError::Size`] if the block exceeds an address space.
-    pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
-        Ok(self.in_environment().places::<A>()?.plan.layout())
-    }
-
-    fn in_environment(self) -> Self {
-        NetworkAttr { strict: self.strict || strict::is_requested(), ..self }
-    }
-
-    fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
-        let in_range = [
-            ("NetworkAttr::endpoints", self.endpoints != 0 && self.endpoints != NO_PORT),
-            ("NetworkAttr::tx_depth", self.tx_depth != 0),
-            ("NetworkAttr::rx_depth", self.rx_depth != 0),
-            ("NetworkAttr::regions", self.regions != u16::MAX),
-        ];
-        if let Some((attribute, _)) = in_range.iter().find(|(_, good)| !good) {
-            return Err(OpenError::OutOfRange(attribute));
-        }
-        let tx_depth = self.tx_depth.checked_next_power_of_two();
-        let tx_depth = tx_depth.ok_or(OpenError::OutOfRange("NetworkAttr::tx_depth"))?;
-        let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
-        let cells = cells.ok_or(OpenError::Size)?;
-        let lanes_each = if self.strict { 0 } else { self.lanes.min(self.endpoints) };
-        let lane_slots = tx_depth.min(MOST_SLOTS);
-        let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
-        let lane_cells = lane_count.checked_mul(cells_of_lane(lane_slots)).ok_or(OpenError::Size)?;
-        let all_cells = cells.checked_add(lane_cells).filter(|cells| *cells < NIL - 1).ok_or(OpenError::Size)?;
-        let waits = WaitsLayout::new(all_cells)?;
-        let all_slots = array::<Slot>(lane_count as usize * lane_slots as usize)?;
-        let lane_cells = Layout::from_size_align(LANE_CELL, align_of::<MessageCell>()).map_err(|_| OpenError::Size)?;
-        let lane_cells = repeated(lane_cells, (all_cells - cells) as usize)?;
-        let matching = MatchingLayout::new(self.rx_depth, tx_depth, all_cells)?;
-        let cells = cells as usize;
-        let cell = Layout::new::<MessageCell>();
-        let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
-        let cell = cell.pad_to_align();
-        let own_cells = repeated(cell, cells)?;
-
-        let mut plan = Plan::of::<Net, A>()?;
-        let ports = plan.add(array::<EndpointState>(self.endpoints.into())?)?;
-        let faults = plan.add(array::<Faults>(self.endpoints.into())?)?;
-        let regions = Part::of(&mut plan.layout, self.regions.into())?;
-        let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
-        let waits_at = plan.add(waits.layout)?;
-        let sendings = Part::of(&mut plan.layout, cells)?;
-        let cells_at = plan.add(own_cells)?;
-        let lanes = plan.add(array::<Lane>(lane_count as usize)?)?;
-        let slots = plan.add(all_slots)?;
-        let lane_cells = plan.add(lane_cells)?;
-        let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
-        let contacts = Part::of(&mut plan.layout, endpoints * endpoints)?;
-        let groups = Part::of(&mut plan.layout, self.groups.into())?;
-        let members = Part::of(&mut plan.layout, usize::from(self.groups) * usize::from(self.endpoints))?;
-        Ok(Places {
-            plan,
-            ports,
-            faults,
-            regions,
-            matching,
-            matchings_at,
-            waits,
-            waits_at,
-            sendings,
-            cells: cells_at,
-            lanes,
-            slots,
-            lane_cells,
-            lanes_each: lanes_each.into(),
-            lane_slots,
-            contacts,
-            groups,
-            members,
-            cell_stride: cell.size(),
-            tx_shift: tx_depth.trailing_zeros(),
-        })
-    }
-}
-
-impl Default for NetworkAttr {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
-    let size = one.size().checked_mul(count).ok_or(OpenError::Size)?;
-    Layout::from_size_align(size, one.align()).map_err(|_| OpenError::Size)
-}
-
-struct Places {
-    plan: Plan,
-    ports: usize,
-    faults: usize,
-    regions: Part<Region>,
-    /// One for each port.
-    matching: MatchingLayout,
-    matchings_at: usize,
-    waits: WaitsLayout,
-    waits_at: usize,
-    sendings: Part<Cell<Option<Sending>>>,
-    cells: usize,
-    lanes: usize,
-    slots: usize,
-    lane_cells: usize,
-    lanes_each: u32,
-    lane_slots: u32,
-    contacts: Part<Cell<Option<Contact>>>,
-    groups: Part<Group>,
-    members: Part<Member>,
-    cell_stride: usize,
-    tx_shift: u32,
-}
-
-impl Places {
-    /// # Safety
-    /// The network's block has the lanes and their cells, and has their slots from `slots` on.
-    unsafe fn build_lanes(&self, net: &Net, slots: NonNull<Slot>, port: u16) -> Table<Lane> {
-        let first = u32::from(port) * self.lanes_each;
-        for lane in first..first + self.lanes_each {
-            let lane_cells = cells_of_lane(self.lane_slots);
-            // SAFETY: the caller guarantees the slots.
-            let slots = unsafe { slots.add(lane as usize * self.lane_slots as usize) };
-            // SAFETY: the caller guarantees the slots.
-            unsafe { fill(slots.cast(), self.lane_slots as usize, |_| Slot::new()) };
-            // SAFETY: the caller guarantees the lanes' cells.
-            let cells = unsafe { net.lane_cells.add((lane * lane_cells) as usize * LANE_CELL) };
-            for at in 0..lane_cells {
-                // SAFETY: the caller guarantees the lanes' cells.
-                let cell = unsafe { cells.add(at as usize * LANE_CELL) };
-                // SAFETY: the caller guarantees the lanes' cells.
-                unsafe { cell.cast().write(MessageCell::new(net.cell_count + lane * lane_cells + at)) };
-            }
-            // SAFETY: the caller guarantees the lanes.
-            let place = unsafe { net.lanes.add(lane as usize) };
-            // SAFETY: the slots and cells are written above, and belong to no other lane.
-            let built = unsafe { Lane::new(lane, slots, self.lane_slots, cells) };
-            // SAFETY: the caller guarantees the lanes.
-            unsafe { place.write(built) };
-        }
-        // SAFETY: the caller guarantees the lanes.
-        let of_port = unsafe { net.lanes.add(first as usize) };
-        // SAFETY: the lanes are written above, and looked up by numbers below the count.
-        unsafe { Table::new(of_port, self.lanes_each) }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Net {
