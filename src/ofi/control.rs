@@ -9,7 +9,7 @@ use loom_core::vocabulary::Errno;
 
 use super::fabric::Domain;
 use super::ffi::call::{done, entry};
-use super::process::Raw;
+use super::raw::Raw;
 use super::sys;
 
 /// `fi_close`

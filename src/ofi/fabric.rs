@@ -8,14 +8,15 @@ use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, Errno
 
 use super::control::{close, opened, wait_fd};
 use super::ffi::call::entry;
+use super::fork;
 use super::info::{RawInfo, nic};
 use super::library::Library;
-use super::process::{self, Raw};
 use super::quirks::known_behaviour::Facts;
 use super::quirks::removal::Removal;
 use super::quirks::shm_registry::Group;
 use super::quirks::sm2_table::{self, Unlisted};
 use super::quirks::{self, nap};
+use super::raw::Raw;
 use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
@@ -203,7 +204,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
         if attributes.is_null() {
             return Err(Errno::EINVAL);
         }
-        process::notice_fork();
+        fork::notice_fork();
         let mut raw = ptr::null_mut();
         // SAFETY: the info's attributes are only read, and `raw` receives the fabric.
         let code = unsafe { Library::of_object().fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
@@ -227,7 +228,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
     }
 
     fn is_here(domain: &Domain<L>) -> bool {
-        process::notice_fork();
+        fork::notice_fork();
         domain.raw().is_here()
     }
 

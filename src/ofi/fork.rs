@@ -2,7 +2,7 @@
 //!
 //! Closing a copy shuts down the parent's sockets
 //! (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for
-//! threads that the child lacks. So each [`Raw`] pointer records its process, and
+//! threads that the child lacks. So each [`Raw`](super::raw::Raw) pointer records its process, and
 //! [`entry!`](super::ffi::call::entry) returns no function in another process: objects leak there.
 //!
 //! A handler of `pthread_atfork` numbers processes, and releases the locks of this module's
@@ -12,8 +12,6 @@
 #![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
 
 use core::ffi::c_int;
-use core::fmt;
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use super::quirks::{av_lock, shm_registry};
@@ -32,10 +30,10 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 static ID: AtomicI32 = AtomicI32::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Process(u32);
+pub(super) struct Process(u32);
 
 impl Process {
-    fn current() -> Self {
+    pub(super) fn current() -> Self {
         unsafe extern "C" fn in_child() {
             // A child in its own namespace may have the process id of its parent.
             NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -56,6 +54,11 @@ impl Process {
         }
         Process(NUMBER.load(Ordering::Relaxed))
     }
+
+    #[inline(always)]
+    pub(super) fn is_current(self) -> bool {
+        self.0 == NUMBER.load(Ordering::Relaxed)
+    }
 }
 
 /// Numbers a child made without handlers. Locks stay unchanged.
@@ -66,65 +69,15 @@ pub(crate) fn notice_fork() {
     }
 }
 
-pub(crate) struct Raw<F> {
-    object: NonNull<F>,
-    opened_by: Process,
-}
-
-impl<F> Raw<F> {
-    pub(crate) fn opened(object: NonNull<F>) -> Self {
-        Raw { object, opened_by: Process::current() }
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_here(self) -> bool {
-        self.opened_by.0 == NUMBER.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(crate) const fn pointer(self) -> NonNull<F> {
-        self.object
-    }
-
-    #[inline]
-    pub(crate) const fn as_ptr(self) -> *mut F {
-        self.object.as_ptr()
-    }
-
-    #[inline]
-    pub(crate) const fn cast<G>(self) -> Raw<G> {
-        Raw { object: self.object.cast(), opened_by: self.opened_by }
-    }
-}
-
-impl<F> Clone for Raw<F> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<F> Copy for Raw<F> {}
-
-impl<F> PartialEq for Raw<F> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.object, self.opened_by) == (other.object, other.opened_by)
-    }
-}
-
-impl<F> fmt::Debug for Raw<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.object.fmt(f)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use core::ptr::NonNull;
     use std::sync::mpsc::channel;
     use std::thread;
 
     use super::*;
     use crate::ofi::quirks::av_lock::AvLock;
+    use crate::ofi::raw::Raw;
 
     unsafe extern "C" {
         safe fn fork() -> c_int;

@@ -13,7 +13,7 @@ use super::endpoint::Endpoint;
 use super::fabric::Domain;
 use super::ffi::call::{done, entry};
 use super::library::Library;
-use super::process::Raw;
+use super::raw::Raw;
 use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;

@@ -5,8 +5,8 @@ use core::marker::PhantomData;
 use loom_core::vocabulary::Threading;
 
 use super::endpoint::scalable::FidSep;
-use super::process::Raw;
 use super::queue::Signalled;
+use super::raw::Raw;
 use super::sys;
 
 mod sealed {

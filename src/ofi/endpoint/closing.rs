@@ -3,10 +3,10 @@ use loom_core::vocabulary::Errno;
 
 use super::scalable::ScalableContext;
 use crate::ofi::info::RawInfo;
-use crate::ofi::process::Raw;
 use crate::ofi::quirks::av_lock::AvLock;
 use crate::ofi::quirks::known_behaviour::Facts;
 use crate::ofi::quirks::shm_registry::Group;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use loom_core::vocabulary::{CmData, EndpointAddr, Errno};
 
 use super::Endpoint;
 use super::connection::{self, PassiveEndpoint};
-use crate::ofi::endpoint;
+use crate::ofi::endpoint::open;
 use crate::ofi::fabric::Domain;
 use crate::ofi::info::RawInfo;
 use crate::ofi::queue::Cq;
@@ -108,7 +108,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
 
     unsafe fn shared_rx_open(domain: &Domain<L>, info: &RawInfo, rx: &Cq<L>) -> Result<Endpoint<L>, EndpointError> {
         // SAFETY: domain and queue are open (H1).
-        unsafe { endpoint::open_shared_rx(domain, info, rx) }
+        unsafe { open::open_shared_rx(domain, info, rx) }
     }
 
     unsafe fn msg_endpoint_open(
@@ -118,10 +118,10 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, selective, options } = bind;
-        let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
-        let bound = endpoint::EndpointSetup { to, queues, shared_rx, counters, selective, options };
+        let (vector_and_events, queues) = ([Some(eq.fid()), None], (tx, rx));
+        let bound = open::EndpointSetup { vector_and_events, queues, shared_rx, counters, selective, options };
         // SAFETY: domain and bound objects are open, the request not used up (H1, E2).
-        unsafe { endpoint::open_msg(domain, info, request, &bound) }
+        unsafe { open::open_msg(domain, info, request, &bound) }
     }
 
     fn endpoint_fid(endpoint: &Endpoint<L>) -> Fid {

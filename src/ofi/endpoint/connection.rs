@@ -15,9 +15,9 @@ use crate::ofi::control::{bind, close, opened};
 use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry};
 use crate::ofi::info::RawInfo;
-use crate::ofi::process::Raw;
 use crate::ofi::queue::event_queue::{Eq, Request, named};
 use crate::ofi::quirks::known_behaviour::Facts;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 use crate::ofi::threading::Handle;
 

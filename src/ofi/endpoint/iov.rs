@@ -52,6 +52,8 @@ impl Iov {
         Ok(iov)
     }
 
+    /// Pieces of a receive, with the last piece for the rest ([`overrun`]), and without empty ones:
+    /// one in front of the last piece would end a message of `tcp`.
     pub(super) fn of_receive<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<Self, Refusal> {
         let mut iov = Iov::of(msg)?;
         if !endpoint.overruns() || !overrun::extends(msg) {

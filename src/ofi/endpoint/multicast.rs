@@ -21,12 +21,12 @@ use loom_core::vocabulary::{EndpointAddr, Errno, FabricAddr};
 use super::Endpoint;
 use crate::ofi::av::{Padded, takes};
 use crate::ofi::control::close;
-use crate::ofi::endpoint;
+use crate::ofi::endpoint::open;
 use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry, later_entry};
 use crate::ofi::info::RawInfo;
-use crate::ofi::process::Raw;
 use crate::ofi::queue::event_queue::{Eq, named};
+use crate::ofi::raw::Raw;
 use crate::ofi::threading::{Handle, Level};
 use crate::ofi::transport::Ofi;
 use crate::ofi::{quirks, sys};
@@ -148,10 +148,10 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let Bindings { tx, rx, av, counters, selective, options } = bind;
-        let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
-        let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
+        let (vector_and_events, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
+        let bound = open::EndpointSetup { vector_and_events, queues, shared_rx: None, counters, selective, options };
         // SAFETY: domain and bound objects are open (H1).
-        unsafe { endpoint::open(domain, info, av.turn(), &bound) }
+        unsafe { open::open(domain, info, av.turn(), &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {

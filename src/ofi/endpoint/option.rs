@@ -8,7 +8,7 @@ use loom_core::vocabulary::{Errno, OptionValue};
 
 use super::Endpoint;
 use crate::ofi::ffi::call::{done, entry};
-use crate::ofi::process::Raw;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 
 type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;

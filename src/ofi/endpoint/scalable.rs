@@ -7,16 +7,17 @@ use loom_core::transport::scalable::{ContextBindings, Contexts};
 use loom_core::transport::{Closing, EndpointError, InFlight, Scalable};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
+use super::Endpoint;
 use super::closing::Closable;
+use super::open::enable;
 use super::option::endpoint_set_option;
-use super::{Endpoint, enable};
 use crate::ofi::av::{Av, read_address};
 use crate::ofi::control::{bind, close, opened};
-use crate::ofi::endpoint;
+use crate::ofi::endpoint::open;
 use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::entry;
 use crate::ofi::info::RawInfo;
-use crate::ofi::process::Raw;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 use crate::ofi::threading::{Handle, Level};
 use crate::ofi::transport::Ofi;
@@ -226,11 +227,12 @@ unsafe fn open_context<L: Level>(
         let mut raw = ptr::null_mut();
         let code = open(index.into(), &raw mut raw);
         let closable = endpoint.member(direction, index);
-        let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
+        let context = Endpoint::bare(opened(code, raw)?, endpoint.addr_format, closable);
         // SAFETY: the context was just opened, and the bound objects are open (H1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
-            Err(errno) => Err(endpoint::undone(&context, errno)),
+            // SAFETY: the context is open, without children.
+            Err(errno) => Err(unsafe { open::close_after_failure(context, errno) }),
         }
     })
 }

@@ -6,7 +6,7 @@ use loom_core::vocabulary::Errno;
 /// The function in an object's operation table: `entry!(object, path.to.table => function)`.
 ///
 /// Fails with `ENOSYS` without such a table or entry, and with [`Errno::OTHER_PROCESS`] in a forked
-/// child of the process that opened the object. `object` is a [`Raw`](crate::ofi::process::Raw)
+/// child of the process that opened the object. `object` is a [`Raw`](crate::ofi::raw::Raw)
 /// pointer to an object that the caller of the surrounding `unsafe fn` keeps open.
 ///
 /// For entries that not every version has, use [`later_entry!`].
@@ -109,7 +109,7 @@ impl<A> Padded<A> {
 #[allow(unsafe_code, reason = "looks functions up in tables of its own")]
 mod tests {
     use super::*;
-    use crate::ofi::process::Raw;
+    use crate::ofi::raw::Raw;
 
     #[test]
     fn an_older_table_has_no_later_function() {

@@ -16,13 +16,13 @@ use crate::ofi::fabric::{Domain, Fabric};
 use crate::ofi::info::RawInfo;
 use crate::ofi::info::query::QueryError;
 use crate::ofi::library::Library;
-use crate::ofi::process::Raw;
 use crate::ofi::queue::entry_queue::{EntryCq, QueueEntry};
 use crate::ofi::queue::event_queue::{Eq, Request};
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 use crate::ofi::queue::sets::{PollSet, WaitSet};
 use crate::ofi::queue::{self, Cq};
 use crate::ofi::quirks;
+use crate::ofi::raw::Raw;
 use crate::ofi::region::Mr;
 use crate::ofi::sys;
 use crate::ofi::threading::Level;
@@ -261,6 +261,6 @@ impl<L: Level> Endpoint<L> {
     ) -> Result<Self, EndpointError> {
         // SAFETY: the caller guarantees that the endpoint is open and bound to objects of this
         // domain (H1, H4).
-        unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
+        unsafe { endpoint::open::adopt(domain, info, selective, || open().map(Raw::opened)) }
     }
 }

@@ -20,8 +20,8 @@ use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOr
 
 use self::query::headers_version;
 use super::ffi::text;
+use super::fork::getpid;
 use super::library::Library;
-use super::process::getpid;
 use super::quirks::known_behaviour::Facts;
 use super::{quirks, sys};
 

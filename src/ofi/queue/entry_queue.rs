@@ -12,9 +12,9 @@ use super::Cq;
 use crate::ofi::control::{self};
 use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{done, entry, errno};
-use crate::ofi::process::Raw;
 use crate::ofi::queue;
 use crate::ofi::quirks::nap;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 use crate::ofi::threading::Level;
 

@@ -12,7 +12,7 @@ use crate::ofi::fabric::Domain;
 use crate::ofi::ffi::call::{entry, errno};
 use crate::ofi::ffi::text;
 use crate::ofi::info::RawInfo;
-use crate::ofi::process::Raw;
+use crate::ofi::raw::Raw;
 use crate::ofi::threading::Handle;
 use crate::ofi::{quirks, sys};
 

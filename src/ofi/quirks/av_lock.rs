@@ -10,7 +10,7 @@
 
 #![allow(unsafe_code, reason = "releases locks in a forked child")]
 
-use crate::ofi::process::Raw;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 
 static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use loom_core::vocabulary::Errno;
 
-use crate::ofi::process::Raw;
+use crate::ofi::raw::Raw;
 use crate::ofi::sys;
 
 /// Bit of an object's context word that marks it as deserted.

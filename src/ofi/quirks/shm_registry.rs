@@ -23,7 +23,7 @@ use loom_core::transport::Closing;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
 use super::known_behaviour::Facts;
-use crate::ofi::process::getpid;
+use crate::ofi::fork::getpid;
 use crate::ofi::sys;
 
 /// The lock serialises opening and closing.

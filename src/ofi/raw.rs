@@ -1,0 +1,57 @@
+use core::fmt;
+use core::ptr::NonNull;
+
+use super::fork::Process;
+
+/// Pointer to an object of libfabric, with the process that opened it.
+pub(crate) struct Raw<F> {
+    object: NonNull<F>,
+    opened_by: Process,
+}
+
+impl<F> Raw<F> {
+    pub(crate) fn opened(object: NonNull<F>) -> Self {
+        Raw { object, opened_by: Process::current() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_here(self) -> bool {
+        self.opened_by.is_current()
+    }
+
+    #[inline]
+    pub(crate) const fn pointer(self) -> NonNull<F> {
+        self.object
+    }
+
+    #[inline]
+    pub(crate) const fn as_ptr(self) -> *mut F {
+        self.object.as_ptr()
+    }
+
+    #[inline]
+    pub(crate) const fn cast<G>(self) -> Raw<G> {
+        Raw { object: self.object.cast(), opened_by: self.opened_by }
+    }
+}
+
+impl<F> Clone for Raw<F> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Raw<F> {}
+
+impl<F> PartialEq for Raw<F> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.object, self.opened_by) == (other.object, other.opened_by)
+    }
+}
+
+impl<F> fmt::Debug for Raw<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object.fmt(f)
+    }
+}
