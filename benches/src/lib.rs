@@ -23,3 +23,6 @@ pub mod report;
 pub mod sets;
 mod sides;
 pub mod statistics;
+
+/// Error of a measurement.
+pub type Failure = Box<dyn std::error::Error>;

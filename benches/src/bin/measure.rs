@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
+use loom_benches::Failure;
 use loom_benches::compare::{Verdict, compare};
 use loom_benches::contest::Settings;
 use loom_benches::platform::Platform;
@@ -11,7 +12,7 @@ use loom_benches::report::{Report, Run};
 use loom_benches::sets::instructions::only;
 #[cfg(feature = "libfabric")]
 use loom_benches::sets::processes;
-use loom_benches::sets::{Failure, SETS, Set};
+use loom_benches::sets::{SETS, Set};
 use loom_benches::{contest, cores, page};
 
 fn usage() -> String {

@@ -13,8 +13,8 @@ mod text;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::Failure;
 use crate::report::Report;
-use crate::sets::Failure;
 
 const PAGE: &str = "docs/dev/benchmarks.md";
 const FOLDER: &str = "docs/dev/performance";

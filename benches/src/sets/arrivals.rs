@@ -7,9 +7,9 @@ use loom_core::data_layout;
 use loom_core::engine::arrivals::Arrivals;
 use loom_core::immediate::Layout;
 
+use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 /// Values that are counted in turns, and those who wait for each.
 const VALUES: u32 = 256;

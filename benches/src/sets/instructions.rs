@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::process::Command;
 
+use crate::Failure;
 use crate::report::{Goal, INSTRUCTIONS, Run};
 use crate::sets::soft::one_thread::info;
-use crate::sets::{Failure, transfer};
+use crate::sets::transfer;
 use crate::sides::group::{Group, Together};
 use crate::sides::{Operation, Side, WORD, finish, raw, safe};
 #[cfg(feature = "libfabric")]

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use crate::Failure;
 use crate::contest::Contest;
 use crate::cores::{self, Peer};
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 /// A word that has its line for itself, and the next one too, which processors fetch along.
 #[repr(align(128))]

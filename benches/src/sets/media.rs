@@ -5,9 +5,9 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Domain, Info, Transport};
 use loom_media::{FlowKey, FlowLayout, GrainLayout, Initiator, MediaAttr, Release, Target, TargetEvent, TargetKey};
 
+use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 #[cfg(feature = "libfabric")]
 use crate::sides::{
     Provider,

@@ -1,5 +1,6 @@
 //! What is measured: a file for each set.
 
+use crate::Failure;
 use crate::contest::{Outcome, Settings};
 use crate::report::Run;
 
@@ -21,9 +22,6 @@ mod soft;
 #[cfg(feature = "libfabric")]
 mod tcp;
 mod transfer;
-
-/// Why a set could not be measured.
-pub type Failure = Box<dyn std::error::Error>;
 
 /// A set of measurements.
 pub struct Set {

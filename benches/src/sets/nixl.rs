@@ -9,9 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use super::transfer::{self, Times};
+use crate::Failure;
 use crate::contest::{Contest, Settings};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 use crate::sides::{Provider, size_name};
 
 const DESCRIPTORS: usize = 10_000;

@@ -3,9 +3,10 @@
 
 use std::fs::read_dir;
 
+use crate::Failure;
 use crate::contest::{Contest, Outcome, Settings};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::{Failure, over_openings};
+use crate::sets::over_openings;
 use crate::sides::c::{C, Calls};
 use crate::sides::{Provider, Side, raw, safe, work};
 

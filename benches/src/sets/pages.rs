@@ -11,10 +11,10 @@ use loom_core::{Access, Domain, Info};
 use loom_fabric::ofi::{Local, Ofi};
 use loom_transfer::{Block, Engine, EngineAttr, Event, MemoryKey, PeerKey, RemoteMemory, Request};
 
+use crate::Failure;
 use crate::contest::{Contest, Settings};
 use crate::cores::{self, Peer, Rounds};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 use crate::sides::Provider;
 use crate::statistics::Summary;
 

@@ -2,10 +2,10 @@
 //! kept on a core each and poll; every message is checked.
 
 use super::processes::{Kind, between_processes};
+use crate::Failure;
 use crate::contest::Contest;
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 use crate::sets::peers::end::Play;
 use crate::sides::size_name;
 

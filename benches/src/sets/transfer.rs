@@ -8,9 +8,9 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Access, Domain, Info, Transport};
 use loom_transfer::{Block, Blocks, Engine, EngineAttr, Event, MemoryKey, PeerKey, RemoteMemory, Request};
 
+use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 use crate::sides::{LONGEST, size_name};
 #[cfg(feature = "libfabric")]
 use crate::{

@@ -4,7 +4,7 @@ use loom_core::deadline::Forever;
 use loom_core::info::Info;
 use loom_core::{Av, Cq, Domain, Endpoint, Peer, Source, Tag, Transport};
 
-use crate::sets::Failure;
+use crate::Failure;
 
 const TAG: Tag = Tag(7);
 /// The bytes of the message.

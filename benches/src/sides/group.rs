@@ -12,7 +12,7 @@ use loom_core::info::Hints;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Caps;
 
-use crate::sets::Failure;
+use crate::Failure;
 
 /// How many members it has.
 pub(crate) const MEMBERS: u16 = 4;

@@ -17,8 +17,8 @@ use loom_fabric::ofi::{Local, Ofi};
 
 use super::peers::{MOST, PEERS};
 use super::{Buffer, Growth, Labels, Random, ratio};
+use crate::Failure;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 type Transport = Ofi<Local>;
 

@@ -10,8 +10,8 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use super::{Buffer, Growth, Labels, Random, TAG, completed, rate_ratio, ratio};
+use crate::Failure;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 type Transport = Soft<'static>;
 type Queue = Cq<'static, Transport, Buffer>;

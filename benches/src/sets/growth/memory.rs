@@ -11,8 +11,8 @@ use loom_core::engine::tag_matcher::TagMatcherAttr;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use super::{Buffer, Labels, exact};
+use crate::Failure;
 use crate::report::{Curve, Goal, Point, Run};
-use crate::sets::Failure;
 use crate::statistics::Summary;
 
 /// The bytes that each takes, by how many there are.

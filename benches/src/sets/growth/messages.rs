@@ -12,8 +12,8 @@ use loom_core::info::Info;
 use loom_core::transport::Transport;
 
 use super::{Buffer, Growth, Labels, TAG, completed};
+use crate::Failure;
 use crate::report::Run;
-use crate::sets::Failure;
 use crate::sets::machine::Copies;
 use crate::sets::soft::one_thread::network;
 #[cfg(feature = "libfabric")]

@@ -16,9 +16,9 @@ use loom_core::cq::Cq;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
+use crate::Failure;
 use crate::contest::{Contest, Outcome};
 use crate::report::{Curve, Goal, Plot, Point, Ratio, Run};
-use crate::sets::Failure;
 use crate::statistics::Summary;
 
 type Buffer = Box<[u8]>;

@@ -9,8 +9,8 @@ use loom_core::engine::address_table::{AddressTable, AddressTableAttr, AddressTa
 use loom_core::engine::peer_table::Peer;
 
 use super::{Growth, Labels, Random};
+use crate::Failure;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 pub(super) const PEERS: [u32; 7] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000];
 pub(super) const MOST: u32 = PEERS[PEERS.len() - 1];

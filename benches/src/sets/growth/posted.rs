@@ -13,8 +13,8 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
 use super::{Buffer, Growth, Labels, Random, completed, ratio};
+use crate::Failure;
 use crate::report::{Goal, Run};
-use crate::sets::Failure;
 
 struct Posted<T: Transport> {
     cq: Cq<'static, T, Buffer>,

@@ -14,10 +14,10 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::Caps;
 
+use crate::Failure;
 use crate::contest::{Contest, Outcome};
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 #[cfg(feature = "libfabric")]
 use crate::sets::processes::{Kind, between_processes, open_info, provider};
 use crate::sides::size_name;

@@ -10,8 +10,8 @@ use iceoryx2::service::ipc::Service;
 use super::offers::{caps, open_info, provider, tcp};
 use super::sockets;
 use super::writes::Writes;
+use crate::Failure;
 use crate::cores;
-use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;

@@ -11,10 +11,10 @@ pub use far::far;
 pub(crate) use far::{Kind, between_processes};
 pub(in crate::sets) use offers::{open_info, provider};
 
+use crate::Failure;
 use crate::contest::{Contest, Measured, Outcome};
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 use crate::sets::peers::end::{Play, Round};
 use crate::sides::size_name;
 use crate::statistics::Summary;

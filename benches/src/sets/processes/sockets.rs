@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use crate::sets::Failure;
+use crate::Failure;
 use crate::sets::peers::end::{End, Exchange, check_bytes, fill};
 
 /// An end of a connection. A message is sent with one call, unless the connection takes only a part of it.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::far::on_the_other_core;
-use crate::sets::Failure;
+use crate::Failure;
 
 /// Messages of a run, and those before it that are not counted.
 pub(super) const MESSAGES: u32 = 10_000;

@@ -18,10 +18,10 @@ use loom_core::soft::Soft;
 use loom_core::vocabulary::{Access, EndpointAddr};
 
 use super::one_thread::info;
+use crate::Failure;
 use crate::contest::Contest;
 use crate::cores::{self, Peer as Thread};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 
 type Transport = Soft<'static>;
 

@@ -3,10 +3,11 @@
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
+use crate::Failure;
 use crate::contest::{Contest, Outcome, Settings};
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::machine::Copies;
-use crate::sets::{Failure, over_openings};
+use crate::sets::over_openings;
 use crate::sides::{CAPS, Operation, Side, safe, size_name};
 
 /// The network that is measured: its messages of up to 4 KiB are copied into cells, as `shm` does.

@@ -14,10 +14,10 @@ use loom_core::engine::peer_table;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{EndpointAddr, Tag};
 
+use crate::Failure;
 use crate::contest::{Contest, Measured, Outcome};
 use crate::cores::{self, Peer};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
 use crate::sets::machine::{Line, PingPong, ring};
 
 type Transport = Soft<'static>;

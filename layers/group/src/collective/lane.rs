@@ -45,3 +45,11 @@ impl<B, A: Allocator> Lane<B, A> {
         self.task.set(Some(before.unwrap_or_else(|| waker.clone())));
     }
 }
+
+/// State of a collective after a step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Over,
+    Waits,
+    Refused,
+}

@@ -100,6 +100,7 @@ mod element;
 mod lane;
 mod operations;
 mod provider;
+mod provider_calls;
 mod running;
 mod team;
 

@@ -13,8 +13,8 @@ use loom_core::{Deadline, Done, OpKey, Transport};
 
 use super::buffers::Buffers;
 use super::cursor::{Cursor, Direction, Piece};
-use super::lane::{Flight, Lane, Room, Slot};
-use super::{Combine, Element, MOST_PACKETS, Packet, Team, element, provider};
+use super::lane::{Flight, Lane, Room, Slot, State};
+use super::{Combine, Element, MOST_PACKETS, Packet, Team, element, provider_calls};
 use crate::CollectiveError;
 use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
 use crate::scope::NOWHERE;
@@ -64,13 +64,6 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
     fn drop(&mut self) {
         self.0.end();
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Over,
-    Waits,
-    Refused,
 }
 
 impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E>> Running<'t, 'b, 'm, T, B, A, E, C> {
@@ -499,7 +492,7 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         let group = self.team.group;
         let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
         if self.provided {
-            provider::give_up(self.lane, room.slots.first_mut(), self.team.rank());
+            provider_calls::give_up(self.lane, room.slots.first_mut(), self.team.rank());
         }
         for flight in room.slots.iter().filter_map(|slot| slot.flight) {
             let _ = self.team.peer(flight.member).map(|peer| group.cancel(peer, flight.key));

@@ -51,7 +51,7 @@ fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::open(&domain, 64).unwrap();
         let plain = network.info();
-        let endpoint = cq.endpoint(Binding::to(&av).info(&plain)).unwrap();
+        let endpoint = cq.endpoint(Binding::to(&av).info(plain.clone())).unwrap();
         Side { endpoint, hub: av.insert(&address).unwrap() }
     };
     let peers: Vec<_> = (0..peers).map(open).collect();

@@ -146,7 +146,7 @@ impl World {
         let side = |_| {
             let av = Av::open(&domain, 2).unwrap();
             let cq = Cq::open(&domain, 16).unwrap();
-            let endpoint = cq.endpoint(Binding::to(&av).info(&plain)).unwrap();
+            let endpoint = cq.endpoint(Binding::to(&av).info(plain.clone())).unwrap();
             let memory = Mr::open(&domain, vec![5; REGION], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
             let region = memory.remote();
             for _ in 0..4 {
