@@ -370,17 +370,17 @@ impl<T: Transport> Eq for Counter<'_, T> {}
 
 debug_struct!([T: Transport] Counter['_, T], |it| wait: it.body.wait);
 
-pub(crate) struct BoundCounters<'b, 'm, T: Transport> {
-    list: Vec<(Counted, &'b Counter<'m, T>), MOST>,
+pub(crate) struct BoundCounters<'m, T: Transport> {
+    list: Vec<(Counted, Counter<'m, T>), MOST>,
     too_many: bool,
 }
 
-impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
+impl<'m, T: Transport> BoundCounters<'m, T> {
     pub(crate) const fn none() -> Self {
         BoundCounters { list: Vec::new(), too_many: false }
     }
 
-    pub(crate) fn add(&mut self, counted: Counted, counter: &'b Counter<'m, T>) {
+    pub(crate) fn add(&mut self, counted: Counted, counter: Counter<'m, T>) {
         self.too_many |= self.list.push((counted, counter)).is_err();
     }
 
@@ -402,7 +402,7 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
         if self.too_many { Err(OpenError::Counters) } else { Ok(()) }
     }
 
-    pub(crate) fn raw(&self) -> Vec<(Counted, &'b T::Counter), MOST> {
+    pub(crate) fn raw(&self) -> Vec<(Counted, &T::Counter), MOST> {
         self.list.iter().map(|(counted, counter)| (*counted, counter.raw())).collect()
     }
 
@@ -411,4 +411,4 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
     }
 }
 
-debug_struct!([T: Transport] BoundCounters['_, '_, T], |it| count: it.list.len());
+debug_struct!([T: Transport] BoundCounters['_, T], |it| count: it.list.len());

@@ -131,7 +131,7 @@ fn talk(provider: &str, kind: EndpointType, addresses: &[IpAddr]) -> Option<()> 
     for ((cq, av), infos) in queues.iter().zip(&vectors).zip(&infos) {
         let mut node = Node { cq, ends: Vec::new(), peers: Vec::new() };
         for info in infos {
-            let end = cq.endpoint(Binding::to(av).info(info));
+            let end = cq.endpoint(Binding::to(av).info(info.clone()));
             if let Err(OpenError::Errno(errno)) = end {
                 println!("{provider}: {errno}, once more");
                 return None;

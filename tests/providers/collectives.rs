@@ -520,7 +520,7 @@ fn an_endpoint_asks_for_no_collectives_that_its_domain_lacks() {
     let domain = Domain::open(&info_with(Caps::MSG)).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<T, Buf>::open(&domain, 4).unwrap();
-    let refused = cq.endpoint(Binding::to(&av).info(&info()));
+    let refused = cq.endpoint(Binding::to(&av).info(info()));
     assert_eq!(refused.map(drop).unwrap_err(), OpenError::NotGranted(Caps::COLLECTIVE));
 }
 

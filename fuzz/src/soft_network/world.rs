@@ -111,7 +111,7 @@ impl<'w> World<'w> {
             return;
         }
         let queue = place % QUEUES;
-        let bind = Binding::to(self.around.av).info(&self.around.infos[place]);
+        let bind = Binding::to(self.around.av).info(self.around.infos[place].clone());
         let bind = COUNTED
             .iter()
             .zip(&self.around.counters[place])

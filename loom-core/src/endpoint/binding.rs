@@ -9,7 +9,7 @@ use crate::info::Info;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue};
 
-/// Objects that an endpoint is bound to, and options set before it is enabled.
+/// Handles of the objects that an endpoint is bound to, and options set before it is enabled.
 ///
 /// The main object `W` is an address vector ([`Cq::endpoint`](crate::cq::Cq::endpoint)), an event
 /// queue ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) or a
@@ -28,11 +28,11 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 /// ```
 #[doc(alias = "fi_ep_bind")]
 #[derive(Debug)]
-pub struct Binding<'b, 'm, T: Transport, W> {
-    pub(super) to: &'b W,
+pub struct Binding<'m, T: Transport, W> {
+    pub(super) to: W,
     /// Info of the endpoint instead of the domain's.
-    pub info: Option<&'b Info<T>>,
-    pub(super) counters: BoundCounters<'b, 'm, T>,
+    pub info: Option<Info<T>>,
+    pub(super) counters: BoundCounters<'m, T>,
     pub(super) selective: bool,
     pub(super) receives: ReceiveMode,
     options: Vec<(u32, OptionValue), MAX_OPTIONS>,
@@ -49,12 +49,15 @@ impl<T: Transport> BothWays for Av<'_, T> {}
 impl<T: Connected> super::kind::Sealed for Eq<'_, T> {}
 impl<T: Connected> BothWays for Eq<'_, T> {}
 
-impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
+impl<'m, T: Transport, W> Binding<'m, T, W> {
     /// Binds to this object alone.
     #[must_use]
-    pub const fn to(to: &'b W) -> Self {
+    pub fn to(to: &W) -> Self
+    where
+        W: Clone,
+    {
         Binding {
-            to,
+            to: to.clone(),
             info: None,
             counters: BoundCounters::none(),
             selective: false,
@@ -66,8 +69,8 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
 
     /// Counts these operations of the endpoint, for a context those of its direction.
     #[must_use]
-    pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
-        self.counters.add(counted, counter);
+    pub fn counter(mut self, counted: Counted, counter: &Counter<'m, T>) -> Self {
+        self.counters.add(counted, counter.clone());
         self
     }
 
@@ -90,7 +93,7 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
     }
 }
 
-impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
+impl<W: BothWays, T: Transport> Binding<'_, T, W> {
     /// Allows operations that do not report success, such as
     /// [`send_unsignaled`](super::Endpoint::send_unsignaled). Opening fails with `EOPNOTSUPP` over
     /// `net` and libfabric 1's `tcp`, which report them regardless.
@@ -123,17 +126,17 @@ impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
     }
 }
 
-impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
+impl<'m, T: Transport> Binding<'m, T, Av<'m, T>> {
     /// Opens the endpoint from this info instead of the domain's.
     #[must_use]
-    pub const fn info(mut self, info: &'b Info<T>) -> Self {
+    pub fn info(mut self, info: Info<T>) -> Self {
         self.info = Some(info);
         self
     }
 }
 
-impl<'b, T: Transport, W> From<&'b W> for Binding<'b, '_, T, W> {
-    fn from(to: &'b W) -> Self {
+impl<T: Transport, W: Clone> From<&W> for Binding<'_, T, W> {
+    fn from(to: &W) -> Self {
         Binding::to(to)
     }
 }

@@ -96,11 +96,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     #[doc(alias = "fi_endpoint")]
     #[doc(alias = "fi_ep_bind")]
     #[doc(alias = "fi_enable")]
-    pub fn endpoint<'b>(&self, bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>) -> Result<Endpoint<'m, T, B>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
+    pub fn endpoint(&self, bind: impl Into<Binding<'m, T, Av<'m, T>>>) -> Result<Endpoint<'m, T, B>, OpenError> {
         let bind = bind.into();
         let opened = bind.open_connectionless(self, None, |domain, info, bind| {
             // SAFETY: `open_connectionless` guarantees H1, H2, H4 and N1.
@@ -110,7 +106,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 }
 
-impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
+impl<'m, T: Transport> Binding<'m, T, Av<'m, T>> {
     /// Opens a connectionless endpoint, bound to `more` as well. `open` may rely on H1, H2, H4 and
     /// N1.
     pub(super) fn open_connectionless<B: Buffer>(
@@ -120,7 +116,7 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Opened<'m, T, B>, OpenError> {
         let domain = cq.domain();
-        let info = self.info.unwrap_or_else(|| domain.info());
+        let info = self.info.as_ref().unwrap_or_else(|| domain.info());
         if !self.to.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }

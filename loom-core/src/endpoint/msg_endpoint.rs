@@ -7,7 +7,6 @@ use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
 use super::limits::Limits;
 use super::opened::Opened;
-use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::cq::{Cq, ReceiveMode};
 use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, check_data};
@@ -160,15 +159,11 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     ///   [`OpenError::TooManyEndpoints`], [`OpenError::NotGranted`]
     /// - [`OpenError::Errno`] of the provider
     #[doc(alias = "fi_endpoint")]
-    pub fn msg_endpoint<'b>(
+    pub fn msg_endpoint(
         &self,
-        bind: impl Into<Binding<'b, 'm, T, Eq<'m, T>>>,
+        bind: impl Into<Binding<'m, T, Eq<'m, T>>>,
         info: &Info<T>,
-    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
+    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError> {
         MsgEndpoint::to_connect(self, None, bind.into(), info)
     }
 }
@@ -178,12 +173,12 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     /// belongs to the same queue.
     fn open(
         cq: &Cq<'m, T, B>,
-        through: Option<&SharedRx<'m, T, B>>,
-        bind: Binding<'_, 'm, T, Eq<'m, T>>,
+        through: Option<&Opened<'m, T, B>>,
+        bind: Binding<'m, T, Eq<'m, T>>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
-        let (domain, eq, selective) = (cq.domain(), bind.to, bind.selective);
+        let (domain, eq, selective) = (cq.domain(), &bind.to, bind.selective);
         if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
@@ -194,11 +189,11 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         let receives = match through {
             None => bind.receives,
             Some(_) if bind.receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
-            Some(shared) => ReceiveMode::Through(shared.opened.index),
+            Some(shared) => ReceiveMode::Through(shared.index),
         };
         let bonds = bind.bonds(Some(eq.bond()));
         let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
-            let shared_rx = through.map(Endpoint::raw);
+            let shared_rx = through.map(Opened::raw);
             let counters = &bind.counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
             // SAFETY: queues and counters are open (H1), of this domain (H4), and outlive the
@@ -252,8 +247,8 @@ impl<T: Connected, B: Buffer, S> From<&MsgEndpoint<'_, T, B, S>> for EndpointId 
 impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     pub(super) fn to_connect(
         cq: &Cq<'m, T, B>,
-        through: Option<&SharedRx<'m, T, B>>,
-        bind: Binding<'_, 'm, T, Eq<'m, T>>,
+        through: Option<&Opened<'m, T, B>>,
+        bind: Binding<'m, T, Eq<'m, T>>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
         if !info.same_domain(cq.domain().info()) {
@@ -365,38 +360,19 @@ impl<T: Connected> ConnectionRequest<'_, T> {
     /// # Errors
     /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint). The request is then rejected.
     #[doc(alias = "fi_endpoint")]
-    pub fn endpoint<'b, 'c, B: Buffer>(
+    pub fn endpoint<'c, B: Buffer>(
         self,
         cq: &Cq<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
-    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
-    where
-        'c: 'b,
-        T: 'b,
-    {
+        bind: impl Into<Binding<'c, T, Eq<'c, T>>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         self.open_endpoint(cq, None, bind.into())
     }
 
-    /// [`endpoint`](Self::endpoint) that receives through a shared receive context and completes
-    /// into its queue.
-    #[doc(alias = "fi_ep_bind")]
-    pub fn endpoint_through<'b, 'c, B: Buffer>(
-        self,
-        shared_rx: &SharedRx<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
-    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
-    where
-        'c: 'b,
-        T: 'b,
-    {
-        self.open_endpoint(shared_rx.cq(), Some(shared_rx), bind.into())
-    }
-
-    fn open_endpoint<'c, B: Buffer>(
+    pub(super) fn open_endpoint<'c, B: Buffer>(
         mut self,
         cq: &Cq<'c, T, B>,
-        through: Option<&SharedRx<'c, T, B>>,
-        bind: Binding<'_, 'c, T, Eq<'c, T>>,
+        through: Option<&Opened<'c, T, B>>,
+        bind: Binding<'c, T, Eq<'c, T>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         let (eq, info, request) = self.parts();
         if !eq.domain().is(cq.domain()) {

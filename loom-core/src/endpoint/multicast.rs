@@ -52,21 +52,17 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
     /// over a libfabric provider not known to leave groups, among them `udp` for an endpoint that
     /// only sends.
     #[doc(alias = "FI_MULTICAST")]
-    pub fn multicast_endpoint<'b>(
+    pub fn multicast_endpoint(
         &self,
-        bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>,
+        bind: impl Into<Binding<'m, T, Av<'m, T>>>,
         eq: &Eq<'m, T>,
-    ) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
+    ) -> Result<MulticastEndpoint<'m, T, B>, OpenError> {
         let bind = bind.into();
         let domain = self.domain();
         if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
-        let missing = Caps::MULTICAST.difference(bind.info.unwrap_or_else(|| domain.info()).caps());
+        let missing = Caps::MULTICAST.difference(bind.info.as_ref().unwrap_or_else(|| domain.info()).caps());
         if !missing.is_empty() {
             return Err(OpenError::NotGranted(missing));
         }

@@ -217,7 +217,7 @@ clone_struct!([T: Scalable] ScalableEndpoint['_, T], body, av);
 
 debug_struct!([T: Scalable] ScalableEndpoint['_, T], |it| contexts: it.body.contexts);
 
-impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
+impl<'m, T: Scalable> Binding<'m, T, ScalableEndpoint<'m, T>> {
     fn check_context(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
         let endpoint = &self.to.body;
         if !endpoint.domain.is(domain) {
@@ -302,15 +302,11 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     ///   open, or the last one was closed with operations in flight, or another error of the
     ///   provider
     #[doc(alias = "fi_tx_context")]
-    pub fn tx_context<'b>(
+    pub fn tx_context(
         &self,
-        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
+        bind: impl Into<Binding<'m, T, ScalableEndpoint<'m, T>>>,
         index: u16,
-    ) -> Result<TxContext<'m, T, B>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
+    ) -> Result<TxContext<'m, T, B>, OpenError> {
         let bind = bind.into();
         bind.check_context(self.domain(), TX_COUNTABLE)?;
         let (endpoint, options) = (&*bind.to.body, bind.options()?);
@@ -387,15 +383,11 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     /// # Errors
     /// Those of [`Cq::tx_context`](crate::cq::Cq::tx_context).
     #[doc(alias = "fi_rx_context")]
-    pub fn rx_context<'b>(
+    pub fn rx_context(
         &self,
-        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
+        bind: impl Into<Binding<'m, T, ScalableEndpoint<'m, T>>>,
         index: u16,
-    ) -> Result<RxContext<'m, T, B>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
+    ) -> Result<RxContext<'m, T, B>, OpenError> {
         let bind = bind.into();
         bind.check_context(self.domain(), RX_COUNTABLE)?;
         let (endpoint, options) = (&*bind.to.body, bind.options()?);

@@ -4,12 +4,12 @@ use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{Receives, Sealed};
 use super::limits::Limits;
-use super::msg_endpoint::{Idle, MsgEndpoint};
+use super::msg_endpoint::{Idle, MsgEndpoint, Requested};
 use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::{Bonds, ReceiveMode};
-use crate::eq::Eq;
+use crate::eq::{ConnectionRequest, Eq};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::transport::Connected;
@@ -100,15 +100,24 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
 impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
     /// [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint) that receives through this context.
     #[doc(alias = "fi_ep_bind")]
-    pub fn msg_endpoint<'b>(
+    pub fn msg_endpoint(
         &self,
-        bind: impl Into<Binding<'b, 'm, T, Eq<'m, T>>>,
+        bind: impl Into<Binding<'m, T, Eq<'m, T>>>,
         info: &Info<T>,
-    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
-    where
-        'm: 'b,
-        T: 'b,
-    {
-        MsgEndpoint::to_connect(self.cq(), Some(self), bind.into(), info)
+    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError> {
+        MsgEndpoint::to_connect(self.cq(), Some(&self.opened), bind.into(), info)
+    }
+}
+
+impl<T: Connected> ConnectionRequest<'_, T> {
+    /// [`endpoint`](Self::endpoint) that receives through a shared receive context and completes
+    /// into its queue.
+    #[doc(alias = "fi_ep_bind")]
+    pub fn endpoint_through<'c, B: Buffer>(
+        self,
+        shared_rx: &SharedRx<'c, T, B>,
+        bind: impl Into<Binding<'c, T, Eq<'c, T>>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
+        self.open_endpoint(shared_rx.cq(), Some(&shared_rx.opened), bind.into())
     }
 }

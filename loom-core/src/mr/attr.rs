@@ -2,6 +2,7 @@ use core::ffi::c_int;
 
 use crate::counter::Counter;
 use crate::transport::{DmaBuf, Transport};
+use crate::util::clone::clone_struct;
 use crate::util::debug::debug_struct;
 use crate::vocabulary::{Access, MemoryKey};
 
@@ -22,15 +23,15 @@ use crate::vocabulary::{Access, MemoryKey};
 /// - `man fi_mr`, `fi_mr_regattr`, `fi_mr_bind`
 #[doc(alias = "fi_mr_attr")]
 #[must_use = "a region is opened by `Mr::open`"]
-pub struct MrAttr<'b, 'm, T: Transport> {
+pub struct MrAttr<'m, T: Transport> {
     pub(super) access: Access,
     pub(super) key: Option<MemoryKey>,
     pub(super) device: i32,
     pub(super) dmabuf: Option<DmaBuf>,
-    pub(super) counter: Option<&'b Counter<'m, T>>,
+    pub(super) counter: Option<Counter<'m, T>>,
 }
 
-impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
+impl<'m, T: Transport> MrAttr<'m, T> {
     /// Attributes with this access and a key unique in the domain.
     pub const fn new(access: Access) -> Self {
         MrAttr { access, key: None, device: 0, dmabuf: None, counter: None }
@@ -50,8 +51,8 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     ///
     /// Over libfabric, the counter stays open until no endpoint of the domain is open.
     #[doc(alias = "fi_mr_bind")]
-    pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
-        self.counter = Some(counter);
+    pub fn counter(mut self, counter: &Counter<'m, T>) -> Self {
+        self.counter = Some(counter.clone());
         self
     }
 
@@ -80,18 +81,12 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     }
 }
 
-impl<T: Transport> From<Access> for MrAttr<'_, '_, T> {
+impl<T: Transport> From<Access> for MrAttr<'_, T> {
     fn from(access: Access) -> Self {
         MrAttr::new(access)
     }
 }
 
-impl<T: Transport> Clone for MrAttr<'_, '_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+clone_struct!([T: Transport] MrAttr['_, T], access, key, device, dmabuf, counter);
 
-impl<T: Transport> Copy for MrAttr<'_, '_, T> {}
-
-debug_struct!([T: Transport] MrAttr['_, '_, T], |it| access: it.access, key: it.key);
+debug_struct!([T: Transport] MrAttr['_, T], |it| access: it.access, key: it.key);

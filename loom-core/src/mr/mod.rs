@@ -96,27 +96,23 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// - [`OpenError::Errno`] of the provider, or `EOPNOTSUPP` if peers' operations are not counted
     #[doc(alias = "fi_mr_reg")]
     #[doc(alias = "fi_mr_regattr")]
-    pub fn open_in<'b, A: Allocator + Send + 'm>(
+    pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         memory: M,
-        attr: impl Into<MrAttr<'b, 'm, T>>,
+        attr: impl Into<MrAttr<'m, T>>,
         alloc: A,
     ) -> Result<Self, OpenError>
     where
         M: 'm,
-        T: 'b,
-        'm: 'b,
     {
         Self::open_held(domain, memory, &attr.into(), alloc, None, ())
     }
 
     /// [`Mr::open_in`] with the global allocator.
     #[cfg(feature = "std")]
-    pub fn open<'b>(domain: &Domain<'m, T>, memory: M, attr: impl Into<MrAttr<'b, 'm, T>>) -> Result<Self, OpenError>
+    pub fn open(domain: &Domain<'m, T>, memory: M, attr: impl Into<MrAttr<'m, T>>) -> Result<Self, OpenError>
     where
         M: 'm,
-        T: 'b,
-        'm: 'b,
     {
         Self::open_in(domain, memory, attr, allocator_api2::alloc::Global)
     }
@@ -166,17 +162,15 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// for an endpoint of another domain.
     #[doc(alias = "fi_mr_bind")]
     #[doc(alias = "fi_mr_enable")]
-    pub fn open_for_in<'b, B: Buffer, K: HasAddress, A: Allocator + Send + 'm>(
+    pub fn open_for_in<B: Buffer, K: HasAddress, A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         endpoint: &Endpoint<'m, T, B, K>,
         memory: M,
-        attr: impl Into<MrAttr<'b, 'm, T>>,
+        attr: impl Into<MrAttr<'m, T>>,
         alloc: A,
     ) -> Result<Self, OpenError>
     where
         M: 'm,
-        T: 'b,
-        'm: 'b,
     {
         let attr = attr.into();
         if !endpoint.cq().domain().is(&domain.body) {
@@ -190,16 +184,14 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
 
     /// [`Mr::open_for_in`] with the global allocator.
     #[cfg(feature = "std")]
-    pub fn open_for<'b, B: Buffer, K: HasAddress>(
+    pub fn open_for<B: Buffer, K: HasAddress>(
         domain: &Domain<'m, T>,
         endpoint: &Endpoint<'m, T, B, K>,
         memory: M,
-        attr: impl Into<MrAttr<'b, 'm, T>>,
+        attr: impl Into<MrAttr<'m, T>>,
     ) -> Result<Self, OpenError>
     where
         M: 'm,
-        T: 'b,
-        'm: 'b,
     {
         Self::open_for_in(domain, endpoint, memory, attr, allocator_api2::alloc::Global)
     }
@@ -209,7 +201,7 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
     fn open_held<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         memory: M,
-        attr: &MrAttr<'_, 'm, T>,
+        attr: &MrAttr<'m, T>,
         alloc: A,
         endpoint: Option<&T::Endpoint>,
         hold: H,

@@ -18,7 +18,7 @@ use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMo
 pub(super) unsafe fn register<T: Transport>(
     domain: &DomainInner<T>,
     lent: &Lent,
-    attr: &MrAttr<'_, '_, T>,
+    attr: &MrAttr<'_, T>,
     flags: MrFlags,
 ) -> Result<T::Mr, OpenError> {
     /// Number of keys to try, because the application may have chosen some of them.
@@ -51,7 +51,7 @@ pub(super) unsafe fn register<T: Transport>(
 }
 
 impl<T: Transport, M: Buffer + Send> Region<T, M> {
-    pub(super) fn register(&mut self, attr: &MrAttr<'_, '_, T>, will_be_bound: bool) -> Result<(), OpenError> {
+    pub(super) fn register(&mut self, attr: &MrAttr<'_, T>, will_be_bound: bool) -> Result<(), OpenError> {
         let access = attr.access;
         let mut flags = MrFlags::empty();
         let lent = self.memory.get_mut().lend();
@@ -67,7 +67,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         if let Some(key) = attr.key {
             is_choosable(domain, key)?;
         }
-        if let Some(counter) = attr.counter {
+        if let Some(counter) = &attr.counter {
             counter.counts_writes_to(domain, access)?;
             if requires_rma_events(domain) {
                 flags |= MrFlags::RMA_EVENT;
@@ -94,13 +94,9 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// # Safety
     /// Called once, after [`register`](Self::register) with these attributes. The endpoint belongs
     /// to the region's domain and stays open until the region is closed.
-    pub(super) unsafe fn enable(
-        &self,
-        attr: &MrAttr<'_, '_, T>,
-        endpoint: Option<&T::Endpoint>,
-    ) -> Result<(), OpenError> {
+    pub(super) unsafe fn enable(&self, attr: &MrAttr<'_, T>, endpoint: Option<&T::Endpoint>) -> Result<(), OpenError> {
         let counted = attr.counter.is_some() && requires_rma_events(&self.domain);
-        if let Some(counter) = attr.counter {
+        if let Some(counter) = &attr.counter {
             let bond = counter.bond();
             // SAFETY: the region is registered, and `&mut` is used only here.
             let raw = unsafe { self.raw_mut() };

@@ -183,16 +183,16 @@ pub trait Query: Sealed + Sized {
     /// # Errors
     /// See [`Cq::endpoint`] and, with the endpoint closed, [`only`](Self::only).
     #[doc(alias = "fi_endpoint")]
-    fn endpoint<'m: 'b, 'b, T: Transport + 'b, B: Buffer>(
+    fn endpoint<'m, T: Transport, B: Buffer>(
         cq: &Cq<'m, T, B>,
-        bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>,
+        bind: impl Into<Binding<'m, T, Av<'m, T>>>,
     ) -> Result<OnlyEndpoint<'m, T, B, Self>, OpenError>
     where
         Self::Kind: WithoutConnections,
     {
         let bind = bind.into();
         // Before opening: over `shm` a closed endpoint may keep its memory.
-        Self::check(bind.info.unwrap_or_else(|| cq.info()))?;
+        Self::check(bind.info.as_ref().unwrap_or_else(|| cq.info()))?;
         Self::only(&cq.endpoint(bind)?)
     }
 

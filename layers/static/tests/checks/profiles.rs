@@ -183,7 +183,7 @@ fn the_info_of_the_endpoint_is_what_is_checked() {
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let with = |hints: &Hints<'_>| {
         let info = network.query(hints).unwrap();
-        let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
+        let endpoint = cq.endpoint(Binding::to(&av).info(info.clone())).unwrap();
         Software::endpoint(endpoint).map(drop).map_err(|refused| refused.error)
     };
     let all = Software::hints();

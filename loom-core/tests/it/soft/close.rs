@@ -244,8 +244,8 @@ fn an_info_of_another_network_is_refused() {
     let domain = Domain::open(&small.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
-    assert!(owner.endpoint(Binding::to(&av).info(&large.info())).is_err());
-    assert!(owner.endpoint(Binding::to(&av).info(&small.info())).is_ok());
+    assert!(owner.endpoint(Binding::to(&av).info(large.info())).is_err());
+    assert!(owner.endpoint(Binding::to(&av).info(small.info())).is_ok());
 }
 
 /// RMA of every kind through the handle of an endpoint that has closed, while another endpoint is in its place, whose address

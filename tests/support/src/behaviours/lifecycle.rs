@@ -496,7 +496,7 @@ fn address_vector_of_another_domain_is_refused<T: Transport + 'static>(info: &In
     let av = Av::open_in(&one, 4, allocator()).expect("address vector");
     let attr = CqAttr { endpoints: 1, ..CqAttr::new(8) };
     let cq = Cq::<T, Bytes>::open_in(&one, attr, allocator()).expect("queue");
-    let _first = cq.endpoint(Binding::to(&av).info(info)).expect("endpoint");
+    let _first = cq.endpoint(Binding::to(&av).info(info.clone())).expect("endpoint");
     assert_eq!(cq.endpoint(&av).err(), Some(OpenError::TooManyEndpoints));
 }
 

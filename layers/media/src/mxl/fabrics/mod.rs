@@ -101,7 +101,7 @@ fn random() -> u64 {
 }
 
 /// A key that infos of former targets do not have, if the program chooses keys.
-fn with_random_key<'b, 'm: 'b, T: Transport>(domain: &Domain<'m, T>, access: Access) -> MrAttr<'b, 'm, T> {
+fn with_random_key<'m, T: Transport>(domain: &Domain<'m, T>, access: Access) -> MrAttr<'m, T> {
     let attributes = domain.info().attributes().domain;
     let bits = 8 * u32::try_from(attributes.mr_key_size.min(8)).unwrap_or(8);
     if attributes.mr_mode.contains(MrMode::PROV_KEY) || bits == 0 {

@@ -30,12 +30,12 @@ fn an_endpoint_is_opened_from_infos_of_its_domain_alone() {
     for other in [None, Some(Name::Provider), Some(Name::Fabric), Some(Name::Domain)] {
         let script: &'static Script = Box::leak(Box::new(Script::new(attributes())));
         script.other.set(other);
-        let opened = queue.endpoint(Binding::to(&vector).info(&script.info())).map(drop);
+        let opened = queue.endpoint(Binding::to(&vector).info(script.info())).map(drop);
         assert_eq!(opened, if other.is_none() { Ok(()) } else { Err(OpenError::OtherDomain) }, "{other:?}");
     }
     // A queue keeps contexts, prefixes and receives of one kind.
     for mode in [Mode::CONTEXT, Mode::CONTEXT2, Mode::MSG_PREFIX, Mode::RX_CQ_DATA] {
-        let opened = queue.endpoint(Binding::to(&vector).info(&info(asking_for(mode)))).map(drop);
+        let opened = queue.endpoint(Binding::to(&vector).info(info(asking_for(mode)))).map(drop);
         assert_eq!(opened, Err(OpenError::OtherDomain), "{mode}");
     }
 }

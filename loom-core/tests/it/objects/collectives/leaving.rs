@@ -135,7 +135,7 @@ fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
     let mut members = Members::new(3);
     drop(members.endpoints.pop());
     let doomed = members.network.info_with_faults(Plan { kill: Every::Nth(1), ..Plan::new(7) });
-    members.endpoints.push(members.cq.endpoint(Binding::to(&members.av).info(&doomed)).unwrap());
+    members.endpoints.push(members.cq.endpoint(Binding::to(&members.av).info(doomed.clone())).unwrap());
     members.av.insert(&members.endpoints[2].address().unwrap()).unwrap();
     let groups = join(&members);
     let keys = post_sums(&members, &groups[..2]);

@@ -150,7 +150,7 @@ fn waiting_for_a_counter_tells_of_failures() {
     let received = Counter::open(&domain, CounterAttr::default()).unwrap();
     let b = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received)).unwrap();
     let sound = network.info();
-    let a = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    let a = cq.endpoint(Binding::to(&av).info(sound.clone())).unwrap();
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     for number in 1..=3 {
         b.recv(Source::Any, vec![0; 8]).unwrap();

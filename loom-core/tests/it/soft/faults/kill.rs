@@ -74,7 +74,7 @@ fn it_does_nothing_any_more_and_can_be_closed() {
     let av = loom_core::av::Av::open(&domain, 4).unwrap();
     let cq = crate::soft::faults::Queue::open(&domain, 16).unwrap();
     let sound = network.info();
-    let other = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    let other = cq.endpoint(Binding::to(&av).info(sound.clone())).unwrap();
     let to_other = av.insert(&other.address().unwrap()).unwrap();
     // More often than there are places for endpoints, and in the raw queue.
     for round in 0..90 {

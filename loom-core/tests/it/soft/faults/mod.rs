@@ -70,7 +70,7 @@ fn under(plan: Plan, test: impl FnOnce(&World)) {
     let (on_a, on_b, on_c) = (open(), open(), open());
     let (a, c) = (on_a.endpoint(&av).unwrap(), on_c.endpoint(&av).unwrap());
     let sound = network.info();
-    let b = on_b.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    let b = on_b.endpoint(Binding::to(&av).info(sound.clone())).unwrap();
     let [to_a, to_b] = [&a, &b].map(|side| av.insert(&side.address().unwrap()).unwrap());
     test(&World { a, b, c, to_a, to_b, domain, network });
 }

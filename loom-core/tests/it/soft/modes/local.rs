@@ -132,7 +132,7 @@ fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).info(info.clone())).unwrap();
     let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
     assert_eq!(rejected.error, PostError::NotRegistered);
 }
@@ -285,7 +285,7 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).info(info.clone())).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap();
     assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));

@@ -346,6 +346,6 @@ fn endpoints_of_a_queue_have_one_prefix() {
         let domain = Domain::open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
-        assert_eq!(cq.endpoint(Binding::to(&av).info(other)).unwrap_err(), OpenError::OtherDomain);
+        assert_eq!(cq.endpoint(Binding::to(&av).info(other.clone())).unwrap_err(), OpenError::OtherDomain);
     }
 }

@@ -113,7 +113,7 @@ pub fn play(data: &[u8]) -> usize {
     assert_dropped_once();
 
     let sound = network.info();
-    let endpoint = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).info(sound.clone())).unwrap();
     for _ in 0..DEPTH {
         endpoint.recv(Source::Any, Memory::new(&[0])).expect("there is room");
     }
