@@ -7,7 +7,7 @@ use loom_core::Transport;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
-use super::slip::{List, Slips};
+use super::message_buffer::{List, MessageBuffers};
 use super::wire::{self, HEADER, Header};
 use super::{Control, Layout};
 use crate::event::Ending;
@@ -92,7 +92,12 @@ impl<A: Allocator> Inbox<A> {
 
     /// Restarts a peer's numbers at a new generation, by the clock at first. Returns it, and the
     /// arrived fragments.
-    pub(crate) fn reset<T: Transport>(&mut self, peer: u32, now: u64, slips: &mut Slips<'_, T, A>) -> (u32, List) {
+    pub(crate) fn reset<T: Transport>(
+        &mut self,
+        peer: u32,
+        now: u64,
+        buffers: &mut MessageBuffers<'_, T, A>,
+    ) -> (u32, List) {
         let mut fragments = List::EMPTY;
         let Some(first) = self.at(peer, 0) else { return (0, fragments) };
         let entries = self.entries.get_mut(first..).unwrap_or_default();
@@ -102,7 +107,7 @@ impl<A: Allocator> Inbox<A> {
         let newest = entries.iter().map(|entry| entry.generation).max().unwrap_or(0);
         let epoch = if newest == 0 { clock } else { newest.wrapping_add(1) };
         for entry in entries {
-            slips.append(&mut fragments, entry.fragments);
+            buffers.append(&mut fragments, entry.fragments);
             *entry = Entry {
                 generation: epoch,
                 counted: 0,
@@ -144,8 +149,8 @@ impl<A: Allocator> Inbox<A> {
         &mut self,
         header: &Header,
         body: usize,
-        slip: u32,
-        slips: &mut Slips<'_, T, A>,
+        buffer: u32,
+        buffers: &mut MessageBuffers<'_, T, A>,
     ) -> bool {
         let room = self.layout.message as usize - HEADER;
         let (len, fragment) = (header.len as usize, usize::from(header.fragment));
@@ -170,7 +175,7 @@ impl<A: Allocator> Inbox<A> {
         used.numbers += u32::from(is_first);
         used.fragments += 1;
         entry.seen |= 1 << fragment;
-        slips.push(&mut entry.fragments, slip);
+        buffers.push(&mut entry.fragments, buffer);
         self.complete(at);
         self.review(header.to.index);
         true
@@ -334,10 +339,10 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let room = self.control.inbox.layout.message as usize - HEADER;
         let list = self.control.inbox.named(self.key).map_or(List::EMPTY, |(entry, _)| entry.fragments);
-        let slips = &self.control.slips;
+        let buffers = &self.control.buffers;
         (0..fragments(self.len(), room)).filter_map(move |number| {
-            let of = |index| Header::decode(slips.get(index)?.bytes());
-            let (_, body) = slips.iter(list).filter_map(of).find(|(head, _)| usize::from(head.fragment) == number)?;
+            let of = |index| Header::decode(buffers.get(index)?.bytes());
+            let (_, body) = buffers.iter(list).filter_map(of).find(|(head, _)| usize::from(head.fragment) == number)?;
             Some(body)
         })
     }
@@ -362,11 +367,11 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
 
 impl<T: Transport, A: Allocator> Drop for Notification<'_, '_, T, A> {
     fn drop(&mut self) {
-        let Control { inbox, slips, unposted, .. } = &mut *self.control;
+        let Control { inbox, buffers, unposted, .. } = &mut *self.control;
         let entry = inbox.entries.get_mut(self.key.index as usize).filter(|_| !self.keeps);
         let Some(entry) = entry else { return };
         let (generation, released) = (entry.generation, entry.fragments.len());
-        slips.append(unposted, entry.fragments);
+        buffers.append(unposted, entry.fragments);
         *entry =
             Entry { generation, counted: 0, head: None, seen: 0, fragments: List::EMPTY, complete: false, released };
         let peer = self.head.to.index;

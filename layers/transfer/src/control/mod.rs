@@ -1,7 +1,7 @@
 //! Control messages between engines: hellos, notifications, failures, signs of life.
 
 mod inbox;
-mod slip;
+mod message_buffer;
 mod wire;
 
 use allocator_api2::alloc::Allocator;
@@ -12,7 +12,7 @@ use loom_core::{
 };
 
 use self::inbox::Inbox;
-use self::slip::{Slip, Slips};
+use self::message_buffer::{MessageBuffer, MessageBuffers};
 use crate::attr::EngineAttr;
 use crate::event::Ending;
 use crate::link::{MAX_NUMBERS, Number};
@@ -20,18 +20,18 @@ use crate::peers::PeerKey;
 
 use self::inbox::fragments;
 pub use self::inbox::{Notification, NotificationKey};
-pub(crate) use self::slip::{Bytes, Destination, List};
+pub(crate) use self::message_buffer::{Bytes, Destination, List};
 use self::wire::{HEADER, code};
 pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, ending};
 
-/// Slips for messages that are not notifications.
+/// Buffers for messages that are not notifications.
 const RESERVE: usize = 8;
 
 pub(crate) struct Control<'m, T: Transport, A: Allocator> {
-    endpoint: Endpoint<'m, T, Slip<'m, T, A>>,
+    endpoint: Endpoint<'m, T, MessageBuffer<'m, T, A>>,
     pub(crate) av: Av<'m, T>,
-    cq: Cq<'m, T, Slip<'m, T, A>>,
-    slips: Slips<'m, T, A>,
+    cq: Cq<'m, T, MessageBuffer<'m, T, A>>,
+    buffers: MessageBuffers<'m, T, A>,
     outbox: List,
     unposted: List,
     pub(crate) inbox: Inbox<A>,
@@ -72,14 +72,14 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Control<'m, T, A> 
         let av = Av::open_in(domain, AvAttr::new(attr.vector_len().saturating_add(1)), alloc.clone())?;
         let depth = receives.checked_add(sends).ok_or(OpenError::Size)?;
         let cq = Cq::open_in(domain, CqAttr { endpoints: 1, ..CqAttr::new(depth) }, alloc.clone())?;
-        let slips = Slips::new(domain, (sends, receives), attr.message, alloc)?;
+        let buffers = MessageBuffers::new(domain, (sends, receives), attr.message, alloc)?;
         let endpoint = cq.endpoint(&av)?;
         let inbox = Inbox::new(attr.peers, layout, alloc)?;
         let (outbox, mut unposted) = (List::EMPTY, List::EMPTY);
         let mut control =
-            Control { endpoint, av, cq, slips, outbox, unposted, inbox, layout, refused: None, is_closed: false };
-        for index in control.slips.receives() {
-            control.slips.push(&mut unposted, index);
+            Control { endpoint, av, cq, buffers, outbox, unposted, inbox, layout, refused: None, is_closed: false };
+        for index in control.buffers.receives() {
+            control.buffers.push(&mut unposted, index);
         }
         control.unposted = unposted;
         control.post_receives();
@@ -97,12 +97,12 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     fn post_receives(&mut self) {
-        while let Some(index) = self.slips.pop(&mut self.unposted) {
-            let Some(mut slip) = self.slips.lift(index) else { continue };
-            slip.set_len(usize::MAX);
-            if let Err(rejected) = self.endpoint.recv(Source::Any, slip) {
-                let index = self.slips.lay(rejected.value);
-                self.slips.push(&mut self.unposted, index);
+        while let Some(index) = self.buffers.pop(&mut self.unposted) {
+            let Some(mut buffer) = self.buffers.remove(index) else { continue };
+            buffer.set_len(usize::MAX);
+            if let Err(rejected) = self.endpoint.recv(Source::Any, buffer) {
+                let index = self.buffers.restore(rejected.value);
+                self.buffers.push(&mut self.unposted, index);
                 break;
             }
         }
@@ -122,13 +122,13 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
                     return Err(error);
                 }
             };
-            let (mut slip, result) = done.into_parts();
+            let (mut buffer, result) = done.into_parts();
             if let Ok(transfer) = &result {
-                slip.set_len(transfer.len);
+                buffer.set_len(transfer.len);
             }
-            let index = self.slips.lay(slip);
-            if let Some(to) = self.slips.destination(index) {
-                self.slips.give_back(index);
+            let index = self.buffers.restore(buffer);
+            if let Some(to) = self.buffers.destination(index) {
+                self.buffers.give_back(index);
                 return Ok(Some(Incoming::Sent(self.sent(to, result.err().map(OpError::into)))));
             }
             match result {
@@ -145,17 +145,17 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     pub(crate) fn message(&self, index: u32) -> Option<(Header, &[u8])> {
-        Header::decode(self.slips.get(index)?.bytes())
+        Header::decode(self.buffers.get(index)?.bytes())
     }
 
     pub(crate) fn recycle(&mut self, index: u32) {
-        self.slips.push(&mut self.unposted, index);
+        self.buffers.push(&mut self.unposted, index);
     }
 
     /// Stores a fragment of a notification, or gives its buffer back. Returns `false` then.
     pub(crate) fn store(&mut self, index: u32) -> bool {
         let found = self.message(index).map(|(header, body)| (header, body.len()));
-        let stored = found.is_some_and(|(head, len)| self.inbox.fragment(&head, len, index, &mut self.slips));
+        let stored = found.is_some_and(|(head, len)| self.inbox.fragment(&head, len, index, &mut self.buffers));
         if !stored {
             self.recycle(index);
         }
@@ -163,8 +163,8 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     pub(crate) fn reset(&mut self, peer: PeerKey, now: u64) -> u32 {
-        let (epoch, fragments) = self.inbox.reset(peer.index, now, &mut self.slips);
-        self.slips.append(&mut self.unposted, fragments);
+        let (epoch, fragments) = self.inbox.reset(peer.index, now, &mut self.buffers);
+        self.buffers.append(&mut self.unposted, fragments);
         epoch
     }
 
@@ -173,10 +173,10 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     }
 
     pub(crate) fn can_stage(&self, bytes: &[u8]) -> bool {
-        fragments(bytes.len(), self.room()) + RESERVE <= self.slips.free()
+        fragments(bytes.len(), self.room()) + RESERVE <= self.buffers.free()
     }
 
-    /// Returns `None` if too few slips are free.
+    /// Returns `None` if too few buffers are free.
     pub(crate) fn stage(&mut self, bytes: &[u8]) -> Option<List> {
         if !self.can_stage(bytes) {
             return None;
@@ -185,44 +185,44 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         let count = fragments(bytes.len(), room);
         let mut list = List::EMPTY;
         for number in 0..count {
-            let index = self.slips.take()?;
+            let index = self.buffers.take()?;
             let body = &bytes[number * room..bytes.len().min((number + 1) * room)];
-            let slip = self.slips.get_mut(index)?;
-            slip.bytes_mut()[HEADER..HEADER + body.len()].copy_from_slice(body);
-            slip.set_len(HEADER + body.len());
-            self.slips.push(&mut list, index);
+            let buffer = self.buffers.get_mut(index)?;
+            buffer.bytes_mut()[HEADER..HEADER + body.len()].copy_from_slice(body);
+            buffer.set_len(HEADER + body.len());
+            self.buffers.push(&mut list, index);
         }
         Some(list)
     }
 
     pub(crate) fn discard(&mut self, staged: List) {
-        self.slips.give_back_all(staged);
+        self.buffers.give_back_all(staged);
     }
 
     pub(crate) fn send_staged(&mut self, mut staged: List, to: Destination, head: &Header) {
         let mut fragment = 0;
-        while let Some(index) = self.slips.pop(&mut staged) {
+        while let Some(index) = self.buffers.pop(&mut staged) {
             let header = Header { fragment, ..*head }.encode();
-            if let Some(slip) = self.slips.get_mut(index) {
-                slip.bytes_mut()[..HEADER].copy_from_slice(&header);
+            if let Some(buffer) = self.buffers.get_mut(index) {
+                buffer.bytes_mut()[..HEADER].copy_from_slice(&header);
             }
-            self.slips.address(index, to);
-            self.slips.push(&mut self.outbox, index);
+            self.buffers.set_destination(index, to);
+            self.buffers.push(&mut self.outbox, index);
             fragment += 1;
         }
     }
 
-    /// Returns `false` if no slip is free.
+    /// Returns `false` if no buffer is free.
     pub(crate) fn send(&mut self, head: &Header, to: Destination, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        let Some(index) = self.slips.take() else { return false };
-        self.slips.address(index, to);
-        if let Some(slip) = self.slips.get_mut(index) {
-            let (header, body) = slip.bytes_mut().split_at_mut(HEADER);
+        let Some(index) = self.buffers.take() else { return false };
+        self.buffers.set_destination(index, to);
+        if let Some(buffer) = self.buffers.get_mut(index) {
+            let (header, body) = buffer.bytes_mut().split_at_mut(HEADER);
             header.copy_from_slice(&head.encode());
             let len = HEADER + write(body);
-            slip.set_len(len);
+            buffer.set_len(len);
         }
-        self.slips.push(&mut self.outbox, index);
+        self.buffers.push(&mut self.outbox, index);
         true
     }
 
@@ -247,7 +247,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
 
     /// `from` begins at 0.
     pub(crate) fn next_release(&self, from: &mut usize) -> Option<u32> {
-        if self.inbox.due == 0 || self.slips.free() == 0 { None } else { self.inbox.next_due(from) }
+        if self.inbox.due == 0 || self.buffers.free() == 0 { None } else { self.inbox.next_due(from) }
     }
 
     /// Informs a peer of released numbers, up to one message. Returns `false` without any.
@@ -279,20 +279,20 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
         self.post_receives();
         for _ in 0..self.outbox.len() {
-            let index = self.slips.pop(&mut self.outbox)?;
-            let Some(to) = self.slips.destination(index) else { continue };
-            let Some(slip) = self.slips.lift(index) else { continue };
-            let Err(rejected) = self.endpoint.send(to.route, slip) else { continue };
-            let index = self.slips.lay(rejected.value);
+            let index = self.buffers.pop(&mut self.outbox)?;
+            let Some(to) = self.buffers.destination(index) else { continue };
+            let Some(buffer) = self.buffers.remove(index) else { continue };
+            let Err(rejected) = self.endpoint.send(to.route, buffer) else { continue };
+            let index = self.buffers.restore(rejected.value);
             match rejected.error {
                 // Others may have other peers.
-                PostError::Again => self.slips.push(&mut self.outbox, index),
+                PostError::Again => self.buffers.push(&mut self.outbox, index),
                 error if error.is_transient() => {
-                    self.slips.push(&mut self.outbox, index);
+                    self.buffers.push(&mut self.outbox, index);
                     return None;
                 }
                 error => {
-                    self.slips.give_back(index);
+                    self.buffers.give_back(index);
                     return Some(self.sent(to, Some(error.into())));
                 }
             }

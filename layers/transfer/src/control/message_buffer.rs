@@ -1,4 +1,4 @@
-//! [`Slip`]: the buffer of one control message, and [`Slips`], all of them.
+//! [`MessageBuffer`]: buffer of one control message, and [`MessageBuffers`], all of them.
 
 #![allow(unsafe_code, reason = "lends parts of one block as buffers")]
 
@@ -35,7 +35,7 @@ impl<A: Allocator> TargetBuffer for Bytes<A> {}
 type Block<'m, T, A> = Shared<Registered<'m, T, Bytes<A>>, A>;
 
 /// The only owner of its part of the block.
-pub(crate) struct Slip<'m, T: Transport, A: Allocator> {
+pub(crate) struct MessageBuffer<'m, T: Transport, A: Allocator> {
     ptr: NonNull<u8>,
     capacity: usize,
     len: usize,
@@ -44,35 +44,35 @@ pub(crate) struct Slip<'m, T: Transport, A: Allocator> {
     _block: Block<'m, T, A>,
 }
 
-impl<T: Transport, A: Allocator> Slip<'_, T, A> {
+impl<T: Transport, A: Allocator> MessageBuffer<'_, T, A> {
     pub(super) fn set_len(&mut self, len: usize) {
         self.len = len.min(self.capacity);
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: the slip owns these initialised bytes, and is not posted while it is borrowed.
+        // SAFETY: the buffer owns these initialised bytes, and is not posted while it is borrowed.
         unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the slip owns these initialised bytes, and is not posted while it is borrowed.
+        // SAFETY: the buffer owns these initialised bytes, and is not posted while it is borrowed.
         unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.capacity) }
     }
 }
 
-// SAFETY: the slip owns the range, `_block` keeps it allocated and registered, and `len` changes
+// SAFETY: the buffer owns the range, `_block` keeps it allocated and registered, and `len` changes
 // only between two posts.
-unsafe impl<T: Transport, A: Allocator> Buffer for Slip<'_, T, A> {
+unsafe impl<T: Transport, A: Allocator> Buffer for MessageBuffer<'_, T, A> {
     fn lend(&mut self) -> Lent {
         Lent { descriptor: self.descriptor, ..Lent::both(self.ptr, self.len) }
     }
 }
-impl<T: Transport, A: Allocator> SourceBuffer for Slip<'_, T, A> {}
-impl<T: Transport, A: Allocator> TargetBuffer for Slip<'_, T, A> {}
+impl<T: Transport, A: Allocator> SourceBuffer for MessageBuffer<'_, T, A> {}
+impl<T: Transport, A: Allocator> TargetBuffer for MessageBuffer<'_, T, A> {}
 
 const NONE: u32 = u32::MAX;
 
-/// List of slips, each in at most one.
+/// List of buffers, each in at most one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     first: u32,
@@ -104,20 +104,20 @@ impl Destination {
 
 struct Entry<'m, T: Transport, A: Allocator> {
     /// `None` while posted.
-    slip: Option<Slip<'m, T, A>>,
+    buffer: Option<MessageBuffer<'m, T, A>>,
     next: u32,
-    /// `None` for slips to receive.
+    /// `None` for buffers to receive.
     to: Option<Destination>,
 }
 
 /// First those to send, then those to receive.
-pub(crate) struct Slips<'m, T: Transport, A: Allocator> {
+pub(crate) struct MessageBuffers<'m, T: Transport, A: Allocator> {
     entries: Array<Entry<'m, T, A>, A>,
     sends: u32,
     free: List,
 }
 
-impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Slips<'m, T, A> {
+impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> MessageBuffers<'m, T, A> {
     pub(super) fn new(
         domain: &Domain<'m, T>,
         (sends, receives): (usize, usize),
@@ -132,31 +132,31 @@ impl<'m, T: Transport + 'm, A: Allocator + Clone + Send + 'm> Slips<'m, T, A> {
         let block = Shared::new(bytes, alloc.clone())?;
         let lent = block.lent();
         let entries = Array::new_in(count, alloc.clone(), |index| {
-            let slip = Slip {
+            let buffer = MessageBuffer {
                 // SAFETY: the block has `count` parts of this capacity.
                 ptr: unsafe { lent.ptr.add(index * capacity) },
                 capacity,
                 len: capacity,
                 descriptor: lent.descriptor,
-                #[expect(clippy::cast_possible_truncation, reason = "the number of slips is a `u32`")]
+                #[expect(clippy::cast_possible_truncation, reason = "the number of buffers is a `u32`")]
                 index: index as u32,
                 _block: block.clone(),
             };
-            Entry { slip: Some(slip), next: NONE, to: None }
+            Entry { buffer: Some(buffer), next: NONE, to: None }
         })?;
-        let mut slips = Slips { entries, sends, free: List::EMPTY };
+        let mut buffers = MessageBuffers { entries, sends, free: List::EMPTY };
         let mut free = List::EMPTY;
         for index in 0..sends {
-            slips.push(&mut free, index);
+            buffers.push(&mut free, index);
         }
-        slips.free = free;
-        Ok(slips)
+        buffers.free = free;
+        Ok(buffers)
     }
 }
 
-impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
+impl<'m, T: Transport, A: Allocator> MessageBuffers<'m, T, A> {
     pub(super) fn receives(&self) -> impl Iterator<Item = u32> + use<T, A> {
-        #[expect(clippy::cast_possible_truncation, reason = "the number of slips is a `u32`")]
+        #[expect(clippy::cast_possible_truncation, reason = "the number of buffers is a `u32`")]
         let count = self.entries.len() as u32;
         self.sends..count
     }
@@ -224,27 +224,27 @@ impl<'m, T: Transport, A: Allocator> Slips<'m, T, A> {
         })
     }
 
-    pub(super) fn get(&self, index: u32) -> Option<&Slip<'m, T, A>> {
-        self.entries.get(index as usize)?.slip.as_ref()
+    pub(super) fn get(&self, index: u32) -> Option<&MessageBuffer<'m, T, A>> {
+        self.entries.get(index as usize)?.buffer.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Slip<'m, T, A>> {
-        self.entries.get_mut(index as usize)?.slip.as_mut()
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut MessageBuffer<'m, T, A>> {
+        self.entries.get_mut(index as usize)?.buffer.as_mut()
     }
 
-    pub(super) fn lift(&mut self, index: u32) -> Option<Slip<'m, T, A>> {
-        self.entries.get_mut(index as usize)?.slip.take()
+    pub(super) fn remove(&mut self, index: u32) -> Option<MessageBuffer<'m, T, A>> {
+        self.entries.get_mut(index as usize)?.buffer.take()
     }
 
-    pub(super) fn lay(&mut self, slip: Slip<'m, T, A>) -> u32 {
-        let index = slip.index;
+    pub(super) fn restore(&mut self, buffer: MessageBuffer<'m, T, A>) -> u32 {
+        let index = buffer.index;
         if let Some(entry) = self.entries.get_mut(index as usize) {
-            entry.slip = Some(slip);
+            entry.buffer = Some(buffer);
         }
         index
     }
 
-    pub(super) fn address(&mut self, index: u32, to: Destination) {
+    pub(super) fn set_destination(&mut self, index: u32, to: Destination) {
         if let Some(entry) = self.entries.get_mut(index as usize) {
             entry.to = Some(to);
         }
