@@ -12,7 +12,7 @@ use crate::transfers::Stage;
 const CHUNK: usize = 4096;
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
-    pub(super) fn own(&self, remote: &RemoteMemory) -> Option<MemoryKey> {
+    pub(super) fn memory_of(&self, remote: &RemoteMemory) -> Option<MemoryKey> {
         self.memories.keys().find(|key| self.remote(*key).is_ok_and(|own| own == *remote))
     }
 

@@ -87,7 +87,8 @@ pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     memories: Memories<'m, T, M, A>,
 
     peers: Peers<A>,
-    own: Option<PeerKey>,
+    /// This engine as a peer of itself: such transfers are copies.
+    own_peer: Option<PeerKey>,
 
     transfers: Transfers<P, A>,
     /// No transfer has an earlier deadline.
@@ -218,7 +219,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let (peer, is_new) = self.peers.insert(record, &vectors)?;
         if is_new {
             if self.peers.is_own(peer, &vectors) {
-                self.own = Some(peer);
+                self.own_peer = Some(peer);
             }
             self.begin_link(peer);
         }

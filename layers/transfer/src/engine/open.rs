@@ -113,7 +113,7 @@ where
             scratch,
             memories: Memories::new(attr.memories, number, &alloc)?,
             peers: Peers::new(attr.peers, rails.len(), number, &alloc)?,
-            own: None,
+            own_peer: None,
             transfers: Transfers::new(attr.transfers, number, &alloc)?,
             next_deadline: u64::MAX,
             data,

@@ -90,7 +90,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     ) -> Result<TransferKey, Rejected<Request<P>, Error>> {
         let request = self.prepare(request)?;
         let (local, deadline) = (request.local, request.deadline);
-        let target = if self.own == Some(request.peer) { self.own(&request.remote) } else { None };
+        let target = if self.own_peer == Some(request.peer) { self.memory_of(&request.remote) } else { None };
         let key = match self.transfers.begin(request, notice) {
             Ok(key) => key,
             Err(value) => return Err(Rejected { value, error: Error::Full("EngineAttr::transfers") }),
