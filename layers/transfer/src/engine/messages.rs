@@ -88,7 +88,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         peers.owe(peer, Debt::Hello);
     }
 
-    /// Fails a peer, its transfers, also with operations in flight, and waits for it.
+    /// Fails a peer, the [`Wait`](super::Wait)s for it, and its transfers, including those with
+    /// operations in flight.
     pub(super) fn fail_peer(&mut self, peer: PeerKey, error: Error) {
         self.peers.change(peer, LinkState::Failed(error));
         self.lose_peer(peer, error);
@@ -122,7 +123,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    /// The immediate data is no value of `arrivals`.
+    /// Counts a write whose immediate data is not below `EngineAttr::values`: the low bits are
+    /// `values` plus the notification's index, the others its generation.
     #[cold]
     #[inline(never)]
     pub(super) fn count_notified(&mut self, data: Option<u64>) {
@@ -158,8 +160,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    /// Fails peers that are silent for half of the permitted time, and after a request for the
-    /// other half.
+    /// Pings ready peers that were silent for half of `EngineAttr::silence`, and fails them if they
+    /// are silent for the other half. A peer that is being greeted has the whole time.
     fn listen(&mut self) {
         let (silence, now) = (self.attr.silence, self.now);
         if silence == 0 || now < self.next_beat {
@@ -187,7 +189,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     fn sent(&mut self, Sent { to: Destination { peer, transfer, .. }, error, refused }: Sent) {
-        // The engine may have become a peer meanwhile.
+        // Unless the refused engine has become a peer meanwhile, its address leaves the vector.
         if let (Some(route), Some(control)) = (refused.filter(|route| !self.peers.talks_by(*route)), &self.control) {
             control.av.remove(route);
         }
@@ -318,7 +320,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             link.granted = control.reset(peer, self.now);
         }
         if greeted && had_epoch {
-            // Transfers have numbers of the former one.
+            // Transfers in progress use numbers that the former engine granted.
             self.lose_peer(peer, Error::Provider(Errno::ECONNRESET));
         }
         if !hello.answers {

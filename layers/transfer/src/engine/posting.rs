@@ -28,9 +28,11 @@ impl Turn {
 }
 
 enum Stop {
+    /// Posted `most` operations, or fewer that fill the rail or end the plan.
     Done,
     /// The transfer's peer has no room.
     Again,
+    /// The rail has no room for any transfer.
     NoRoom,
     Failed(Error),
 }
@@ -136,7 +138,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             peer_in_flight,
             posted: 0,
         };
-        // Rails that refuse this transfer: others may have other peers.
+        // Rails on which this peer has no room. Other transfers may still use them, so they are not
+        // `blocked`.
         let mut refused = RailSet::EMPTY;
         let mut stopped = None;
         while run.posted < most && stopped.is_none() && run.cursor.peek(piece).is_some() {

@@ -103,8 +103,8 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(key)
     }
 
-    /// Validates a transfer for [`submit`](Self::submit), which does not walk the blocks of its
-    /// plan then, also when it is submitted again from its [`Outcome`](crate::Outcome).
+    /// Validates a request in advance: [`submit`](Self::submit) then skips the blocks of its plan,
+    /// also when the request comes back in an [`Outcome`](crate::Outcome).
     ///
     /// # Errors
     /// See [`submit`](Self::submit).
@@ -171,9 +171,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
     }
 
     /// Cancels a transfer: posts no more of its operations. Its outcome is
-    /// [`Ending::Cancelled`](crate::Ending::Cancelled) once those in flight have completed, unless one has
-    /// failed, and its receiver is notified of no other one. Returns `false` if all operations have
-    /// completed.
+    /// [`Ending::Cancelled`](crate::Ending::Cancelled) once those in flight have completed, unless
+    /// one has failed. The receiver's notification has the same ending. Returns `false` if all
+    /// operations have completed.
     pub fn cancel(&mut self, transfer: TransferKey) -> bool {
         let stops = self.transfers.named(transfer).is_some_and(|slot| slot.cancel());
         if stops {
