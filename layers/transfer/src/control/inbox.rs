@@ -8,7 +8,7 @@ use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
 use super::message_buffer::{List, MessageBuffers};
-use super::wire::{self, HEADER, Header};
+use super::wire::{HEADER, Header, Kind, NotificationHead};
 use super::{Control, Layout};
 use crate::event::Ending;
 use crate::link::Number;
@@ -26,8 +26,8 @@ pub struct NotificationKey {
 struct Entry {
     generation: u32,
     counted: u64,
-    /// Of all fragments, once one has arrived.
-    head: Option<Header>,
+    /// Sender and head, once a fragment has arrived.
+    head: Option<(PeerKey, NotificationHead)>,
     /// Bit for each fragment that has arrived.
     seen: u64,
     fragments: List,
@@ -131,8 +131,8 @@ impl<A: Allocator> Inbox<A> {
         if u64::from(entry.generation & mask) != generation || entry.released > 0 {
             return false;
         }
-        if entry.head.is_some_and(|head| wire::ending(head.ending) == Ending::Done && entry.counted >= head.operations)
-        {
+        let counted = entry.counted;
+        if entry.head.is_some_and(|(_, head)| head.ending.decode() == Ending::Done && counted >= head.operations) {
             return false;
         }
         let is_first = entry.counted == 0 && entry.head.is_none();
@@ -147,29 +147,29 @@ impl<A: Allocator> Inbox<A> {
     /// Returns `false` if the fragment belongs to no notification.
     pub(super) fn fragment<T: Transport>(
         &mut self,
-        header: &Header,
+        header: Header,
         body: usize,
         buffer: u32,
         buffers: &mut MessageBuffers<'_, T, A>,
     ) -> bool {
+        let Header { to: peer, kind: Kind::Notify { number, fragment, head } } = header else { return false };
         let room = self.layout.message as usize - HEADER;
-        let (len, fragment) = (header.len as usize, usize::from(header.fragment));
+        let (len, fragment) = (head.len as usize, usize::from(fragment));
         let count = fragments(len, room);
         let expected = len.saturating_sub(fragment * room).min(room);
         if fragment >= count || count > usize::from(self.layout.fragments) || body != expected {
             return false;
         }
-        let Some(at) = self.at(header.to.index, header.number) else { return false };
-        let Some(used) = self.used.get_mut(header.to.index as usize) else { return false };
+        let Some(at) = self.at(peer.index, number.index) else { return false };
+        let Some(used) = self.used.get_mut(peer.index as usize) else { return false };
         // A peer beyond its credit would take the receives of others.
         if used.fragments >= self.layout.fragments.into() {
             return false;
         }
         let Some(entry) = self.entries.get_mut(at) else { return false };
-        let head = Header { fragment: 0, ..*header };
-        let is_next = entry.generation == header.generation && entry.released == 0 && entry.seen & 1 << fragment == 0;
+        let is_next = entry.generation == number.generation && entry.released == 0 && entry.seen & 1 << fragment == 0;
         let is_first = entry.counted == 0 && entry.head.is_none();
-        if !is_next || *entry.head.get_or_insert(head) != head {
+        if !is_next || *entry.head.get_or_insert((peer, head)) != (peer, head) {
             return false;
         }
         used.numbers += u32::from(is_first);
@@ -177,16 +177,16 @@ impl<A: Allocator> Inbox<A> {
         entry.seen |= 1 << fragment;
         buffers.push(&mut entry.fragments, buffer);
         self.complete(at);
-        self.review(header.to.index);
+        self.review(peer.index);
         true
     }
 
     fn complete(&mut self, at: usize) {
         let room = self.layout.message as usize - HEADER;
         let Some(entry) = self.entries.get_mut(at).filter(|entry| !entry.complete) else { return };
-        let Some(head) = entry.head else { return };
+        let Some((_, head)) = entry.head else { return };
         let all = entry.fragments.len() as usize == fragments(head.len as usize, room);
-        let fails = wire::ending(head.ending) != Ending::Done;
+        let fails = head.ending.decode() != Ending::Done;
         if all && (fails || entry.counted >= head.operations) {
             entry.complete = true;
             #[expect(clippy::cast_possible_truncation, reason = "entries of `u32` peers")]
@@ -204,7 +204,7 @@ impl<A: Allocator> Inbox<A> {
         None
     }
 
-    fn named(&self, key: NotificationKey) -> Option<(&Entry, Header)> {
+    fn named(&self, key: NotificationKey) -> Option<(&Entry, (PeerKey, NotificationHead))> {
         let entry = self.entries.get(key.index as usize)?;
         let head = entry.head.filter(|_| entry.complete && entry.generation == key.generation)?;
         Some((entry, head))
@@ -296,27 +296,28 @@ pub(crate) const fn fragments(len: usize, room: usize) -> usize {
 pub struct Notification<'e, 'm, T: Transport, A: Allocator> {
     control: &'e mut Control<'m, T, A>,
     key: NotificationKey,
-    head: Header,
+    peer: PeerKey,
+    head: NotificationHead,
     keeps: bool,
 }
 
 impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
     pub(crate) fn new(control: &'e mut Control<'m, T, A>, key: NotificationKey) -> Option<Self> {
-        let (_, head) = control.inbox.named(key)?;
-        Some(Notification { control, key, head, keeps: false })
+        let (_, (peer, head)) = control.inbox.named(key)?;
+        Some(Notification { control, key, peer, head, keeps: false })
     }
 
     /// Sender.
     #[must_use]
     pub const fn peer(&self) -> PeerKey {
-        self.head.to
+        self.peer
     }
 
     /// End of the transfer: [`Ending::Done`] if all writes have arrived. Errors are numbers of the
     /// sender's system.
     #[must_use]
     pub fn ending(&self) -> Ending {
-        wire::ending(self.head.ending)
+        self.head.ending.decode()
     }
 
     /// Number of writes in flight or failed that may still arrive. Use the memory for other data
@@ -341,9 +342,12 @@ impl<'e, 'm, T: Transport, A: Allocator> Notification<'e, 'm, T, A> {
         let list = self.control.inbox.named(self.key).map_or(List::EMPTY, |(entry, _)| entry.fragments);
         let buffers = &self.control.buffers;
         (0..fragments(self.len(), room)).filter_map(move |number| {
-            let of = |index| Header::decode(buffers.get(index)?.bytes());
-            let (_, body) = buffers.iter(list).filter_map(of).find(|(head, _)| usize::from(head.fragment) == number)?;
-            Some(body)
+            buffers.iter(list).find_map(|index| match Header::decode(buffers.get(index)?.bytes())? {
+                (Header { kind: Kind::Notify { fragment, .. }, .. }, body) if usize::from(fragment) == number => {
+                    Some(body)
+                }
+                _ => None,
+            })
         })
     }
 
@@ -374,7 +378,7 @@ impl<T: Transport, A: Allocator> Drop for Notification<'_, '_, T, A> {
         buffers.append(unposted, entry.fragments);
         *entry =
             Entry { generation, counted: 0, head: None, seen: 0, fragments: List::EMPTY, complete: false, released };
-        let peer = self.head.to.index;
+        let peer = self.peer.index;
         if let Some(used) = inbox.used.get_mut(peer as usize) {
             used.released += 1;
         }

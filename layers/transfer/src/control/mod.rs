@@ -14,15 +14,14 @@ use loom_core::{
 use self::inbox::Inbox;
 use self::message_buffer::{MessageBuffer, MessageBuffers};
 use crate::attr::EngineAttr;
-use crate::event::Ending;
 use crate::link::{MAX_NUMBERS, Number};
 use crate::peers::PeerKey;
 
 use self::inbox::fragments;
 pub use self::inbox::{Notification, NotificationKey};
 pub(crate) use self::message_buffer::{Bytes, Destination, List};
-use self::wire::{HEADER, code};
-pub(crate) use self::wire::{Header, Hello, Kind, Layout, Refusal, VERSION, ending};
+use self::wire::HEADER;
+pub(crate) use self::wire::{EndingCode, Header, Hello, Kind, Layout, NotificationHead, RailBody, Refusal, VERSION};
 
 /// Buffers for messages that are not notifications.
 const RESERVE: usize = 8;
@@ -155,7 +154,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
     /// Stores a fragment of a notification, or gives its buffer back. Returns `false` then.
     pub(crate) fn store(&mut self, index: u32) -> bool {
         let found = self.message(index).map(|(header, body)| (header, body.len()));
-        let stored = found.is_some_and(|(head, len)| self.inbox.fragment(&head, len, index, &mut self.buffers));
+        let stored = found.is_some_and(|(header, len)| self.inbox.fragment(header, len, index, &mut self.buffers));
         if !stored {
             self.recycle(index);
         }
@@ -199,10 +198,16 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         self.buffers.give_back_all(staged);
     }
 
-    pub(crate) fn send_staged(&mut self, mut staged: List, to: Destination, head: &Header) {
+    pub(crate) fn send_staged(
+        &mut self,
+        mut staged: List,
+        to: Destination,
+        (name, number): (PeerKey, Number),
+        head: NotificationHead,
+    ) {
         let mut fragment = 0;
         while let Some(index) = self.buffers.pop(&mut staged) {
-            let header = Header { fragment, ..*head }.encode();
+            let header = Header { to: name, kind: Kind::Notify { number, fragment, head } }.encode();
             if let Some(buffer) = self.buffers.get_mut(index) {
                 buffer.bytes_mut()[..HEADER].copy_from_slice(&header);
             }
@@ -233,7 +238,7 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         }
         let known = self.av.find(address);
         let Some(route) = known.or_else(|| self.av.insert(address).ok()) else { return false };
-        let head = Header { number: reason as u32, ..Header::new(Kind::Refuse, name) };
+        let head = Header { to: name, kind: Kind::Refuse(reason) };
         let sent = self.send(&head, Destination { peer: None, route, transfer: None }, |_| 0);
         match known {
             None if sent => self.refused = Some(route),
@@ -261,8 +266,8 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
             released[count] = number;
             count += 1;
         }
-        let Some((first, others)) = released[..count].split_first() else { return false };
-        let head = Header { number: first.index, generation: first.generation, ..Header::new(Kind::Release, name) };
+        let Some((&first, others)) = released[..count].split_first() else { return false };
+        let head = Header { to: name, kind: Kind::Release(first) };
         self.send(&head, to, |body| {
             for (number, out) in others.iter().zip(body.chunks_exact_mut(Number::LEN)) {
                 out.copy_from_slice(&number.encode());
@@ -308,22 +313,4 @@ pub(crate) enum Notice {
     Message(List),
     /// Failure of writes with the request's immediate data.
     Failure,
-}
-
-pub(crate) fn last_header(
-    name: PeerKey,
-    number: Option<Number>,
-    ending: &Ending,
-    (operations, late): (u64, u64),
-) -> Header {
-    let kind = if number.is_some() { Kind::Notify } else { Kind::Failure };
-    let Number { index, generation } = number.unwrap_or(Number { index: 0, generation: 0 });
-    Header {
-        number: index,
-        generation,
-        ending: code(ending),
-        operations,
-        late: u32::try_from(late).unwrap_or(u32::MAX),
-        ..Header::new(kind, name)
-    }
 }

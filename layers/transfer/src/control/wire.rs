@@ -1,7 +1,7 @@
 //! Form of control messages: a header of ten little-endian words of 32 bits, and a body.
 
 use loom_core::vocabulary::Errno;
-use loom_core::{Error, OpError};
+use loom_core::{EndpointAddr, Error, OpError};
 
 use crate::event::Ending;
 use crate::link::Number;
@@ -9,28 +9,111 @@ use crate::peers::PeerKey;
 
 pub(crate) const HEADER: usize = 40;
 
+/// Receiver and kind of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Sender's name at the receiver.
+    pub(crate) to: PeerKey,
+    pub(crate) kind: Kind,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Hello = 1,
-    /// Refuses the hello of the receiver. `number` is the [`Refusal`].
-    Refuse = 2,
+    /// Greeting, with a [`Hello`] as the body.
+    Hello,
+    /// Refuses the hello of the receiver.
+    Refuse(Refusal),
     /// Fragment of a notification.
-    Notify = 3,
-    /// The receiver of notifications has released them: `number`, and those in the body.
-    Release = 4,
-    /// Writes with the immediate data in `operations` have failed.
-    Failure = 5,
-    Ping = 6,
-    Pong = 7,
-    /// Address of a rail, after the key of its memory for writes of no bytes. `number` is the rail,
-    /// `generation` the epoch of the sender's hello, `operations` the base of the memory.
-    Rail = 8,
+    Notify {
+        number: Number,
+        fragment: u16,
+        head: NotificationHead,
+    },
+    /// The receiver of notifications has released this number, and those in the body.
+    Release(Number),
+    /// Writes with this immediate data have failed. The others are as in [`NotificationHead`].
+    Failure {
+        value: u64,
+        ending: EndingCode,
+        late: u32,
+    },
+    Ping,
+    Pong,
+    /// Memory of a rail for writes of no bytes, with a [`RailBody`]. `epoch` is that of the
+    /// sender's hello.
+    Rail {
+        rail: u32,
+        epoch: u32,
+        base: u64,
+    },
     /// Requests released numbers: the sender waits for room.
-    Wait = 9,
+    Wait,
+}
+
+/// Words that all fragments of a notification have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotificationHead {
+    /// Length of the notification in bytes.
+    pub(crate) len: u32,
+    pub(crate) ending: EndingCode,
+    /// Writes that may still arrive uncounted: failed, or in flight.
+    pub(crate) late: u32,
+    /// Number of successful writes.
+    pub(crate) operations: u64,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> [u8; HEADER] {
+        let (kind, [first, second, len, ending, late], value) = match self.kind {
+            Kind::Hello => (1, [0; 5], 0),
+            Kind::Refuse(reason) => (2, [reason as u32, 0, 0, 0, 0], 0),
+            Kind::Notify { number: Number { index, generation }, fragment, head } => {
+                let NotificationHead { len, ending, late, operations } = head;
+                (3 | u32::from(fragment) << 16, [index, generation, len, ending.0, late], operations)
+            }
+            Kind::Release(Number { index, generation }) => (4, [index, generation, 0, 0, 0], 0),
+            Kind::Failure { value, ending, late } => (5, [0, 0, 0, ending.0, late], value),
+            Kind::Ping => (6, [0; 5], 0),
+            Kind::Pong => (7, [0; 5], 0),
+            Kind::Rail { rail, epoch, base } => (8, [rail, epoch, 0, 0, 0], base),
+            Kind::Wait => (9, [0; 5], 0),
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "a word of 64 bits as two")]
+        let (low, high) = (value as u32, (value >> 32) as u32);
+        let mut out = [0; HEADER];
+        put(&mut out, &[kind, self.to.index, self.to.generation, first, second, len, ending, late, low, high]);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([kind, index, generation, first, second, len, ending, late, low, high], body) = take::<10>(bytes)?;
+        let (to, number) = (PeerKey { index, generation }, Number { index: first, generation: second });
+        let (ending, value) = (EndingCode(ending), u64::from(low) | u64::from(high) << 32);
+        #[expect(clippy::cast_possible_truncation, reason = "a word as two halves")]
+        let (kind, fragment) = (kind as u16, (kind >> 16) as u16);
+        let kind = match kind {
+            1 => Kind::Hello,
+            2 => Kind::Refuse(Refusal::decode(first)),
+            3 => {
+                let head = NotificationHead { len, ending, late, operations: value };
+                Kind::Notify { number, fragment, head }
+            }
+            4 => Kind::Release(number),
+            5 => Kind::Failure { value, ending, late },
+            6 => Kind::Ping,
+            7 => Kind::Pong,
+            8 => Kind::Rail { rail: first, epoch: second, base: value },
+            9 => Kind::Wait,
+            _ => return None,
+        };
+        Some((Header { to, kind }, body))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    /// Reason of another version.
+    Other = 0,
     Version = 1,
     Layout = 2,
     DataWidth = 3,
@@ -38,81 +121,58 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) const fn error(number: u32) -> Error {
-        Error::Invalid(match number {
-            1 => "the peer's engine has another version",
-            2 => "the peer's engine has other `EngineAttr::message`, `notifications`, `fragments` or rails",
-            3 => "immediate data is too narrow for the peer's `EngineAttr::values` and `notifications`",
-            4 => "the peer's engine has no room: increase its `EngineAttr::peers`",
-            _ => "the peer's engine refuses",
+    const fn decode(word: u32) -> Self {
+        match word {
+            1 => Refusal::Version,
+            2 => Refusal::Layout,
+            3 => Refusal::DataWidth,
+            4 => Refusal::Full,
+            _ => Refusal::Other,
+        }
+    }
+
+    pub(crate) const fn error(self) -> Error {
+        Error::Invalid(match self {
+            Refusal::Version => "the peer's engine has another version",
+            Refusal::Layout => {
+                "the peer's engine has other `EngineAttr::message`, `notifications`, `fragments` or rails"
+            }
+            Refusal::DataWidth => {
+                "immediate data is too narrow for the peer's `EngineAttr::values` and `notifications`"
+            }
+            Refusal::Full => "the peer's engine has no room: increase its `EngineAttr::peers`",
+            Refusal::Other => "the peer's engine refuses",
         })
     }
 }
 
+/// Kind of an [`Ending`] and, in the upper 24 bits, an error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) kind: Kind,
-    pub(crate) fragment: u16,
-    /// Sender's name at the receiver.
-    pub(crate) to: PeerKey,
-    /// Number of a notification or of a rail, or a [`Refusal`].
-    pub(crate) number: u32,
-    /// That of the number, or the epoch of a rail.
-    pub(crate) generation: u32,
-    /// Length of the notification in bytes.
-    pub(crate) len: u32,
-    /// By [`code`].
-    pub(crate) ending: u32,
-    /// Writes that may still arrive uncounted: failed, or in flight.
-    pub(crate) late: u32,
-    /// Number of successful writes, a value of immediate data, or the base of a rail's memory.
-    pub(crate) operations: u64,
-}
+pub(crate) struct EndingCode(u32);
 
-impl Header {
-    pub(crate) const fn new(kind: Kind, to: PeerKey) -> Self {
-        Header { kind, fragment: 0, to, number: 0, generation: 0, len: 0, ending: 0, late: 0, operations: 0 }
+impl EndingCode {
+    pub(crate) fn encode(ending: &Ending) -> Self {
+        EndingCode(match ending {
+            Ending::Done => 0,
+            Ending::Failed(error) => {
+                let errno = match error {
+                    Error::Operation(OpError { errno, .. }) | Error::Provider(errno) => *errno,
+                    _ => Errno::EIO,
+                };
+                1 | errno.as_raw().unsigned_abs() << 8
+            }
+            Ending::Cancelled => 2,
+            Ending::Deadline => 3,
+        })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a word of 64 bits as two")]
-    pub(crate) fn encode(&self) -> [u8; HEADER] {
-        let words = [
-            self.kind as u32 | u32::from(self.fragment) << 16,
-            self.to.index,
-            self.to.generation,
-            self.number,
-            self.generation,
-            self.len,
-            self.ending,
-            self.late,
-            self.operations as u32,
-            (self.operations >> 32) as u32,
-        ];
-        let mut out = [0; HEADER];
-        put(&mut out, &words);
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let (words, body) = take::<10>(bytes)?;
-        let [kind, index, peer, number, generation, len, ending, late, low, high] = words;
-        #[expect(clippy::cast_possible_truncation, reason = "a word as two halves")]
-        let (kind, fragment) = (kind as u16, (kind >> 16) as u16);
-        let kind = match kind {
-            1 => Kind::Hello,
-            2 => Kind::Refuse,
-            3 => Kind::Notify,
-            4 => Kind::Release,
-            5 => Kind::Failure,
-            6 => Kind::Ping,
-            7 => Kind::Pong,
-            8 => Kind::Rail,
-            9 => Kind::Wait,
-            _ => return None,
-        };
-        let to = PeerKey { index, generation: peer };
-        let operations = u64::from(low) | u64::from(high) << 32;
-        Some((Header { kind, fragment, to, number, generation, len, ending, late, operations }, body))
+    pub(crate) fn decode(self) -> Ending {
+        match self.0 & 0xFF {
+            0 => Ending::Done,
+            2 => Ending::Cancelled,
+            3 => Ending::Deadline,
+            _ => Ending::Failed(Error::Provider(Errno::from_raw(i32::try_from(self.0 >> 8).unwrap_or(0)))),
+        }
     }
 }
 
@@ -167,10 +227,11 @@ pub(crate) struct Layout {
 }
 
 impl Hello {
+    /// Length without the address.
     pub(crate) const LEN: usize = 4 * WORDS;
 
-    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
+    /// Writes the body, and returns its length.
+    pub(crate) fn encode(&self, address: &EndpointAddr, out: &mut [u8]) -> usize {
         let Layout { notifications, fragments, message } = self.layout;
         let words = [
             NAME,
@@ -183,19 +244,51 @@ impl Hello {
             u32::from(notifications) | u32::from(fragments) << 16,
             message,
         ];
-        put(&mut out, &words);
-        out
+        let (head, rest) = out.split_at_mut(Self::LEN);
+        put(head, &words);
+        Self::LEN + put_address(address, rest)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([name, version, index, generation, first, small, epoch, sizes, message], address) = take::<WORDS>(bytes)?;
+    pub(crate) fn decode(body: &[u8]) -> Option<(Self, EndpointAddr)> {
+        let ([name, version, index, generation, first, small, epoch, sizes, message], address) = take::<WORDS>(body)?;
         let [bits, width, rails, answers] = small.to_le_bytes();
         #[expect(clippy::cast_possible_truncation, reason = "a word as two halves")]
         let layout = Layout { notifications: sizes as u16, fragments: (sizes >> 16) as u16, message };
         let (from, answers) = (PeerKey { index, generation }, answers != 0);
         let hello = Hello { version, from, first, bits, width, rails, answers, epoch, layout };
+        let (address, _) = EndpointAddr::decode(address).ok()?;
         (name == NAME).then_some((hello, address))
     }
+}
+
+/// Key of a rail's memory. The address of the rail follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RailBody {
+    pub(crate) key: u64,
+}
+
+impl RailBody {
+    /// Length without the address.
+    pub(crate) const LEN: usize = 8;
+
+    /// Writes the body, and returns its length.
+    pub(crate) fn encode(self, address: &EndpointAddr, out: &mut [u8]) -> usize {
+        let (head, rest) = out.split_at_mut(Self::LEN);
+        head.copy_from_slice(&self.key.to_le_bytes());
+        Self::LEN + put_address(address, rest)
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Option<(Self, EndpointAddr)> {
+        let (key, address) = body.split_first_chunk()?;
+        let (address, _) = EndpointAddr::decode(address).ok()?;
+        Some((RailBody { key: u64::from_le_bytes(*key) }, address))
+    }
+}
+
+/// Returns the length.
+fn put_address(address: &EndpointAddr, out: &mut [u8]) -> usize {
+    // `check_message_len` has found that it fits.
+    address.encode(out).unwrap_or(0)
 }
 
 fn put(out: &mut [u8], words: &[u32]) {
@@ -211,29 +304,4 @@ fn take<const N: usize>(bytes: &[u8]) -> Option<([u32; N], &[u8])> {
         *word = u32::from_le_bytes(chunk.try_into().ok()?);
     }
     Some((words, rest))
-}
-
-/// Kind of an ending and, in the upper 24 bits, an error number.
-pub(crate) fn code(ending: &Ending) -> u32 {
-    match ending {
-        Ending::Done => 0,
-        Ending::Failed(error) => {
-            let errno = match error {
-                Error::Operation(OpError { errno, .. }) | Error::Provider(errno) => *errno,
-                _ => Errno::EIO,
-            };
-            1 | errno.as_raw().unsigned_abs() << 8
-        }
-        Ending::Cancelled => 2,
-        Ending::Deadline => 3,
-    }
-}
-
-pub(crate) fn ending(code: u32) -> Ending {
-    match code & 0xFF {
-        0 => Ending::Done,
-        2 => Ending::Cancelled,
-        3 => Ending::Deadline,
-        _ => Ending::Failed(Error::Provider(Errno::from_raw(i32::try_from(code >> 8).unwrap_or(0)))),
-    }
 }

@@ -1,12 +1,12 @@
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
-use loom_core::{AddressError, Buffer, CqError, EndpointAddr, Errno, Error, Transport};
+use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 
 use super::Engine;
 use super::open::DataLayout;
 use crate::control::{
-    Control, Destination, Header, Hello, Incoming, Kind, Notice, Notification, NotificationKey, Refusal, Sent, VERSION,
-    ending, last_header,
+    Control, Destination, EndingCode, Header, Hello, Incoming, Kind, Notice, Notification, NotificationHead,
+    NotificationKey, RailBody, Refusal, Sent, VERSION,
 };
 use crate::event::Ending;
 use crate::link::{Debt, LinkState, Number};
@@ -44,8 +44,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let staged = control.stage(message).ok_or(Error::Full("EngineAttr::messages"))?;
         link.spend(number, staged.len());
         let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
-        let head = Header { len, ..last_header(link.name, Some(number), &Ending::Done, (0, 0)) };
-        control.send_staged(staged, Destination::of(peer, route), &head);
+        let head = NotificationHead { len, ending: EndingCode::encode(&Ending::Done), late: 0, operations: 0 };
+        control.send_staged(staged, Destination::of(peer, route), (link.name, number), head);
         peers.posted(peer, staged.len());
         Ok(())
     }
@@ -74,7 +74,8 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         let mut bytes = [0; 256];
         let mut longest = Hello::LEN + control.address()?.encode(&mut bytes)?;
         for rail in self.rails.iter() {
-            longest = longest.max(8 + rail.endpoint.address().map_err(Error::Provider)?.encode(&mut bytes)?);
+            longest =
+                longest.max(RailBody::LEN + rail.endpoint.address().map_err(Error::Provider)?.encode(&mut bytes)?);
         }
         let fits = control.room() >= longest;
         fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address"))
@@ -232,11 +233,11 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold.is_empty() {
             self.peers.change(from, LinkState::Ready);
         }
-        if header.kind == Kind::Notify {
+        if let Kind::Notify { .. } = header.kind {
             self.strays += u64::from(!control.store(index));
             return;
         }
-        if header.kind == Kind::Rail {
+        if let Kind::Rail { .. } = header.kind {
             let described = self.described(index);
             self.strays += u64::from(described.is_none());
             if let Some(control) = &mut self.control {
@@ -244,15 +245,14 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
             return;
         }
-        if header.kind == Kind::Release {
-            return self.released(index);
+        if let Kind::Release(first) = header.kind {
+            return self.released(index, first);
         }
         control.recycle(index);
-        let Header { number, operations: value, .. } = header;
         match header.kind {
-            Kind::Refuse => self.fail_peer(from, Refusal::error(number)),
-            Kind::Failure => {
-                let error = match ending(header.ending) {
+            Kind::Refuse(reason) => self.fail_peer(from, reason.error()),
+            Kind::Failure { value, ending, .. } => {
+                let error = match ending.decode() {
                     Ending::Failed(error) => error,
                     _ => Error::Provider(Errno::ECANCELED),
                 };
@@ -261,18 +261,18 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
             Kind::Ping => self.peers.owe(from, Debt::Pong),
             Kind::Wait => control.inbox.note_wait(from.index),
-            Kind::Pong | Kind::Rail | Kind::Hello | Kind::Notify | Kind::Release => {}
+            Kind::Pong | Kind::Rail { .. } | Kind::Hello | Kind::Notify { .. } | Kind::Release(_) => {}
         }
     }
 
-    fn released(&mut self, index: u32) {
+    fn released(&mut self, index: u32, first: Number) {
         let Engine { control: Some(control), peers, strays, .. } = self else { return };
         if let Some((head, body)) = control.message(index)
             && let Some(link) = peers.link_mut(head.to)
         {
             link.waits = false;
             let others = body.chunks_exact(Number::LEN).filter_map(Number::decode);
-            for number in core::iter::once(Number { index: head.number, generation: head.generation }).chain(others) {
+            for number in core::iter::once(first).chain(others) {
                 *strays += u64::from(!link.release(number));
             }
         }
@@ -282,9 +282,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     /// Takes over a hello, or refuses it. Returns `None` for other bytes.
     fn greeted(&mut self, index: u32) -> Option<()> {
         let control = self.control.as_mut()?;
-        let (_, body) = control.message(index)?;
-        let (hello, address) = Hello::decode(body)?;
-        let address = EndpointAddr::decode(address).ok()?.0;
+        let (hello, address) = Hello::decode(control.message(index)?.1)?;
         let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
         let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
         let width = 8 * u32::from(hello.width.min(self.data.bytes));
@@ -332,20 +330,22 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     /// Returns `None` for other bytes.
     fn described(&mut self, index: u32) -> Option<()> {
-        let (header, body) = self.control.as_ref()?.message(index)?;
-        let (key, address) = body.split_first_chunk::<8>()?;
-        let (rail, key) = (header.number as usize, u64::from_le_bytes(*key));
-        let address = EndpointAddr::decode(address).ok()?.0;
-        if rail >= self.peers.rails(header.to)? {
+        let (Header { to: peer, kind: Kind::Rail { rail, epoch, base } }, body) =
+            self.control.as_ref()?.message(index)?
+        else {
+            return None;
+        };
+        let (rail, (RailBody { key }, address)) = (rail as usize, RailBody::decode(body)?);
+        if rail >= self.peers.rails(peer)? {
             return None;
         }
         // Not of a former engine at this address. The hello may arrive later.
-        if self.peers.link(header.to)?.epoch.is_some_and(|epoch| epoch != header.generation) {
+        if self.peers.link(peer)?.epoch.is_some_and(|known| known != epoch) {
             return None;
         }
-        match self.peers.describe(header.to, rail, &address) {
-            Ok(()) => self.peers.link_mut(header.to)?.describe(rail, header.generation, (header.operations, key)),
-            Err(error) => self.fail_peer(header.to, error),
+        match self.peers.describe(peer, rail, &address) {
+            Ok(()) => self.peers.link_mut(peer)?.describe(rail, epoch, (base, key)),
+            Err(error) => self.fail_peer(peer, error),
         }
         self.peers.busy = true;
         Some(())
@@ -416,9 +416,9 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 continue;
             }
             let sent = match debt {
-                Debt::Ping => control.send(&Header::new(Kind::Ping, link.name), to, |_| 0),
-                Debt::Pong => control.send(&Header::new(Kind::Pong, link.name), to, |_| 0),
-                Debt::Wait => control.send(&Header::new(Kind::Wait, link.name), to, |_| 0),
+                Debt::Ping => control.send(&Header { to: link.name, kind: Kind::Ping }, to, |_| 0),
+                Debt::Pong => control.send(&Header { to: link.name, kind: Kind::Pong }, to, |_| 0),
+                Debt::Wait => control.send(&Header { to: link.name, kind: Kind::Wait }, to, |_| 0),
                 Debt::Hello | Debt::Answer => {
                     let hello = Hello {
                         version: VERSION,
@@ -433,12 +433,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                         layout: control.layout,
                     };
                     let address = control.address()?;
-                    control.send(&Header::new(Kind::Hello, link.name), to, |body| {
-                        let (head, rest) = body.split_at_mut(Hello::LEN);
-                        head.copy_from_slice(&hello.encode());
-                        // `check_message_len` has found that it fits.
-                        Hello::LEN + address.encode(rest).unwrap_or(0)
-                    })
+                    control.send(&Header { to: link.name, kind: Kind::Hello }, to, |out| hello.encode(&address, out))
                 }
             };
             if sent {
@@ -452,18 +447,11 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
             let address = rail.endpoint.address().map_err(Error::Provider)?;
             let remote = region.remote();
-            let head = Header {
-                number: u32::try_from(number).unwrap_or(0),
-                generation: link.granted,
-                operations: remote.base.0,
-                ..Header::new(Kind::Rail, link.name)
-            };
-            let sent = control.send(&head, to, |body| {
-                let (key, rest) = body.split_at_mut(8);
-                key.copy_from_slice(&remote.key.0.to_le_bytes());
-                8 + address.encode(rest).unwrap_or(0)
-            });
-            if sent {
+            let index = u32::try_from(number).unwrap_or(0);
+            let kind = Kind::Rail { rail: index, epoch: link.granted, base: remote.base.0 };
+            let head = Header { to: link.name, kind };
+            let body = RailBody { key: remote.key.0 };
+            if control.send(&head, to, |out| body.encode(&address, out)) {
                 link.owed_rails.remove(number);
                 *in_flight += 1;
             }
@@ -517,22 +505,21 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         };
         let transfer = Some(slot.key(index));
         let to = link.route.map(|route| Destination { transfer, ..Destination::of(peer, route) });
-        let late = slot.failed + u64::from(slot.in_flight);
+        let ending = EndingCode::encode(&slot.ending);
+        let late = u32::try_from(slot.failed + u64::from(slot.in_flight)).unwrap_or(u32::MAX);
         let sent = match notice {
             Notice::Failure => {
                 let value = slot.data.unwrap_or(0);
-                let head = last_header(link.name, None, &slot.ending, (value, late));
+                let head = Header { to: link.name, kind: Kind::Failure { value, ending, late } };
                 to.is_some_and(|to| control.send(&head, to, |_| 0))
             }
             Notice::Message(staged) => {
                 slot.number = slot.number.or_else(|| link.acquire(attr.notifications.into()));
                 let number = slot.number.filter(|number| link.spend(*number, staged.len()));
                 if let (Some(number), Some(to)) = (number, to) {
-                    let operations = if slot.reads { 0 } else { slot.operations };
-                    let late = if slot.reads { 0 } else { late };
-                    let len = slot.message_len;
-                    let head = Header { len, ..last_header(link.name, Some(number), &slot.ending, (operations, late)) };
-                    control.send_staged(staged, to, &head);
+                    let (operations, late) = if slot.reads { (0, 0) } else { (slot.operations, late) };
+                    let head = NotificationHead { len: slot.message_len, ending, late, operations };
+                    control.send_staged(staged, to, (link.name, number), head);
                 }
                 number.is_some()
             }
