@@ -147,18 +147,18 @@ impl<'m, T: Transport, A: Allocator> Control<'m, T, A> {
         Header::decode(self.buffers.get(index)?.bytes())
     }
 
+    pub(crate) fn body(&self, index: u32) -> Option<&[u8]> {
+        self.message(index).map(|(_, body)| body)
+    }
+
     pub(crate) fn recycle(&mut self, index: u32) {
         self.buffers.push(&mut self.unposted, index);
     }
 
-    /// Stores a fragment of a notification, or gives its buffer back. Returns `false` then.
+    /// Stores a fragment of a notification, with its buffer. Returns `false` for a stray.
     pub(crate) fn store(&mut self, index: u32) -> bool {
         let found = self.message(index).map(|(header, body)| (header, body.len()));
-        let stored = found.is_some_and(|(header, len)| self.inbox.fragment(header, len, index, &mut self.buffers));
-        if !stored {
-            self.recycle(index);
-        }
-        stored
+        found.is_some_and(|(header, len)| self.inbox.fragment(header, len, index, &mut self.buffers))
     }
 
     pub(crate) fn reset(&mut self, peer: PeerKey, now: u64) -> u32 {

@@ -9,7 +9,7 @@ use crate::control::{
     NotificationKey, RailBody, Refusal, Sent, VERSION,
 };
 use crate::event::Ending;
-use crate::link::{Debt, LinkState, Number};
+use crate::link::{Debt, Link, LinkState, Number};
 use crate::peers::{PeerKey, Vectors};
 use crate::plan::Plan;
 use crate::remote::MAX_RAILS;
@@ -145,7 +145,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             match control.poll() {
                 Ok(None) => break,
                 Ok(Some(Incoming::Received(index))) => self.receive(index),
-                Ok(Some(Incoming::Sent(sent))) => self.sent(sent),
+                Ok(Some(Incoming::Sent(sent))) => self.on_sent(sent),
                 Err(error) => {
                     let mut from = 0;
                     while let Some(peer) = self.peers.next(&mut from) {
@@ -157,13 +157,13 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
                 }
             }
         }
-        self.listen();
+        self.ping_or_fail_silent_peers();
         Ok(())
     }
 
     /// Pings ready peers that were silent for half of `EngineAttr::silence`, and fails them if they
     /// are silent for the other half. A peer that is being greeted has the whole time.
-    fn listen(&mut self) {
+    fn ping_or_fail_silent_peers(&mut self) {
         let (silence, now) = (self.attr.silence, self.now);
         if silence == 0 || now < self.next_beat {
             return;
@@ -189,7 +189,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         }
     }
 
-    fn sent(&mut self, Sent { to: Destination { peer, transfer, .. }, error, refused }: Sent) {
+    fn on_sent(&mut self, Sent { to: Destination { peer, transfer, .. }, error, refused }: Sent) {
         // Unless the refused engine has become a peer meanwhile, its address leaves the vector.
         if let (Some(route), Some(control)) = (refused.filter(|route| !self.peers.talks_by(*route)), &self.control) {
             control.av.remove(route);
@@ -211,78 +211,82 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
     }
 
     fn receive(&mut self, index: u32) {
-        let Some(control) = &mut self.control else { return };
-        let Some((header, _)) = control.message(index) else {
-            self.strays += 1;
-            return control.recycle(index);
-        };
-        let from = header.to;
-        if header.kind == Kind::Hello {
-            let known = self.greeted(index);
-            self.strays += u64::from(known.is_none());
-            if let Some(control) = &mut self.control {
-                control.recycle(index);
+        let header = self.control.as_ref().and_then(|control| Some(control.message(index)?.0));
+        let is_stray = match header.map(|header| (header.to, header.kind)) {
+            None => true,
+            // The peer may be unknown.
+            Some((_, Kind::Hello)) => !self.on_hello(index),
+            Some((from, _)) if !self.on_sign_of_life(from) => true,
+            Some((_, Kind::Notify { .. })) => {
+                if self.control.as_mut().is_some_and(|control| control.store(index)) {
+                    return;
+                }
+                true
             }
-            return;
-        }
-        let Some(link) = self.peers.link_mut(from) else {
-            self.strays += 1;
-            return control.recycle(index);
+            Some((from, Kind::Rail { rail, epoch, base })) => !self.on_rail(index, from, rail, (epoch, base)),
+            Some((from, Kind::Release(first))) => {
+                self.on_release(index, from, first);
+                false
+            }
+            Some((from, Kind::Failure { value, ending, .. })) => {
+                self.on_failure(from, value, ending);
+                false
+            }
+            Some((from, Kind::Refuse(reason))) => {
+                self.fail_peer(from, reason.error());
+                false
+            }
+            Some((from, Kind::Ping)) => {
+                self.peers.owe(from, Debt::Pong);
+                false
+            }
+            Some((from, Kind::Wait)) => {
+                if let Some(control) = &mut self.control {
+                    control.inbox.note_wait(from.index);
+                }
+                false
+            }
+            Some((_, Kind::Pong)) => false,
         };
+        self.strays += u64::from(is_stray);
+        if let Some(control) = &mut self.control {
+            control.recycle(index);
+        }
+    }
+
+    /// Returns `false` for an unknown peer.
+    fn on_sign_of_life(&mut self, peer: PeerKey) -> bool {
+        let Some(link) = self.peers.link_mut(peer) else { return false };
         (link.heard, link.pinged) = (Some(self.now), None);
         if link.state == LinkState::Failed(CqError::TimedOut.into()) && link.epoch.is_some() && link.cold.is_empty() {
-            self.peers.change(from, LinkState::Ready);
+            self.peers.change(peer, LinkState::Ready);
         }
-        if let Kind::Notify { .. } = header.kind {
-            self.strays += u64::from(!control.store(index));
-            return;
-        }
-        if let Kind::Rail { .. } = header.kind {
-            let described = self.described(index);
-            self.strays += u64::from(described.is_none());
-            if let Some(control) = &mut self.control {
-                control.recycle(index);
-            }
-            return;
-        }
-        if let Kind::Release(first) = header.kind {
-            return self.released(index, first);
-        }
-        control.recycle(index);
-        match header.kind {
-            Kind::Refuse(reason) => self.fail_peer(from, reason.error()),
-            Kind::Failure { value, ending, .. } => {
-                let error = match ending.decode() {
-                    Ending::Failed(error) => error,
-                    _ => Error::Provider(Errno::ECANCELED),
-                };
-                let of = |peer: Option<PeerKey>| peer.is_none_or(|peer| peer == from);
-                self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
-            }
-            Kind::Ping => self.peers.owe(from, Debt::Pong),
-            Kind::Wait => control.inbox.note_wait(from.index),
-            Kind::Pong | Kind::Rail { .. } | Kind::Hello | Kind::Notify { .. } | Kind::Release(_) => {}
-        }
+        true
     }
 
-    fn released(&mut self, index: u32, first: Number) {
+    fn on_release(&mut self, index: u32, from: PeerKey, first: Number) {
         let Engine { control: Some(control), peers, strays, .. } = self else { return };
-        if let Some((head, body)) = control.message(index)
-            && let Some(link) = peers.link_mut(head.to)
-        {
-            link.waits = false;
-            let others = body.chunks_exact(Number::LEN).filter_map(Number::decode);
-            for number in core::iter::once(first).chain(others) {
-                *strays += u64::from(!link.release(number));
-            }
+        let (Some(body), Some(link)) = (control.body(index), peers.link_mut(from)) else { return };
+        link.waits = false;
+        let others = body.chunks_exact(Number::LEN).filter_map(Number::decode);
+        for number in core::iter::once(first).chain(others) {
+            *strays += u64::from(!link.release(number));
         }
-        control.recycle(index);
     }
 
-    /// Takes over a hello, or refuses it. Returns `None` for other bytes.
-    fn greeted(&mut self, index: u32) -> Option<()> {
-        let control = self.control.as_mut()?;
-        let (hello, address) = Hello::decode(control.message(index)?.1)?;
+    fn on_failure(&mut self, from: PeerKey, value: u64, ending: EndingCode) {
+        let error = match ending.decode() {
+            Ending::Failed(error) => error,
+            _ => Error::Provider(Errno::ECANCELED),
+        };
+        let of = |peer: Option<PeerKey>| peer.is_none_or(|peer| peer == from);
+        self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
+    }
+
+    /// Takes over a hello, or refuses it. Returns `false` for a stray.
+    fn on_hello(&mut self, index: u32) -> bool {
+        let Some(control) = &mut self.control else { return false };
+        let Some((hello, address)) = control.body(index).and_then(Hello::decode) else { return false };
         let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
         let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
         let width = 8 * u32::from(hello.width.min(self.data.bytes));
@@ -305,10 +309,10 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         };
         let (peer, is_new) = match inserted {
             Ok(inserted) => inserted,
-            Err(reason) => return control.refuse(&address, hello.from, reason).then_some(()),
+            Err(reason) => return control.refuse(&address, hello.from, reason),
         };
         let mask = |bits: u32| u32::try_from((1_u64 << (width - bits).min(32)) - 1).unwrap_or(u32::MAX);
-        let link = self.peers.link_mut(peer)?;
+        let Some(link) = self.peers.link_mut(peer) else { return false };
         let had_epoch = link.epoch.is_some();
         let greeted = link.greet(&hello, mask(bits), self.rails.len());
         link.counted_mask = mask(self.data.bits);
@@ -325,30 +329,29 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             self.peers.owe(peer, Debt::Answer);
         }
         self.peers.busy = true;
-        Some(())
+        true
     }
 
-    /// Returns `None` for other bytes.
-    fn described(&mut self, index: u32) -> Option<()> {
-        let (Header { to: peer, kind: Kind::Rail { rail, epoch, base } }, body) =
-            self.control.as_ref()?.message(index)?
-        else {
-            return None;
-        };
-        let (rail, (RailBody { key }, address)) = (rail as usize, RailBody::decode(body)?);
-        if rail >= self.peers.rails(peer)? {
-            return None;
+    /// Stores the description of a peer's rail. Returns `false` for a stray.
+    fn on_rail(&mut self, index: u32, peer: PeerKey, rail: u32, (epoch, base): (u32, u64)) -> bool {
+        let body = self.control.as_ref().and_then(|control| RailBody::decode(control.body(index)?));
+        let Some((RailBody { key }, address)) = body else { return false };
+        let rail = rail as usize;
+        if self.peers.rails(peer).is_none_or(|rails| rail >= rails) {
+            return false;
         }
         // Not of a former engine at this address. The hello may arrive later.
-        if self.peers.link(peer)?.epoch.is_some_and(|known| known != epoch) {
-            return None;
+        let is_former = |link: &Link| link.epoch.is_some_and(|known| known != epoch);
+        if self.peers.link(peer).is_none_or(is_former) {
+            return false;
         }
-        match self.peers.describe(peer, rail, &address) {
-            Ok(()) => self.peers.link_mut(peer)?.describe(rail, epoch, (base, key)),
-            Err(error) => self.fail_peer(peer, error),
+        if let Err(error) = self.peers.describe(peer, rail, &address) {
+            self.fail_peer(peer, error);
+        } else if let Some(link) = self.peers.link_mut(peer) {
+            link.describe(rail, epoch, (base, key));
         }
         self.peers.busy = true;
-        Some(())
+        true
     }
 
     pub(super) fn send_messages(&mut self) {
@@ -358,14 +361,14 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         if core::mem::take(&mut self.peers.busy) {
             let mut from = 0;
             while let Some(peer) = self.peers.next(&mut from) {
-                if let Err(error) = self.pay(peer) {
+                if let Err(error) = self.send_debts(peer) {
                     self.fail_peer(peer, error);
                 }
             }
         }
         for _ in 0..self.transfers.announcing() {
             if let Some(index) = self.transfers.next_announcing() {
-                self.announce(index);
+                self.send_notice(index);
             }
         }
         let mut from = 0;
@@ -384,7 +387,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             }
         }
         while let Some(sent) = self.control.as_mut().and_then(Control::flush) {
-            self.sent(sent);
+            self.on_sent(sent);
         }
     }
 
@@ -392,7 +395,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
     }
 
-    fn pay(&mut self, peer: PeerKey) -> Result<(), Error> {
+    fn send_debts(&mut self, peer: PeerKey) -> Result<(), Error> {
         if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
             return Ok(());
         }
@@ -478,7 +481,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         Ok(())
     }
 
-    fn announce(&mut self, index: u32) {
+    fn send_notice(&mut self, index: u32) {
         let peer = self.transfers.get_mut(index).and_then(|slot| slot.peer);
         let placed = peer.map_or(Ok(()), |peer| self.place(peer));
         let Engine { control: Some(control), peers, transfers, attr, .. } = self else { return };
