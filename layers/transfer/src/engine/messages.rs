@@ -1,18 +1,21 @@
+//! Control messages: notifications, failures of writes, signs of life.
+//!
+//! A notification takes a *number*, and a *credit* for each fragment, of those that the peer
+//! grants. Both return with a `Release`.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{AddressError, Buffer, CqError, Errno, Error, Transport};
 
 use super::Engine;
-use super::open::DataLayout;
 use crate::control::{
-    Control, Destination, EndingCode, Header, Hello, Incoming, Kind, Notice, Notification, NotificationHead,
-    NotificationKey, RailBody, Refusal, Sent, VERSION,
+    Control, Destination, EndingCode, Header, Incoming, Kind, Notice, Notification, NotificationHead, NotificationKey,
+    Sent,
 };
 use crate::event::Ending;
-use crate::link::{Debt, Link, LinkState, Number};
+use crate::link::{Debt, LinkState, Number};
 use crate::peers::{PeerKey, Vectors};
 use crate::plan::Plan;
-use crate::remote::MAX_RAILS;
 use crate::transfers::Stage;
 
 impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m, T, M, P, A> {
@@ -67,26 +70,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
             return Err(PostError::TooLong { limit }.into());
         }
         control.can_stage(message).then_some(()).ok_or(Error::Full("EngineAttr::messages"))
-    }
-
-    pub(super) fn check_message_len(&self) -> Result<(), Error> {
-        let Some(control) = &self.control else { return Ok(()) };
-        let mut bytes = [0; 256];
-        let mut longest = Hello::LEN + control.address()?.encode(&mut bytes)?;
-        for rail in self.rails.iter() {
-            longest =
-                longest.max(RailBody::LEN + rail.endpoint.address().map_err(Error::Provider)?.encode(&mut bytes)?);
-        }
-        let fits = control.room() >= longest;
-        fits.then_some(()).ok_or(Error::Invalid("`EngineAttr::message` is too short for an address"))
-    }
-
-    pub(super) fn begin_link(&mut self, peer: PeerKey) {
-        let Engine { control: Some(control), peers, now, .. } = self else { return };
-        let epoch = control.reset(peer, *now);
-        let Some(link) = peers.link_mut(peer).filter(|link| link.state == LinkState::Greeting) else { return };
-        link.granted = epoch;
-        peers.owe(peer, Debt::Hello);
     }
 
     /// Fails a peer, the [`Wait`](super::Wait)s for it, and its transfers, including those with
@@ -283,77 +266,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         self.waits.fail(error, |wait| wait.value == value && of(wait.peer));
     }
 
-    /// Takes over a hello, or refuses it. Returns `false` for a stray.
-    fn on_hello(&mut self, index: u32) -> bool {
-        let Some(control) = &mut self.control else { return false };
-        let Some((hello, address)) = control.body(index).and_then(Hello::decode) else { return false };
-        let vectors = Vectors { rails: &self.rails, control: Some(&control.av) };
-        let (bits, rails) = (u32::from(hello.bits), usize::from(hello.rails));
-        let width = 8 * u32::from(hello.width.min(self.data.bytes));
-        let numbers = u64::from(hello.first) + u64::from(hello.layout.notifications);
-        let inserted = if hello.version != VERSION {
-            Err(Refusal::Version)
-        } else if hello.layout != control.layout
-            || !(1..=MAX_RAILS).contains(&rails)
-            || bits > 31
-            || numbers > 1 << bits
-        {
-            Err(Refusal::Layout)
-        } else if width < bits.max(self.data.bits) + DataLayout::GENERATION_BITS {
-            Err(Refusal::DataWidth)
-        } else {
-            self.peers.insert_greeting(&address, rails, &vectors).map_err(|error| match error {
-                Error::Invalid(_) => Refusal::Layout,
-                _ => Refusal::Full,
-            })
-        };
-        let (peer, is_new) = match inserted {
-            Ok(inserted) => inserted,
-            Err(reason) => return control.refuse(&address, hello.from, reason),
-        };
-        let mask = |bits: u32| u32::try_from((1_u64 << (width - bits).min(32)) - 1).unwrap_or(u32::MAX);
-        let Some(link) = self.peers.link_mut(peer) else { return false };
-        let had_epoch = link.epoch.is_some();
-        let greeted = link.greet(&hello, mask(bits), self.rails.len());
-        link.counted_mask = mask(self.data.bits);
-        (link.heard, link.pinged) = (Some(self.now), None);
-        if is_new || (greeted && had_epoch && !hello.answers) {
-            // Writes of a former engine at this address are not counted any more.
-            link.granted = control.reset(peer, self.now);
-        }
-        if greeted && had_epoch {
-            // Transfers in progress use numbers that the former engine granted.
-            self.lose_peer(peer, Error::Provider(Errno::ECONNRESET));
-        }
-        if !hello.answers {
-            self.peers.owe(peer, Debt::Answer);
-        }
-        self.peers.busy = true;
-        true
-    }
-
-    /// Stores the description of a peer's rail. Returns `false` for a stray.
-    fn on_rail(&mut self, index: u32, peer: PeerKey, rail: u32, (epoch, base): (u32, u64)) -> bool {
-        let body = self.control.as_ref().and_then(|control| RailBody::decode(control.body(index)?));
-        let Some((RailBody { key }, address)) = body else { return false };
-        let rail = rail as usize;
-        if self.peers.rails(peer).is_none_or(|rails| rail >= rails) {
-            return false;
-        }
-        // Not of a former engine at this address. The hello may arrive later.
-        let is_former = |link: &Link| link.epoch.is_some_and(|known| known != epoch);
-        if self.peers.link(peer).is_none_or(is_former) {
-            return false;
-        }
-        if let Err(error) = self.peers.describe(peer, rail, &address) {
-            self.fail_peer(peer, error);
-        } else if let Some(link) = self.peers.link_mut(peer) {
-            link.describe(rail, epoch, (base, key));
-        }
-        self.peers.busy = true;
-        true
-    }
-
     pub(super) fn send_messages(&mut self) {
         if self.control.is_none() {
             return;
@@ -361,7 +273,7 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
         if core::mem::take(&mut self.peers.busy) {
             let mut from = 0;
             while let Some(peer) = self.peers.next(&mut from) {
-                if let Err(error) = self.send_debts(peer) {
+                if let Err(error) = self.advance_link(peer) {
                     self.fail_peer(peer, error);
                 }
             }
@@ -393,92 +305,6 @@ impl<'m, T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'m
 
     pub(super) fn place(&mut self, peer: PeerKey) -> Result<(), Error> {
         self.peers.place(peer, &Vectors::of(&self.rails, self.control.as_ref()))
-    }
-
-    fn send_debts(&mut self, peer: PeerKey) -> Result<(), Error> {
-        if self.peers.link(peer).is_none_or(|link| link.debts == 0 && link.owed_rails.union(link.cold).is_empty()) {
-            return Ok(());
-        }
-        match self.place(peer) {
-            Ok(()) => {}
-            Err(Error::Address(AddressError::Full)) => {
-                self.peers.busy = true;
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        }
-        let Engine { control: Some(control), peers, rails, scratch: Some(scratch), attr, .. } = self else {
-            return Ok(());
-        };
-        let Some(theirs) = peers.rails(peer) else { return Ok(()) };
-        let Some((routes, in_flight, link)) = peers.routes(peer) else { return Ok(()) };
-        let Some(control_route) = link.route else { return Ok(()) };
-        let to = Destination::of(peer, control_route);
-        for debt in [Debt::Answer, Debt::Hello, Debt::Ping, Debt::Pong, Debt::Wait] {
-            if link.debts & debt as u8 == 0 {
-                continue;
-            }
-            let sent = match debt {
-                Debt::Ping => control.send(&Header { to: link.name, kind: Kind::Ping }, to, |_| 0),
-                Debt::Pong => control.send(&Header { to: link.name, kind: Kind::Pong }, to, |_| 0),
-                Debt::Wait => control.send(&Header { to: link.name, kind: Kind::Wait }, to, |_| 0),
-                Debt::Hello | Debt::Answer => {
-                    let hello = Hello {
-                        version: VERSION,
-                        from: peer,
-                        first: u32::try_from(attr.values).unwrap_or(u32::MAX)
-                            + peer.index * u32::from(attr.notifications),
-                        bits: u8::try_from(self.data.bits).unwrap_or(u8::MAX),
-                        width: self.data.bytes,
-                        rails: u8::try_from(rails.len()).unwrap_or(u8::MAX),
-                        answers: debt == Debt::Answer,
-                        epoch: link.granted,
-                        layout: control.layout,
-                    };
-                    let address = control.address()?;
-                    control.send(&Header { to: link.name, kind: Kind::Hello }, to, |out| hello.encode(&address, out))
-                }
-            };
-            if sent {
-                link.debts &= !(debt as u8);
-                *in_flight += 1;
-            }
-        }
-        for (number, (rail, region)) in rails.iter().zip(scratch.iter()).enumerate() {
-            if !link.owed_rails.contains(number) {
-                continue;
-            }
-            let address = rail.endpoint.address().map_err(Error::Provider)?;
-            let remote = region.remote();
-            let index = u32::try_from(number).unwrap_or(0);
-            let kind = Kind::Rail { rail: index, epoch: link.granted, base: remote.base.0 };
-            let head = Header { to: link.name, kind };
-            let body = RailBody { key: remote.key.0 };
-            if control.send(&head, to, |out| body.encode(&address, out)) {
-                link.owed_rails.remove(number);
-                *in_flight += 1;
-            }
-        }
-        let described = link.is_described(theirs);
-        for (number, (rail, route)) in rails.iter().zip(routes).enumerate().filter(|_| described) {
-            let region = link.scratch(number % theirs);
-            if let (Some(route), Some(region), true) = (route, region, link.cold.contains(number)) {
-                match rail.endpoint.inject_write(*route, &region, 0, &[]) {
-                    Ok(()) => link.cold.remove(number),
-                    Err(error) if error.is_transient() => {}
-                    // The first transfer connects.
-                    Err(PostError::Errno(Errno::EOPNOTSUPP)) => link.cold.remove(number),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        }
-        let is_ready = described && link.cold.is_empty();
-        let is_busy = link.debts != 0 || !link.owed_rails.is_empty() || described && !link.cold.is_empty();
-        if is_ready && link.state == LinkState::Greeting {
-            self.peers.change(peer, LinkState::Ready);
-        }
-        self.peers.busy |= is_busy;
-        Ok(())
     }
 
     fn send_notice(&mut self, index: u32) {

@@ -1,6 +1,7 @@
 //! [`Engine`]: moves blocks of registered memory over *rails* (network cards).
 
 mod completions;
+mod handshake;
 mod loopback;
 mod messages;
 mod open;

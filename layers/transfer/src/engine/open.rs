@@ -34,6 +34,11 @@ impl DataLayout {
     /// Bits for the generation of a notification, at least.
     pub(super) const GENERATION_BITS: u32 = 4;
 
+    /// Bits of immediate data that this engine and a peer carry, by the peer's bytes.
+    pub(super) fn common_width(&self, bytes: u8) -> u32 {
+        8 * u32::from(bytes.min(self.bytes))
+    }
+
     fn of<T: Transport>(attr: &EngineAttr, domains: &[Domain<'_, T>]) -> Result<Self, Error> {
         let control = attr.message > 0;
         let numbers = if control { attr.peers.saturating_mul(attr.notifications.into()) } else { 0 };
