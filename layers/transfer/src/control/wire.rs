@@ -19,7 +19,7 @@ pub(crate) struct Header {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Greeting, with a [`Hello`] as the body.
+    /// Greeting, with a [`Hello`].
     Hello,
     /// Refuses the hello of the receiver.
     Refuse(Refusal),
@@ -271,7 +271,6 @@ impl RailBody {
     /// Length without the address.
     pub(crate) const LEN: usize = 8;
 
-    /// Writes the body, and returns its length.
     pub(crate) fn encode(self, address: &EndpointAddr, out: &mut [u8]) -> usize {
         let (head, rest) = out.split_at_mut(Self::LEN);
         head.copy_from_slice(&self.key.to_le_bytes());
@@ -285,7 +284,6 @@ impl RailBody {
     }
 }
 
-/// Returns the length.
 fn put_address(address: &EndpointAddr, out: &mut [u8]) -> usize {
     // `check_message_len` has found that it fits.
     address.encode(out).unwrap_or(0)

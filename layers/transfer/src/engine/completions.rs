@@ -1,3 +1,5 @@
+//! Completed operations, booked by transfer, and writes of peers.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Completion, Done, Error, OpError, Transport};
 

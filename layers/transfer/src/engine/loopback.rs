@@ -1,3 +1,5 @@
+//! Transfers of an engine to itself: copies in chunks.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::{Buffer, Transport};

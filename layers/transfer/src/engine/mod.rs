@@ -1,4 +1,15 @@
 //! [`Engine`]: moves blocks of registered memory over *rails* (network cards).
+//!
+//! | file | content |
+//! |---|---|
+//! | `open` | opening, and the layout of immediate data |
+//! | `submit` | transfers: validation, submission, cancellation |
+//! | `posting` | operations of transfers, on rails in turn |
+//! | `completions` | completed operations, and writes of peers |
+//! | `loopback` | transfers of an engine to itself |
+//! | `waits` | waits for values of immediate data |
+//! | `handshake` | greeting of peers, connection of rails |
+//! | `messages` | notifications, failures, signs of life |
 
 mod completions;
 mod handshake;

@@ -1,3 +1,5 @@
+//! Opening of an engine, and its layout of immediate data.
+
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
@@ -34,7 +36,7 @@ impl DataLayout {
     /// Bits for the generation of a notification, at least.
     pub(super) const GENERATION_BITS: u32 = 4;
 
-    /// Bits of immediate data that this engine and a peer carry, by the peer's bytes.
+    /// Bits that this engine carries, and a peer of so many bytes.
     pub(super) fn common_width(&self, bytes: u8) -> u32 {
         8 * u32::from(bytes.min(self.bytes))
     }

@@ -1,3 +1,5 @@
+//! Operations of transfers, posted on rails in turn.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};

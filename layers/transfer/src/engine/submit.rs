@@ -1,3 +1,5 @@
+//! Transfers: validation, submission, cancellation.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::error::PostError;
 use loom_core::vocabulary::RangeError;

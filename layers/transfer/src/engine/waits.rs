@@ -1,3 +1,5 @@
+//! [`Wait`]: its value of immediate data, deadline and failure.
+
 use allocator_api2::alloc::Allocator;
 use loom_core::engine::arrivals::{ArrivalKey, Arrivals};
 use loom_core::error::{OpenError, PostError};
