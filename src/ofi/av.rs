@@ -111,8 +111,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let insert = entry!(raw, ops => insert)?;
         let mut peer = FabricAddr::NOTAVAIL.0;
         let insert = || {
-            // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives one
-            // number. Without an event queue, the call completes here.
+            // SAFETY: the vector is open (H1), the address has enough memory, and `peer` receives
+            // one number. Without an event queue, the call completes here.
             unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
         };
         let inserted = match av.group {
@@ -144,8 +144,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
         let mut peer = FabricAddr::NOTAVAIL.0;
         let mut inserted = 0;
         let insert = || {
-            // SAFETY: the vector is open (H1), both strings end with a zero byte, and `peer` receives
-            // one number. Without an event queue, the call completes here.
+            // SAFETY: the vector is open (H1), both strings end with a zero byte, and `peer`
+            // receives one number. Without an event queue, the call completes here.
             inserted =
                 unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
             Ok(())
@@ -160,7 +160,8 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     #[inline]
     unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
         let remove = || {
-            // SAFETY: the vector is open and has the address (H1, O1). Other threads wait for the lock.
+            // SAFETY: the vector is open and has the address (H1, O1). Other threads wait for the
+            // lock.
             unsafe { removal::remove(av, peer) }
         };
         match av.group {

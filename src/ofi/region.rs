@@ -91,14 +91,15 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
                 }
             };
             let attributes = Attributes::new(range, memory.kind, attr);
-            // SAFETY: the domain is open and the memory kept until the region is closed (H1, M2, M3).
-            // The attributes, the range and the buffer are not kept, and `raw` receives the region.
+            // SAFETY: the domain is open and the memory kept until the region is closed (H1, M2,
+            // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
+            // region.
             unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
         } else if memory.kind == HmemIface::SYSTEM && attr.dmabuf.is_none() {
             let register = entry!(raw_domain, mr => reg)?;
             let (access, key) = (attr.access.bits(), attr.key.0);
-            // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
-            // region.
+            // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives
+            // the region.
             unsafe { register(fid, start, memory.len, access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
         } else {
             return Err(Errno::EOPNOTSUPP);

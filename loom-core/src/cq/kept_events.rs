@@ -112,8 +112,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// Recomputes whether polls are slow: always (two provider queues, prefixes, a driver), or while
-    /// events are kept, or those of closed endpoints may be queued.
+    /// Recomputes whether polls are slow: always (two provider queues, prefixes, a driver), or
+    /// while events are kept, or those of closed endpoints may be queued.
     pub(super) fn refresh_slow_poll(&self) -> bool {
         let is_slow = self.polls_slowly() || self.keeps_something() || self.ops.has_ghosts();
         self.ops.set_slow_poll(is_slow);

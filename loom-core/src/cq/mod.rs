@@ -1,7 +1,8 @@
 //! Completion queues.
 //!
 //! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one
-//! block of memory with its endpoint slots. An event read from a provider queue (`read_event.rs`) becomes:
+//! block of memory with its endpoint slots. An event read from a provider queue (`read_event.rs`)
+//! becomes:
 //!
 //! - a completion, returned at once (`poll.rs`)
 //! - a completion *parked* in its slot, by a wait for another key (`kept_events.rs`)

@@ -13,8 +13,8 @@ use crate::vocabulary::{CompletionFlags, Errno};
 /// Flags of events of a peer's RMA or atomic operation.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// Way of a poll without a result yet. A poll has one call for all detours: with several, results of
-/// the fast path would be built in memory, at a third of its cost.
+/// Way of a poll without a result yet. A poll has one call for all detours: with several, results
+/// of the fast path would be built in memory, at a third of its cost.
 pub(super) enum Detour {
     /// Polls are slow, and nothing was read.
     Slow,

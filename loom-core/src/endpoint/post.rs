@@ -154,8 +154,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(())
     }
 
-    /// Applies the provider's modes to the first piece: a message's prefix, and registration. `receive_from`
-    /// is the source of an untagged receive, which may be reposted.
+    /// Applies the provider's modes to the first piece: a message's prefix, and registration.
+    /// `receive_from` is the source of an untagged receive, which may be reposted.
     #[cold]
     #[inline(never)]
     pub(super) fn apply_modes(

@@ -37,12 +37,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///   [transient](PostError::is_transient)
     /// - [`PostError::UnknownPeer`] for a removed peer, [`PostError::BeyondContexts`] for a receive
     ///   context that the vector has not
-    /// - [`PostError::TooLong`] beyond `max_msg_size`, [`PostError::Access`] for memory that may not
-    ///   be read, [`PostError::NoPrefix`] or [`PostError::NotRegistered`] where the provider
+    /// - [`PostError::TooLong`] beyond `max_msg_size`, [`PostError::Access`] for memory that may
+    ///   not be read, [`PostError::NoPrefix`] or [`PostError::NotRegistered`] where the provider
     ///   requires them, [`PostError::ForeignDescriptor`] for a region of another domain, and
     ///   [`PostError::DeviceMemory`] where the provider has no `HMEM`
-    /// - [`PostError::NotGranted`] without `MSG` and `SEND`, [`PostError::OtherProcess`] in a forked
-    ///   child, and [`PostError::Errno`] for other refusals of the provider
+    /// - [`PostError::NotGranted`] without `MSG` and `SEND`, [`PostError::OtherProcess`] in a
+    ///   forked child, and [`PostError::Errno`] for other refusals of the provider
     #[doc(alias = "fi_send")]
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>

@@ -109,8 +109,8 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         let code = if cq.with_source {
             let read = entry!(raw, ops => sreadfrom)?;
             let sources = batch.sources.as_mut_ptr();
-            // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room. The
-            // null condition is any event.
+            // SAFETY: the queue is open (H1) in the format of `entries`, and both arrays have room.
+            // The null condition is any event.
             unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
         } else {
             let read = entry!(raw, ops => sread)?;
