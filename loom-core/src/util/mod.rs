@@ -4,6 +4,7 @@ pub(crate) mod count;
 pub(crate) mod debug;
 #[cfg(test)]
 pub(crate) mod handed_over;
+pub(crate) mod index_list;
 pub(crate) mod log;
 pub(crate) mod on_drop;
 pub(crate) mod random;

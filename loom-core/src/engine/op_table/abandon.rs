@@ -107,7 +107,7 @@ impl<B> OpTable<B> {
             _ if slot.kind.get() == Kind::MultiReceive => {}
             Phase::Owed => slot.phase.set(Phase::Done),
             Phase::Orphan => {
-                self.orphans.unlink(&self.slots, index);
+                self.orphans.remove(&self.slots, index);
                 self.release(index, slot);
             }
             _ => {}
@@ -138,7 +138,7 @@ impl<B> OpTable<B> {
         if self.events.get().wrapping_sub(slot.since.get()) < self.horizon {
             return None;
         }
-        self.orphans.unlink(&self.slots, index);
+        self.orphans.remove(&self.slots, index);
         Some(slot)
     }
 
@@ -151,12 +151,12 @@ impl<B> OpTable<B> {
             match slot.phase.get() {
                 Phase::Posted | Phase::Filling | Phase::PostedValue => self.make_room(),
                 Phase::UsedUp => {
-                    self.used_up.unlink(&self.slots, index);
+                    self.used_up.remove(&self.slots, index);
                     self.make_room();
                 }
                 // The holder of a piece has forgotten it, and the queue is no longer used.
                 Phase::Draining | Phase::DrainingOwed => {}
-                Phase::Done | Phase::Owed => self.parked_like(slot).unlink(&self.slots, index),
+                Phase::Done | Phase::Owed => self.parked_like(slot).remove(&self.slots, index),
                 _ => return,
             }
             // Rule 6: the destructor cannot find or reuse the slot.

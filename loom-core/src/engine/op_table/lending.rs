@@ -111,7 +111,7 @@ impl<B> OpTable<B> {
         let free = self.free.get();
         let slot = match self.slot(free) {
             Some(slot) => {
-                self.free.set(slot.after.get());
+                self.free.set(slot.links.next.get());
                 slot
             }
             None => self.reclaim_orphan().or_else(|| {
@@ -147,7 +147,7 @@ impl<B> OpTable<B> {
     #[inline]
     pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
         slot.phase.set(Phase::Free);
-        slot.after.set(self.free.get());
+        slot.links.next.set(self.free.get());
         self.free.set(index);
     }
 }

@@ -154,7 +154,7 @@ impl<B> OpTable<B> {
         let event = unsafe { slot.stored_event() };
         // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
         let buf = unsafe { slot.empty() };
-        self.parked_like(slot).unlink(&self.slots, key.index());
+        self.parked_like(slot).remove(&self.slots, key.index());
         self.release(key.index(), slot);
         Some(Done::new(key, buf, event))
     }
@@ -175,7 +175,7 @@ impl<B> OpTable<B> {
             // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
             _ => ParkedCompletion::Done(Done::new(key, unsafe { slot.empty() }, event)),
         };
-        self.parked_like(slot).unlink(&self.slots, index);
+        self.parked_like(slot).remove(&self.slots, index);
         if slot.phase.get() == Phase::Owed {
             self.orphan(index);
         } else {

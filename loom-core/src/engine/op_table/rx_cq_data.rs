@@ -76,7 +76,7 @@ impl<B> OpTable<B> {
                 self.end_used_up_at(index, slot);
                 continue;
             }
-            self.used_up.unlink(&self.slots, index);
+            self.used_up.remove(&self.slots, index);
             let context = self.context(slot, slot.key.get());
             let posted = if spare {
                 slot.phase.set(Phase::Spare);
@@ -156,7 +156,7 @@ impl<B> OpTable<B> {
     }
 
     pub(super) fn end_used_up_at(&self, index: u32, slot: &Slot<B>) {
-        self.used_up.unlink(&self.slots, index);
+        self.used_up.remove(&self.slots, index);
         if slot.phase.get() == Phase::SpareUsedUp {
             self.give_up(index, slot);
         } else {

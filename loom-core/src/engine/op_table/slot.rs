@@ -2,10 +2,10 @@ use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use super::list::NONE;
 use super::{Direction, Kind, OpKey};
 use crate::transport::Event;
 use crate::util::debug::debug_struct;
+use crate::util::index_list::{Linked, Links};
 
 /// One operation and its buffer.
 #[repr(C)]
@@ -18,8 +18,7 @@ pub struct Slot<B> {
     pub(super) kind: Cell<Kind>,
     pub(super) endpoint: Cell<u16>,
     /// Neighbours in the list that the phase implies.
-    pub(super) before: Cell<u32>,
-    pub(super) after: Cell<u32>,
+    pub(super) links: Links,
     /// Event count of an orphan, or [cancellation](Self::cancelled) of a multi-receive.
     pub(super) since: Cell<u32>,
     /// Pieces out of a multi-receive, source address of a receive to post again, or second slot of
@@ -114,6 +113,13 @@ union Scratch {
 const _: () = assert!(size_of::<Slot<&[u8]>>() == 128, "the slot of a slice takes two cache lines");
 const _: () = assert!(size_of::<Scratch>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
 
+impl<B> Linked for [Slot<B>] {
+    #[inline]
+    fn links(&self, index: u32) -> Option<&Links> {
+        self.get(index as usize).map(|slot| &slot.links)
+    }
+}
+
 impl<B> Slot<B> {
     pub(super) const fn free(index: u32, after: u32) -> Self {
         Slot {
@@ -123,8 +129,7 @@ impl<B> Slot<B> {
             phase: Cell::new(Phase::Free),
             kind: Cell::new(Kind::Send),
             endpoint: Cell::new(0),
-            before: Cell::new(NONE),
-            after: Cell::new(after),
+            links: Links::new(after),
             since: Cell::new(0),
             pieces: Cell::new(0),
             start: Cell::new(NonNull::dangling()),

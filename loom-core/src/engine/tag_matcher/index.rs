@@ -8,10 +8,8 @@
 use core::cell::Cell;
 
 use super::table::Table;
+use crate::util::index_list::{Links, NONE};
 use crate::util::random::Random;
-
-/// Sentinel for a missing node. Node numbers are smaller.
-pub(crate) const NONE: u32 = u32::MAX >> 1;
 
 /// Flag of a number that refers to a node's fork, not to the node as a leaf.
 const FORK: u32 = 1 << 31;
@@ -47,8 +45,8 @@ impl Key {
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    next: Cell<u32>,
-    prev: Cell<u32>,
+    /// Neighbours in the ring of the node's key.
+    pub(super) ring: Links,
     /// Children of the fork: keys with the bit clear, and set.
     children: [Cell<u32>; 2],
     /// Bit that the fork tests, or one of the two constants below.
@@ -63,14 +61,14 @@ const FOLLOWER: u32 = u32::MAX - 1;
 
 impl Link {
     pub(crate) const fn new() -> Self {
-        let [a, b, c, d] = [const { Cell::new(NONE) }; 4];
-        Link { next: a, prev: b, children: [c, d], bit: Cell::new(NO_FORK), bucket: Cell::new(0) }
+        let children = [const { Cell::new(NONE) }; 2];
+        Link { ring: Links::new(NONE), children, bit: Cell::new(NO_FORK), bucket: Cell::new(0) }
     }
 
     #[inline]
     fn be_alone(&self, own: u32) {
-        self.next.set(own);
-        self.prev.set(own);
+        self.ring.next.set(own);
+        self.ring.previous.set(own);
     }
 }
 
@@ -79,68 +77,24 @@ pub(crate) trait Nodes {
     fn key(&self, node: u32) -> Key;
 }
 
-/// List of nodes in order of arrival, without keys. Its operations take constant time.
-#[derive(Debug)]
-pub(crate) struct List {
-    first: Cell<u32>,
-    last: Cell<u32>,
-}
-
-impl List {
-    pub(crate) const fn new() -> Self {
-        List { first: Cell::new(NONE), last: Cell::new(NONE) }
-    }
-
-    #[inline]
-    pub(crate) fn first(&self) -> u32 {
-        self.first.get()
-    }
-
-    #[inline]
-    pub(crate) fn append(&self, nodes: &impl Nodes, node: u32) {
-        let last = self.last.replace(node);
-        let link = nodes.link(node);
-        link.next.set(NONE);
-        link.prev.set(last);
-        let before = if last == NONE { &self.first } else { &nodes.link(last).next };
-        before.set(node);
-    }
-
-    #[inline]
-    pub(crate) fn remove(&self, nodes: &impl Nodes, node: u32) {
-        let link = nodes.link(node);
-        let (next, prev) = (link.next.get(), link.prev.get());
-        let before = if prev == NONE { &self.first } else { &nodes.link(prev).next };
-        before.set(next);
-        let after = if next == NONE { &self.last } else { &nodes.link(next).prev };
-        after.set(prev);
-    }
-
-    #[inline]
-    pub(crate) fn after(nodes: &impl Nodes, node: u32) -> u32 {
-        nodes.link(node).next.get()
-    }
-}
-
 #[inline]
 fn follow(nodes: &impl Nodes, first: u32, node: u32) {
-    let head = nodes.link(first);
-    let last = head.prev.replace(node);
-    nodes.link(last).next.set(node);
-    let link = nodes.link(node);
-    link.next.set(first);
-    link.prev.set(last);
+    let last = nodes.link(first).ring.previous.replace(node);
+    nodes.link(last).ring.next.set(node);
+    let ring = &nodes.link(node).ring;
+    ring.next.set(first);
+    ring.previous.set(last);
 }
 
 #[inline]
 fn leave(nodes: &impl Nodes, node: u32) -> u32 {
-    let link = nodes.link(node);
-    let (next, prev) = (link.next.get(), link.prev.get());
+    let ring = &nodes.link(node).ring;
+    let (next, previous) = (ring.next.get(), ring.previous.get());
     if next == node {
         return NONE;
     }
-    nodes.link(next).prev.set(prev);
-    nodes.link(prev).next.set(next);
+    nodes.link(next).ring.previous.set(previous);
+    nodes.link(previous).ring.next.set(next);
     next
 }
 

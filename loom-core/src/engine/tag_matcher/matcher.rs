@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::index::{Index, Line, Link, NONE};
+use super::index::{Index, Line, Link};
 use super::posted_receives::{Pattern, Posted, PostedReceives};
 use super::table::Table;
 use super::unexpected_messages::{Memory, UnexpectedMessages, View, Waiting, views_shift};
@@ -16,6 +16,7 @@ use super::{Envelope, Want};
 use crate::error::OpenError;
 use crate::storage::{Block, Part};
 use crate::util::debug::debug_struct;
+use crate::util::index_list::NONE;
 
 /// Size of a matcher.
 ///

@@ -40,7 +40,7 @@ mod table;
 mod unexpected_messages;
 mod walk;
 
-pub(crate) use index::{Index, Line, Link, NONE};
+pub(crate) use index::{Index, Line, Link};
 pub use matcher::{MessageId, ReceiveId, TagMatcher, TagMatcherAttr};
 pub(crate) use matcher::{posted_lines, table, waiting_lines};
 pub(crate) use posted_receives::{Pattern, Posted, PostedReceives};

@@ -5,10 +5,11 @@
 
 use core::cell::Cell;
 
-use super::index::{Index, Key, Link, List, NONE, Nodes};
+use super::index::{Index, Key, Link, Nodes};
 use super::table::Table;
 use super::walk::Walk;
 use super::{Envelope, Want};
+use crate::util::index_list::{Linked, Links, List, NONE};
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
 #[derive(Debug)]
@@ -90,6 +91,13 @@ impl Nodes for Table<Posted> {
     }
 }
 
+impl Linked for Table<Posted> {
+    #[inline]
+    fn links(&self, index: u32) -> Option<&Links> {
+        (index != NONE).then(|| &self.at(index).link.ring)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
@@ -128,7 +136,7 @@ impl PostedReceives {
         posted.set(key_of(want));
         if want.is_everything() {
             posted.pattern.set(EVERYTHING);
-            self.everything.append(&self.places, place);
+            self.everything.push(&self.places, place);
         } else if self.indexed.get() != 0 {
             self.append_to_index(place);
         } else if let Some(slot) = self.walk.append(place) {
@@ -211,36 +219,36 @@ impl PostedReceives {
 
     #[inline]
     pub(crate) fn find(&self, envelope: Envelope) -> Option<u32> {
-        let oldest = if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) };
-        (oldest != NONE).then_some(oldest)
+        if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) }
     }
 
     #[inline]
-    fn find_walking(&self, envelope: Envelope) -> u32 {
+    fn find_walking(&self, envelope: Envelope) -> Option<u32> {
         let everything = self.everything.first();
         for place in self.walk.nodes() {
             if self.want(place).accepts(&envelope) {
-                return self.older(everything, place);
+                return self.older(everything, Some(place));
             }
         }
         everything
     }
 
     #[inline(never)]
-    fn find_indexed(&self, envelope: Envelope) -> u32 {
+    fn find_indexed(&self, envelope: Envelope) -> Option<u32> {
         let mut oldest = self.everything.first();
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
-            oldest = self.older(oldest, self.index.find(&self.places, pattern.key(&envelope)));
+            let found = self.index.find(&self.places, pattern.key(&envelope));
+            oldest = self.older(oldest, Some(found).filter(|place| *place != NONE));
             link = &pattern.next;
         }
         oldest
     }
 
     #[inline]
-    fn older(&self, one: u32, other: u32) -> u32 {
-        let other_is = other != NONE && (one == NONE || self.places.at(other).age < self.places.at(one).age);
-        if other_is { other } else { one }
+    fn older(&self, one: Option<u32>, other: Option<u32>) -> Option<u32> {
+        let (Some(first), Some(second)) = (one, other) else { return one.or(other) };
+        if self.places.at(second).age < self.places.at(first).age { other } else { one }
     }
 
     #[inline(always)]

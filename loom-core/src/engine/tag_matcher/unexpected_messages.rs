@@ -5,9 +5,10 @@
 
 use core::cell::Cell;
 
-use super::index::{Index, Key, Link, List, NONE, Nodes};
+use super::index::{Index, Key, Link, Nodes};
 use super::table::Table;
 use super::{Envelope, Want};
+use crate::util::index_list::{Linked, Links, List, NONE};
 use crate::vocabulary::{FabricAddr, Tag};
 
 /// An index of messages costs more than one of receives.
@@ -17,12 +18,12 @@ const FEW: u32 = 8;
 pub(crate) struct Waiting {
     tag: Cell<u64>,
     source: Cell<u64>,
-    link: Link,
+    links: Links,
 }
 
 impl Waiting {
     pub(crate) const fn new() -> Self {
-        Waiting { tag: Cell::new(0), source: Cell::new(0), link: Link::new() }
+        Waiting { tag: Cell::new(0), source: Cell::new(0), links: Links::new(NONE) }
     }
 }
 
@@ -55,14 +56,10 @@ pub(crate) const fn views_shift(masks: u32) -> u32 {
     (2 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
 }
 
-impl Nodes for Table<Waiting> {
+impl Linked for Table<Waiting> {
     #[inline]
-    fn link(&self, node: u32) -> &Link {
-        &self.at(node).link
-    }
-
-    fn key(&self, _: u32) -> Key {
-        Key { tag: 0, source: 0, pattern: 0 }
+    fn links(&self, index: u32) -> Option<&Links> {
+        (index != NONE).then(|| &self.at(index).links)
     }
 }
 
@@ -134,7 +131,7 @@ impl UnexpectedMessages {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.all.first() == NONE
+        self.all.first().is_none()
     }
 
     #[inline(always)]
@@ -142,7 +139,7 @@ impl UnexpectedMessages {
         let message = self.places.at(place);
         message.tag.set(envelope.tag.0);
         message.source.set(envelope.source.0);
-        self.all.append(&self.places, place);
+        self.all.push(&self.places, place);
         self.waiting.set(self.waiting.get() + 1);
         if self.indexed.get() {
             self.append_to_index(place);
@@ -197,26 +194,27 @@ impl UnexpectedMessages {
 
     #[inline(always)]
     pub(crate) fn find(&self, want: &Want) -> Option<u32> {
-        let found = if self.indexed.get() && !want.is_everything() { self.find_indexed(want) } else { self.walk(want) };
-        (found != NONE).then_some(found)
+        if self.indexed.get() && !want.is_everything() { self.find_indexed(want) } else { self.walk(want) }
     }
 
     #[inline]
-    fn walk(&self, want: &Want) -> u32 {
+    fn walk(&self, want: &Want) -> Option<u32> {
         let mut at = self.all.first();
-        while at != NONE && !want.accepts(&self.envelope(at)) {
-            at = List::after(&self.places, at);
+        while let Some(place) = at
+            && !want.accepts(&self.envelope(place))
+        {
+            at = self.after(place);
         }
         at
     }
 
     #[inline]
-    fn find_indexed(&self, want: &Want) -> u32 {
+    fn find_indexed(&self, want: &Want) -> Option<u32> {
         let number = self.view_of(want);
         let key = self.views.at(number).get().key(want.tag.tag.0, want.source.0, number);
         match self.index.find(self, key) {
-            NONE => NONE,
-            node => node >> self.views_shift,
+            NONE => None,
+            node => Some(node >> self.views_shift),
         }
     }
 
@@ -269,11 +267,11 @@ impl UnexpectedMessages {
     }
 
     pub(crate) fn first(&self) -> Option<u32> {
-        Some(self.all.first()).filter(|place| *place != NONE)
+        self.all.first()
     }
 
     pub(crate) fn after(&self, place: u32) -> Option<u32> {
-        Some(List::after(&self.places, place)).filter(|place| *place != NONE)
+        self.all.after(&self.places, place)
     }
 
     #[inline]

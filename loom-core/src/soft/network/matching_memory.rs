@@ -9,13 +9,14 @@ use core::ptr::{self, NonNull};
 
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::{
-    Index, Line, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting,
-    posted_lines, table, views_shift, waiting_lines,
+    Index, Line, Link, Memory, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, posted_lines,
+    table, views_shift, waiting_lines,
 };
 use crate::error::OpenError;
 use crate::soft::shared::list::NIL;
 use crate::storage::Part;
 use crate::transport::{Context, Msg};
+use crate::util::index_list::NONE;
 use crate::vocabulary::CompletionFlags;
 
 #[derive(Clone, Copy, Debug)]
