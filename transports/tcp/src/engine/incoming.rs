@@ -10,7 +10,7 @@ use super::connections::Data;
 use super::handshake::Loss;
 use super::socket::{self, errno};
 use super::{Engine, NIL};
-use crate::wire::{ConnectMessage, Frame, Operation, Violation};
+use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
 const CALLS: usize = 16;
@@ -192,7 +192,9 @@ impl Engine {
         let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
             _ if is_full && !frame.flags.is_empty() => None,
-            Operation::Tagged { .. } if self.is_connected(index) => return Err(Violation::Operation(1)),
+            Operation::Tagged { .. } if self.is_connected(index) => {
+                return Err(Violation::Operation(Opcode::Tagged as u8));
+            }
             Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
             Operation::Write { data, parts } => {
                 let reached = self.reach(parts, Access::REMOTE_WRITE, *data)?;
@@ -203,7 +205,8 @@ impl Engine {
             }
             Operation::Acknowledgement => {
                 let connection = &mut self.connections[index as usize];
-                let send = connection.unacknowledged.pop(&mut self.sends).ok_or(Violation::Unsolicited(0))?;
+                let send = connection.unacknowledged.pop(&mut self.sends);
+                let send = send.ok_or(Violation::Unsolicited(Opcode::Message as u8))?;
                 self.finish_send(send);
                 return Ok(());
             }
@@ -224,7 +227,8 @@ impl Engine {
             }
             Operation::ReadResponse => {
                 let connection = &mut self.connections[index as usize];
-                let send = connection.reads.pop(&mut self.sends).ok_or(Violation::Unsolicited(3))?;
+                let send = connection.reads.pop(&mut self.sends);
+                let send = send.ok_or(Violation::Unsolicited(Opcode::ReadResponse as u8))?;
                 connection.inbound = Inbound::Payload { frame, to: To::Read(send), left };
                 connection.reading -= 1;
                 if self.sends[send as usize].spans.left() != left {
@@ -233,9 +237,9 @@ impl Engine {
                 return Ok(());
             }
             // Version 1 of the protocol is not offered.
-            Operation::ReadyToSend { .. } => return Err(Violation::Unsolicited(5)),
-            Operation::ClearToSend { .. } => return Err(Violation::Unsolicited(6)),
-            Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(7)),
+            Operation::ReadyToSend { .. } => return Err(Violation::Unsolicited(Opcode::ReadyToSend as u8)),
+            Operation::ClearToSend { .. } => return Err(Violation::Unsolicited(Opcode::ClearToSend as u8)),
+            Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(Opcode::Rendezvous as u8)),
         };
         let connection = &mut self.connections[index as usize];
         connection.has_sent |= match &to {

@@ -17,6 +17,8 @@ const VERSION: u8 = 3;
 const HAS_DATA: u16 = 1;
 /// Second value of an acknowledgement.
 const ACKNOWLEDGEMENT: u8 = 2;
+/// Numbers that no rendezvous has.
+const UNUSED_NUMBERS: [u8; 2] = [0, 255];
 
 bitflags::bitflags! {
     /// Requests of a sender for an acknowledgement.
@@ -39,6 +41,64 @@ pub struct RemoteRange {
     pub len: u64,
     /// Key of the region.
     pub key: u64,
+}
+
+/// Operation, as in byte 1 of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Opcode {
+    /// Also an acknowledgement.
+    Message = 0,
+    Tagged = 1,
+    ReadRequest = 2,
+    ReadResponse = 3,
+    Write = 4,
+    ReadyToSend = 5,
+    ClearToSend = 6,
+    Rendezvous = 7,
+}
+
+impl Opcode {
+    const fn parse(op: u8) -> Result<Self, Violation> {
+        Ok(match op {
+            0 => Opcode::Message,
+            1 => Opcode::Tagged,
+            2 => Opcode::ReadRequest,
+            3 => Opcode::ReadResponse,
+            4 => Opcode::Write,
+            5 => Opcode::ReadyToSend,
+            6 => Opcode::ClearToSend,
+            7 => Opcode::Rendezvous,
+            _ => return Err(Violation::Operation(op)),
+        })
+    }
+
+    /// Number of words behind the immediate data.
+    const fn words(self, parts: usize) -> usize {
+        match self {
+            Opcode::Message | Opcode::ReadResponse | Opcode::ClearToSend | Opcode::Rendezvous => 0,
+            Opcode::Tagged => 1,
+            Opcode::ReadyToSend => 2,
+            Opcode::ReadRequest | Opcode::Write => 3 * parts,
+        }
+    }
+
+    const fn has_parts(self) -> bool {
+        matches!(self, Opcode::ReadRequest | Opcode::Write)
+    }
+
+    const fn has_rendezvous_number(self) -> bool {
+        matches!(self, Opcode::ReadyToSend | Opcode::ClearToSend | Opcode::Rendezvous)
+    }
+
+    /// Returns `false` for rendezvous data, which repeats the flags of its announcement.
+    const fn may_have_data(self) -> bool {
+        matches!(self, Opcode::Message | Opcode::Tagged | Opcode::Write | Opcode::ReadyToSend)
+    }
+
+    const fn may_have_payload(self) -> bool {
+        !matches!(self, Opcode::ReadRequest | Opcode::ReadyToSend | Opcode::ClearToSend)
+    }
 }
 
 /// Operation of a frame.
@@ -128,16 +188,16 @@ impl Frame {
     #[must_use]
     pub fn encode(&self, order: ByteOrder, id: u8, out: &mut [u8; MAX_HEADER]) -> usize {
         let mut words = Words { order, out, at: BASE };
-        let (op, second, parts) = match &self.operation {
-            Operation::Message { .. } => (0, 0, 0),
-            Operation::Acknowledgement => (0, ACKNOWLEDGEMENT, 0),
-            Operation::Tagged { .. } => (1, 0, 0),
-            Operation::ReadRequest { parts } => (2, 0, parts.len()),
-            Operation::ReadResponse => (3, 0, 0),
-            Operation::Write { parts, .. } => (4, 0, parts.len()),
-            Operation::ReadyToSend { id, .. } => (5, *id, 0),
-            Operation::ClearToSend { id } => (6, *id, 0),
-            Operation::Rendezvous { id } => (7, *id, 0),
+        let (opcode, second, parts) = match &self.operation {
+            Operation::Message { .. } => (Opcode::Message, 0, 0),
+            Operation::Acknowledgement => (Opcode::Message, ACKNOWLEDGEMENT, 0),
+            Operation::Tagged { .. } => (Opcode::Tagged, 0, 0),
+            Operation::ReadRequest { parts } => (Opcode::ReadRequest, 0, parts.len()),
+            Operation::ReadResponse => (Opcode::ReadResponse, 0, 0),
+            Operation::Write { parts, .. } => (Opcode::Write, 0, parts.len()),
+            Operation::ReadyToSend { id, .. } => (Opcode::ReadyToSend, *id, 0),
+            Operation::ClearToSend { id } => (Opcode::ClearToSend, *id, 0),
+            Operation::Rendezvous { id } => (Opcode::Rendezvous, *id, 0),
         };
         let data = self.operation.data();
         if let Some(data) = data {
@@ -166,7 +226,7 @@ impl Frame {
             ByteOrder::Little => flags.to_le_bytes(),
             ByteOrder::Big => flags.to_be_bytes(),
         };
-        out[..8].copy_from_slice(&[VERSION, op, flags[0], flags[1], second, parts, header, id]);
+        out[..8].copy_from_slice(&[VERSION, opcode as u8, flags[0], flags[1], second, parts, header, id]);
         Words { order, out, at: 8 }.push(self.payload + len as u64);
         len
     }
@@ -187,51 +247,45 @@ impl Frame {
             ByteOrder::Big => u16::from_be_bytes([f0, f1]),
         };
         let size = order.word(size);
-        let is_ack = op == 0 && second == ACKNOWLEDGEMENT;
-        // Rendezvous data repeats the flags of its announcement, without the word.
-        let has_data = flags & HAS_DATA != 0 && matches!(op, 0 | 1 | 4 | 5) && !is_ack;
-        let parts = if matches!(op, 2 | 4) { usize::from(count) } else { 0 };
-        let words = match op {
-            0 | 3 | 6 | 7 => 0,
-            1 => 1,
-            2 | 4 if parts > MAX_PARTS => return Err(Violation::Parts(count)),
-            2 | 4 => 3 * parts,
-            5 => 2,
-            _ => return Err(Violation::Operation(op)),
-        };
-        let least = BASE + 8 * (words + usize::from(has_data));
+        let opcode = Opcode::parse(op)?;
+        let is_ack = opcode == Opcode::Message && second == ACKNOWLEDGEMENT;
+        let has_data = flags & HAS_DATA != 0 && opcode.may_have_data() && !is_ack;
+        let parts = if opcode.has_parts() { usize::from(count) } else { 0 };
+        if parts > MAX_PARTS {
+            return Err(Violation::Parts(count));
+        }
+        let least = BASE + 8 * (opcode.words(parts) + usize::from(has_data));
         let len = usize::from(header);
         if len < least || len > MAX_HEADER {
             return Err(Violation::HeaderSize(header));
         }
         let payload = size.checked_sub(len as u64).ok_or(Violation::FrameSize(size))?;
-        let has_payload = matches!(op, 0 | 1 | 3 | 4 | 7) && !is_ack;
-        if payload > 0 && !has_payload {
+        if payload > 0 && (!opcode.may_have_payload() || is_ack) {
             return Err(Violation::FrameSize(size));
         }
-        if matches!(op, 5..=7) && matches!(second, 0 | 255) {
+        if opcode.has_rendezvous_number() && UNUSED_NUMBERS.contains(&second) {
             return Err(Violation::Unsolicited(op));
         }
         let Some(rest) = bytes.get(BASE..len) else { return Ok(None) };
         let mut words = rest.chunks_exact(8).map(|word| order.word(word.try_into().unwrap_or_default()));
         let mut next = || words.next().unwrap_or_default();
         let data = has_data.then(&mut next);
-        let operation = match op {
-            0 if is_ack => Operation::Acknowledgement,
-            0 => Operation::Message { data },
-            1 => Operation::Tagged { tag: next(), data },
-            2 => Operation::ReadRequest { parts: ranges(parts, &mut next)?.0 },
-            3 => Operation::ReadResponse,
-            4 => {
+        let operation = match opcode {
+            Opcode::Message if is_ack => Operation::Acknowledgement,
+            Opcode::Message => Operation::Message { data },
+            Opcode::Tagged => Operation::Tagged { tag: next(), data },
+            Opcode::ReadRequest => Operation::ReadRequest { parts: ranges(parts, &mut next)?.0 },
+            Opcode::ReadResponse => Operation::ReadResponse,
+            Opcode::Write => {
                 let (parts, total) = ranges(parts, &mut next)?;
                 if total != payload {
                     return Err(Violation::PartLengths);
                 }
                 Operation::Write { data, parts }
             }
-            5 => Operation::ReadyToSend { id: second, tag: next(), len: next(), data },
-            6 => Operation::ClearToSend { id: second },
-            _ => Operation::Rendezvous { id: second },
+            Opcode::ReadyToSend => Operation::ReadyToSend { id: second, tag: next(), len: next(), data },
+            Opcode::ClearToSend => Operation::ClearToSend { id: second },
+            Opcode::Rendezvous => Operation::Rendezvous { id: second },
         };
         let flags = if is_ack { FrameFlags::empty() } else { FrameFlags::from_bits_truncate(flags) };
         Ok(Some((Frame { operation, flags, payload }, len)))

@@ -28,6 +28,7 @@ mod vectors;
 mod violation;
 
 pub use connect::{ConnectKind, ConnectMessage, MAX_CONNECT_DATA, MAX_CONNECT_MESSAGE, RdmData};
+pub(crate) use frame::Opcode;
 pub use frame::{Frame, FrameFlags, MAX_HEADER, MAX_PARTS, Operation, RemoteRange};
 pub use violation::Violation;
 
