@@ -131,7 +131,7 @@ fn frames_are_those_of_libfabric() {
 fn bytes_that_libfabric_recycles_are_ignored() {
     let message = Frame { operation: Operation::Message { data: None }, flags: FrameFlags::empty(), payload: 8 };
     // Any version, count of ranges, and number of the frame, and unknown flags.
-    let wire = bytes("09008080 00091033 1800000000000000".replacen("09008080", "0900f000", 1).as_str());
+    let wire = bytes("0900f000 00091033 1800000000000000");
     assert_eq!(Frame::parse(&wire, ByteOrder::Little), Ok(Some((message, 16))));
     // Rendezvous data has the flag of immediate data, and no word.
     let wire = bytes("03070100 01001000 304e000000000000");
