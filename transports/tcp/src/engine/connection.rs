@@ -122,7 +122,7 @@ pub(super) struct Connection {
     pub(super) responses: Deque<Response, RESPONSES>,
     pub(super) current: Option<Partial>,
     /// Number of the next frame.
-    pub(super) frame_id: u8,
+    pub(super) frame_number: u8,
     /// The kernel takes no more bytes, because the peer has ended the connection.
     pub(super) is_broken: bool,
     /// The kernel's buffer is full, and the kernel reports room.
@@ -172,7 +172,7 @@ impl Connection {
             acknowledgements: 0,
             responses: Deque::new(),
             current: None,
-            frame_id: 0,
+            frame_number: 0,
             is_broken: false,
             is_full: false,
             attempts: 0,

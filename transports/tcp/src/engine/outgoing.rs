@@ -255,10 +255,10 @@ impl Engine {
         }
         let first = gather.len();
         let mut batch = Batch(Vec::new());
-        let mut id = connection.frame_id;
+        let mut number = connection.frame_number;
         let mut header = |frame: &Frame, gather: &mut Gather<'_>| {
-            gather.encode(|out| frame.encode(connection.order, id, out));
-            id = id.wrapping_add(1);
+            gather.encode(|out| frame.encode(connection.order, number, out));
+            number = number.wrapping_add(1);
         };
         for _ in 0..connection.acknowledgements {
             if batch.is_full() || gather.is_full() {
@@ -326,8 +326,8 @@ impl Engine {
                 return;
             }
             let connection = &mut self.connections[index as usize];
-            let id = connection.frame_id;
-            connection.frame_id = connection.frame_id.wrapping_add(1);
+            let number = connection.frame_number;
+            connection.frame_number = connection.frame_number.wrapping_add(1);
             let item = match frame.queued {
                 Queued::Acknowledgement => {
                     connection.acknowledgements -= 1;
@@ -347,7 +347,7 @@ impl Engine {
                 self.sent_frame(index, item);
             } else {
                 let order = connection.order;
-                let mut partial = self.begun(item, order, id);
+                let mut partial = self.begun(item, order, number);
                 self.advance(&mut partial, sent - begin);
                 self.connections[index as usize].current = Some(partial);
                 return;
@@ -357,13 +357,13 @@ impl Engine {
     }
 
     /// A frame without a booked byte, with the header that was sent.
-    fn begun(&self, item: Item, order: ByteOrder, id: u8) -> Partial {
+    fn begun(&self, item: Item, order: ByteOrder, number: u8) -> Partial {
         let mut header = [0; MAX_HEADER];
         let len = match &item {
-            Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, id, &mut header),
-            Item::Response(response) => response_frame(response.len).encode(order, id, &mut header),
+            Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, number, &mut header),
+            Item::Response(response) => response_frame(response.len).encode(order, number, &mut header),
             Item::Send(send) => {
-                self.sends[*send as usize].frame.as_ref().map_or(0, |frame| frame.encode(order, id, &mut header))
+                self.sends[*send as usize].frame.as_ref().map_or(0, |frame| frame.encode(order, number, &mut header))
             }
         };
         Partial { item, header, len, sent: 0 }

@@ -1,4 +1,18 @@
-//! [`Frame`]: header of each message on an open connection.
+//! [`Frame`]: header of each message on an open connection, `struct xnet_base_hdr` of libfabric.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | `version` |
+//! | 1 | `op` |
+//! | 2–3 | `flags` |
+//! | 4 | `op_data`: 2 in an acknowledgement, or the number of a rendezvous |
+//! | 5 | `rma_iov_cnt`: number of ranges |
+//! | 6 | `hdr_size`: length of the header |
+//! | 7 | `id`: number of the frame |
+//! | 8–15 | `size`: length of the frame with header and payload |
+//! | from 16 on | words of 8 bytes: immediate data, tag, length of an announced message, ranges |
+//!
+//! Flags, size and words have the byte order of the connection.
 
 use heapless::Vec;
 
@@ -15,7 +29,7 @@ const PART: usize = 24;
 const VERSION: u8 = 3;
 /// Bit of the flags: a word of immediate data follows.
 const HAS_DATA: u16 = 1;
-/// Second value of an acknowledgement.
+/// `op_data` of an acknowledgement.
 const ACKNOWLEDGEMENT: u8 = 2;
 /// Numbers that no rendezvous has.
 const UNUSED_NUMBERS: [u8; 2] = [0, 255];
@@ -183,12 +197,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Writes the header and returns its length in bytes. `id` is the number of the frame in its
-    /// direction of the connection, modulo 256, which debug builds of libfabric compare.
+    /// Writes the header and returns its length in bytes. Debug builds of libfabric compare
+    /// `frame_number`: frames before this one in its direction of the connection, modulo 256.
     #[must_use]
-    pub fn encode(&self, order: ByteOrder, id: u8, out: &mut [u8; MAX_HEADER]) -> usize {
+    pub fn encode(&self, order: ByteOrder, frame_number: u8, out: &mut [u8; MAX_HEADER]) -> usize {
         let mut words = Words { order, out, at: BASE };
-        let (opcode, second, parts) = match &self.operation {
+        let (opcode, op_data, parts) = match &self.operation {
             Operation::Message { .. } => (Opcode::Message, 0, 0),
             Operation::Acknowledgement => (Opcode::Message, ACKNOWLEDGEMENT, 0),
             Operation::Tagged { .. } => (Opcode::Tagged, 0, 0),
@@ -221,12 +235,13 @@ impl Frame {
         let len = words.at;
         let flags = self.flags.bits() | if data.is_some() { HAS_DATA } else { 0 };
         #[expect(clippy::cast_possible_truncation, reason = "a header has at most 120 bytes and 4 parts")]
-        let (header, parts) = (len as u8, parts as u8);
-        let flags = match order {
+        let (hdr_size, rma_iov_cnt) = (len as u8, parts as u8);
+        let [flags0, flags1] = match order {
             ByteOrder::Little => flags.to_le_bytes(),
             ByteOrder::Big => flags.to_be_bytes(),
         };
-        out[..8].copy_from_slice(&[VERSION, opcode as u8, flags[0], flags[1], second, parts, header, id]);
+        let op = opcode as u8;
+        out[..8].copy_from_slice(&[VERSION, op, flags0, flags1, op_data, rma_iov_cnt, hdr_size, frame_number]);
         Words { order, out, at: 8 }.push(self.payload + len as u64);
         len
     }
@@ -241,29 +256,29 @@ impl Frame {
     /// rendezvous number that is never used.
     pub fn parse(bytes: &[u8], order: ByteOrder) -> Result<Option<(Self, usize)>, Violation> {
         let Some(base) = bytes.first_chunk::<BASE>() else { return Ok(None) };
-        let [_, op, f0, f1, second, count, header, _, size @ ..] = *base;
+        let [_, op, flags0, flags1, op_data, rma_iov_cnt, hdr_size, _, size @ ..] = *base;
         let flags = match order {
-            ByteOrder::Little => u16::from_le_bytes([f0, f1]),
-            ByteOrder::Big => u16::from_be_bytes([f0, f1]),
+            ByteOrder::Little => u16::from_le_bytes([flags0, flags1]),
+            ByteOrder::Big => u16::from_be_bytes([flags0, flags1]),
         };
         let size = order.word(size);
         let opcode = Opcode::parse(op)?;
-        let is_ack = opcode == Opcode::Message && second == ACKNOWLEDGEMENT;
+        let is_ack = opcode == Opcode::Message && op_data == ACKNOWLEDGEMENT;
         let has_data = flags & HAS_DATA != 0 && opcode.may_have_data() && !is_ack;
-        let parts = if opcode.has_parts() { usize::from(count) } else { 0 };
+        let parts = if opcode.has_parts() { usize::from(rma_iov_cnt) } else { 0 };
         if parts > MAX_PARTS {
-            return Err(Violation::Parts(count));
+            return Err(Violation::Parts(rma_iov_cnt));
         }
         let least = BASE + 8 * (opcode.words(parts) + usize::from(has_data));
-        let len = usize::from(header);
+        let len = usize::from(hdr_size);
         if len < least || len > MAX_HEADER {
-            return Err(Violation::HeaderSize(header));
+            return Err(Violation::HeaderSize(hdr_size));
         }
         let payload = size.checked_sub(len as u64).ok_or(Violation::FrameSize(size))?;
         if payload > 0 && (!opcode.may_have_payload() || is_ack) {
             return Err(Violation::FrameSize(size));
         }
-        if opcode.has_rendezvous_number() && UNUSED_NUMBERS.contains(&second) {
+        if opcode.has_rendezvous_number() && UNUSED_NUMBERS.contains(&op_data) {
             return Err(Violation::Unsolicited(op));
         }
         let Some(rest) = bytes.get(BASE..len) else { return Ok(None) };
@@ -283,9 +298,9 @@ impl Frame {
                 }
                 Operation::Write { data, parts }
             }
-            Opcode::ReadyToSend => Operation::ReadyToSend { id: second, tag: next(), len: next(), data },
-            Opcode::ClearToSend => Operation::ClearToSend { id: second },
-            Opcode::Rendezvous => Operation::Rendezvous { id: second },
+            Opcode::ReadyToSend => Operation::ReadyToSend { id: op_data, tag: next(), len: next(), data },
+            Opcode::ClearToSend => Operation::ClearToSend { id: op_data },
+            Opcode::Rendezvous => Operation::Rendezvous { id: op_data },
         };
         let flags = if is_ack { FrameFlags::empty() } else { FrameFlags::from_bits_truncate(flags) };
         Ok(Some((Frame { operation, flags, payload }, len)))
