@@ -10,7 +10,7 @@ use super::connections::Data;
 use super::handshake::Loss;
 use super::socket::{self, errno};
 use super::{Engine, NIL};
-use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
+use crate::wire::{ConnectMessage, Frame, Opcode, Operation, RemoteRange, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
 const CALLS: usize = 16;
@@ -18,7 +18,8 @@ const CALLS: usize = 16;
 /// Acknowledgements that a connection queues. With more requests, it is not read.
 const ACKNOWLEDGEMENTS: u32 = 1 << 16;
 
-/// Payload that is left from which on it is received directly to its memory.
+/// Remaining payload, in bytes, from which the socket is read straight into the payload's
+/// destination, without the buffer.
 const DIRECT: u64 = 1024;
 
 impl Engine {
@@ -47,46 +48,59 @@ impl Engine {
         }
     }
 
-    /// Receives once. Returns `true` if more bytes may be there.
+    /// Receives once. Returns `true` if the socket may have more bytes.
     fn receive(&mut self, index: u32) -> Result<bool, Errno> {
+        let connection = &mut self.connections[index as usize];
+        if connection.start == connection.end {
+            (connection.start, connection.end) = (0, 0);
+        }
+        match connection.inbound {
+            Inbound::Payload { left, .. } if connection.end == 0 && left >= DIRECT => self.receive_direct(index),
+            _ => self.receive_buffered(index),
+        }
+    }
+
+    /// Receives payload into its destination, and the bytes behind it into the empty buffer.
+    fn receive_direct(&mut self, index: u32) -> Result<bool, Errno> {
         let size = self.attr.receive_buffer as usize;
         let Self { connections, buffers, sends, .. } = self;
         let connection = &mut connections[index as usize];
         let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
         let Some(socket) = &connection.socket else { return Ok(false) };
-        if connection.start == connection.end {
-            (connection.start, connection.end) = (0, 0);
-        }
-        if let Inbound::Payload { to, left, .. } = &mut connection.inbound
-            && connection.end == 0
-            && *left >= DIRECT
-        {
-            let spans = match to {
-                To::Receive(receive) => Some(&mut receive.spans),
-                To::Regions { spans, .. } => Some(spans),
-                To::Read(send) => Some(&mut sends[*send as usize].spans),
-                To::Kept(..) => None,
-            };
-            // What does not fit is dropped, by way of the buffer.
-            if let Some(spans) = spans.filter(|spans| spans.left() > 0) {
-                let behind = if spans.left() >= *left { size } else { 0 };
-                let wanted = spans.left().min(*left) + behind as u64;
-                let (direct, behind) = match spans.receive(socket.as_fd(), *left, &mut buffer[..behind]) {
-                    Ok((0, 0)) => return Err(Errno::ENOTCONN),
-                    Ok(received) => received,
-                    Err(io::Errno::AGAIN) => return Ok(false),
-                    Err(io::Errno::INTR) => return Ok(true),
-                    Err(error) => return Err(errno(error)),
-                };
-                *left -= direct;
-                connection.received += 1;
-                self.last = index;
-                #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
-                let end = behind as u32;
-                connection.end = end;
-                return Ok(direct + behind as u64 == wanted);
-            }
-        }
+        let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return Ok(false) };
+        let spans = match to {
+            To::Receive(receive) => Some(&mut receive.spans),
+            To::Regions { spans, .. } => Some(spans),
+            To::Read(send) => Some(&mut sends[*send as usize].spans),
+            To::Kept(..) => None,
+        };
+        // Payload beyond the spans is dropped, by way of the buffer.
+        let Some(spans) = spans.filter(|spans| spans.left() > 0) else { return self.receive_buffered(index) };
+        let room_behind = if spans.left() >= *left { size } else { 0 };
+        let wanted = spans.left().min(*left) + room_behind as u64;
+        let (direct, received_behind) = match spans.receive(socket.as_fd(), *left, &mut buffer[..room_behind]) {
+            Ok((0, 0)) => return Err(Errno::ENOTCONN),
+            Ok(received) => received,
+            Err(io::Errno::AGAIN) => return Ok(false),
+            Err(io::Errno::INTR) => return Ok(true),
+            Err(error) => return Err(errno(error)),
+        };
+        *left -= direct;
+        connection.received += 1;
+        #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+        let end = received_behind as u32;
+        connection.end = end;
+        self.last = index;
+        Ok(direct + received_behind as u64 == wanted)
+    }
+
+    /// Receives into the room of the buffer behind its bytes.
+    fn receive_buffered(&mut self, index: u32) -> Result<bool, Errno> {
+        let size = self.attr.receive_buffer as usize;
+        let Self { connections, buffers, .. } = self;
+        let connection = &mut connections[index as usize];
+        let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
+        let Some(socket) = &connection.socket else { return Ok(false) };
         let (start, end) = (connection.start as usize, connection.end as usize);
         if start > 0 && size - end < size / 2 {
             buffer.copy_within(start..end, 0);
@@ -186,7 +200,9 @@ impl Engine {
         self.consume(index, count);
     }
 
-    /// Handles the header of a frame. Without room for it, the connection is not read.
+    /// Chooses where the payload of a frame goes, or handles an acknowledgement or a read request.
+    /// Without room, keeps the frame ([`Inbound::Blocked`]) and pauses the connection until
+    /// [`read_paused`](Self::read_paused).
     fn begin(&mut self, index: u32, frame: Frame) -> Result<(), Violation> {
         let left = frame.payload;
         let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
@@ -211,16 +227,7 @@ impl Engine {
                 return Ok(());
             }
             Operation::ReadRequest { parts } => {
-                let reached = self.reach(parts, Access::REMOTE_READ, None)?;
-                let (len, regions) = (reached.spans.left(), reached.regions);
-                let response = Response { spans: reached.spans, len, regions };
-                let connection = &mut self.connections[index as usize];
-                connection.has_sent |= len > 0;
-                if connection.is_broken {
-                    return Ok(());
-                }
-                if connection.responses.push_back(response).is_ok() {
-                    self.mark_dirty(index);
+                if self.queue_response(index, parts)? {
                     return Ok(());
                 }
                 None
@@ -259,6 +266,23 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Queues the response to a read request. Returns `false` if the queue is full.
+    fn queue_response(&mut self, index: u32, parts: &[RemoteRange]) -> Result<bool, Violation> {
+        let reached = self.reach(parts, Access::REMOTE_READ, None)?;
+        let (len, regions) = (reached.spans.left(), reached.regions);
+        let response = Response { spans: reached.spans, len, regions };
+        let connection = &mut self.connections[index as usize];
+        connection.has_sent |= len > 0;
+        if connection.is_broken {
+            return Ok(true);
+        }
+        let is_queued = connection.responses.push_back(response).is_ok();
+        if is_queued {
+            self.mark_dirty(index);
+        }
+        Ok(is_queued)
     }
 
     /// All bytes of a frame have arrived.
