@@ -6,9 +6,9 @@ use heapless::Deque;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 
-use super::NIL;
 use super::list::{Linked, List};
 use super::send::{Send, Verb};
+use super::{MessageKind, NIL};
 use crate::memory::Spans;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
@@ -79,7 +79,7 @@ pub(super) enum To {
     /// A receive.
     Receive(super::matching::Receive),
     /// An unexpected message, by kind and index.
-    Kept(usize, u32),
+    Kept(MessageKind, u32),
     /// Regions.
     Regions { spans: Spans, regions: heapless::Vec<u16, 4> },
     /// A read, by index.

@@ -13,7 +13,7 @@ use super::handshake::Loss;
 use super::list::Free;
 use super::queues::{self, BoundCounters};
 use super::socket::{self, Token, errno};
-use super::{Engine, Full, KINDS, NIL};
+use super::{Engine, Full, MessageKind, NIL};
 use crate::memory::Block;
 
 /// Objects of an endpoint.
@@ -63,7 +63,7 @@ pub(crate) struct Endpoint {
     pub(super) name: SocketAddr,
     pub(super) bound: Bound,
     pub(super) counters: BoundCounters,
-    pub(super) matchers: [TagMatcher<Block>; KINDS],
+    pub(super) matchers: [TagMatcher<Block>; MessageKind::COUNT],
     pub(super) free_sends: Free,
 }
 

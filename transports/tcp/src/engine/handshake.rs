@@ -23,7 +23,7 @@ use super::connections::Data;
 use super::endpoints::{Endpoint, Kind};
 use super::list::List;
 use super::socket::{self, TICK_MS, Token, errno};
-use super::{Engine, Full, NIL};
+use super::{Engine, Full, MessageKind, NIL};
 use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
 
 /// Version without rendezvous, which every release understands.
@@ -517,7 +517,7 @@ impl Engine {
         match inbound {
             Inbound::Payload { to: To::Read(send), .. } => self.fail_send(send, errno, code, quietly),
             Inbound::Payload { to: To::Receive(receive), frame, .. } => {
-                let kind = usize::from(matches!(frame.operation, crate::wire::Operation::Tagged { .. }));
+                let kind = MessageKind::of(&frame.operation);
                 if quietly && receiver == endpoint {
                     let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                     self.release(rx);

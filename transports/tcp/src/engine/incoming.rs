@@ -9,7 +9,7 @@ use super::connection::{Inbound, Response, State, To};
 use super::connections::Data;
 use super::handshake::Loss;
 use super::socket::{self, errno};
-use super::{Engine, NIL};
+use super::{Engine, MessageKind, NIL};
 use crate::wire::{ConnectMessage, Frame, Opcode, Operation, RemoteRange, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
@@ -297,7 +297,7 @@ impl Engine {
         }
         match to {
             To::Receive(receive) => {
-                let kind = usize::from(matches!(frame.operation, Operation::Tagged { .. }));
+                let kind = MessageKind::of(&frame.operation);
                 let receiver = self.endpoints[usize::from(endpoint)].receiver;
                 self.finish_receive(receiver, kind, receive, &frame, (peer, endpoint));
             }

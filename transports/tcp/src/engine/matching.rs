@@ -7,7 +7,7 @@ use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, T
 use super::connection::{Connection, Inbound, State, To};
 use super::endpoints::{Endpoint, Kind};
 use super::list::{Linked, List};
-use super::{Engine, KINDS, NIL};
+use super::{Engine, NIL};
 use crate::memory::Spans;
 use crate::wire::{Frame, Operation};
 
@@ -97,17 +97,42 @@ impl Linked for Piece {
     }
 }
 
-/// Kind of a message, as an index, and its tag.
-fn kind_of(frame: &Frame) -> Option<(usize, u64)> {
-    match frame.operation {
-        Operation::Message { .. } => Some((0, 0)),
-        Operation::Tagged { tag, .. } => Some((1, tag)),
-        _ => None,
+/// Kind of a message or receive. Those of different kinds do not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessageKind {
+    Untagged,
+    Tagged,
+}
+
+impl MessageKind {
+    const ALL: [Self; Self::COUNT] = [MessageKind::Untagged, MessageKind::Tagged];
+    pub(super) const COUNT: usize = 2;
+
+    pub(super) const fn of(message: &Operation) -> Self {
+        if matches!(message, Operation::Tagged { .. }) { MessageKind::Tagged } else { MessageKind::Untagged }
+    }
+
+    fn flags(self) -> CompletionFlags {
+        CompletionFlags::RECV
+            | match self {
+                MessageKind::Untagged => CompletionFlags::MSG,
+                MessageKind::Tagged => CompletionFlags::TAGGED,
+            }
+    }
+
+    /// Number of the endpoint's table of this kind.
+    fn table(self, endpoint: u16) -> usize {
+        usize::from(endpoint) * Self::COUNT + self as usize
     }
 }
 
-fn flags_of(kind: usize) -> CompletionFlags {
-    CompletionFlags::RECV | if kind == 0 { CompletionFlags::MSG } else { CompletionFlags::TAGGED }
+/// Kind of a message, and its tag.
+fn kind_of(frame: &Frame) -> Option<(MessageKind, u64)> {
+    match frame.operation {
+        Operation::Message { .. } => Some((MessageKind::Untagged, 0)),
+        Operation::Tagged { tag, .. } => Some((MessageKind::Tagged, tag)),
+        _ => None,
+    }
 }
 
 fn source_of(peer: u32) -> FabricAddr {
@@ -127,19 +152,19 @@ fn describe(event: &mut Event, frame: &Frame, peer: u32) {
 }
 
 impl Engine {
-    fn receive_at(&self, endpoint: u16, kind: usize, id: ReceiveId) -> usize {
-        (usize::from(endpoint) * KINDS + kind) * self.attr.rx_depth as usize + id.index()
+    fn receive_at(&self, endpoint: u16, kind: MessageKind, id: ReceiveId) -> usize {
+        kind.table(endpoint) * self.attr.rx_depth as usize + id.index()
     }
 
-    fn kept_at(&self, endpoint: u16, kind: usize, id: MessageId) -> usize {
-        (usize::from(endpoint) * KINDS + kind) * self.attr.unexpected as usize + id.index()
+    fn kept_at(&self, endpoint: u16, kind: MessageKind, id: MessageId) -> usize {
+        kind.table(endpoint) * self.attr.unexpected as usize + id.index()
     }
 
     /// Posts a receive, or completes it with the oldest unexpected message that it accepts.
     pub(crate) fn post_receive(
         &mut self,
         endpoint: u16,
-        kind: usize,
+        kind: MessageKind,
         want: Want,
         spans: Spans,
         context: u64,
@@ -150,7 +175,7 @@ impl Engine {
             return Err(Refusal::Again);
         }
         let receive = Receive { id: None, context, room: spans.left(), spans };
-        let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind];
+        let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(message) = matcher.message_for(&want) {
             matcher.remove_message(message);
             let at = self.kept_at(endpoint, kind, message);
@@ -193,17 +218,17 @@ impl Engine {
     }
 
     fn found(&self, endpoint: u16, want: &Want) -> Event {
-        let flags = flags_of(1);
-        let matcher = &self.endpoints[usize::from(endpoint)].matchers[1];
+        let flags = MessageKind::Tagged.flags();
+        let matcher = &self.endpoints[usize::from(endpoint)].matchers[MessageKind::Tagged as usize];
         let kept = matcher.message_for(want).map(|message| {
-            let Kept { frame, peer, .. } = &self.kept[self.kept_at(endpoint, 1, message)];
+            let Kept { frame, peer, .. } = &self.kept[self.kept_at(endpoint, MessageKind::Tagged, message)];
             (frame.as_ref(), *peer)
         });
         // Those without room are the next ones of their connections.
         let blocked = |of: &&Connection| match &of.inbound {
             Inbound::Blocked(frame) if self.endpoints[usize::from(of.endpoint)].receiver == endpoint => kind_of(frame)
                 .is_some_and(|(kind, tag)| {
-                    kind == 1 && want.accepts(&Envelope { tag: Tag(tag), source: source_of(of.peer) })
+                    kind == MessageKind::Tagged && want.accepts(&Envelope { tag: Tag(tag), source: source_of(of.peer) })
                 }),
             _ => false,
         };
@@ -220,7 +245,7 @@ impl Engine {
 
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
     /// goes there directly.
-    fn hand_over(&mut self, endpoint: u16, kind: usize, at: usize, mut receive: Receive) {
+    fn hand_over(&mut self, endpoint: u16, kind: MessageKind, at: usize, mut receive: Receive) {
         let kept = core::mem::replace(&mut self.kept[at], Kept::none());
         let Some(frame) = kept.frame else { return };
         let (mut pieces, mut left) = (kept.pieces, kept.arrived);
@@ -248,12 +273,12 @@ impl Engine {
     pub(super) fn finish_receive(
         &mut self,
         endpoint: u16,
-        kind: usize,
+        kind: MessageKind,
         receive: Receive,
         frame: &Frame,
         (peer, counts): (u32, u16),
     ) {
-        let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, flags_of(kind));
+        let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
         let Receive { context, room, .. } = receive;
         let len = frame.payload.min(room);
         #[expect(clippy::cast_possible_truncation, reason = "lengths within the lent memory, which fit")]
@@ -269,9 +294,9 @@ impl Engine {
     }
 
     /// Reports a receive without a message.
-    pub(super) fn fail_receive(&mut self, endpoint: u16, kind: usize, receive: Receive, errno: Errno, code: i32) {
+    pub(super) fn fail_receive(&mut self, endpoint: u16, kind: MessageKind, receive: Receive, errno: Errno, code: i32) {
         let queue = self.endpoints[usize::from(endpoint)].bound.rx;
-        let mut event = Event::failure(receive.context, flags_of(kind), errno);
+        let mut event = Event::failure(receive.context, kind.flags(), errno);
         event.provider_errno = code;
         self.count(endpoint, event.flags, false);
         self.report(queue, event);
@@ -285,7 +310,7 @@ impl Engine {
         let Endpoint { kind: kind_of, receiver, .. } = &endpoints[usize::from(of.endpoint)];
         let (endpoint, is_stranger) = (*receiver, *kind_of == Kind::Rdm && of.peer == NIL);
         let envelope = Envelope { tag: Tag(tag), source: source_of(of.peer) };
-        let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind];
+        let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(id) = matcher.receive_for(&envelope) {
             matcher.remove_receive(id);
             let at = self.receive_at(endpoint, kind, id);
@@ -344,9 +369,9 @@ impl Engine {
 
     /// The messages that wait of a peer which was removed have no source any more.
     pub(super) fn forget_source(&mut self, endpoint: u16, peer: u64) {
-        for kind in 0..KINDS {
+        for kind in MessageKind::ALL {
             loop {
-                let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind];
+                let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
                 let found = matcher.messages().find(|(_, envelope)| envelope.source == FabricAddr(peer));
                 let Some((id, envelope)) = found else { break };
                 // In the order of their arrival, so that they keep it.
@@ -370,13 +395,13 @@ impl Engine {
     }
 
     /// Drops an unexpected message.
-    pub(super) fn drop_kept(&mut self, endpoint: u16, kind: usize, at: u32) {
+    pub(super) fn drop_kept(&mut self, endpoint: u16, kind: MessageKind, at: u32) {
         let mut kept = core::mem::replace(&mut self.kept[at as usize], Kept::none());
         while let Some(piece) = kept.pieces.pop(&mut self.pieces) {
             self.free_pieces.give_back(&mut self.pieces, piece);
         }
         if let Some(id) = kept.id {
-            self.endpoints[usize::from(endpoint)].matchers[kind].remove_message(id);
+            self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(id);
         }
         self.give_back_share(kept.connection, kept.generation, kept.frame.map_or(0, |frame| frame.payload));
     }
@@ -384,13 +409,13 @@ impl Engine {
     /// Cancels a posted receive. Returns `true` if there was one.
     pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
         let depth = self.attr.rx_depth as usize;
-        for kind in 0..KINDS {
-            let first = (usize::from(endpoint) * KINDS + kind) * depth;
+        for kind in MessageKind::ALL {
+            let first = kind.table(endpoint) * depth;
             let posted = self.receives[first..first + depth].iter_mut();
             let mut posted = posted.filter(|receive| receive.id.is_some() && receive.context == context);
             let Some(receive) = posted.next().map(core::mem::take) else { continue };
             if let Some(id) = receive.id {
-                self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+                self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
             }
             self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 0);
             return true;
@@ -407,12 +432,12 @@ impl Engine {
     /// Cancels all posted receives of an endpoint.
     pub(super) fn cancel_receives(&mut self, endpoint: u16) {
         let depth = self.attr.rx_depth as usize;
-        for kind in 0..KINDS {
-            let table = usize::from(endpoint) * KINDS + kind;
+        for kind in MessageKind::ALL {
+            let table = kind.table(endpoint);
             for at in table * depth..(table + 1) * depth {
                 let Some(id) = self.receives[at].id else { continue };
                 let receive = core::mem::take(&mut self.receives[at]);
-                self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+                self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
                 self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 1);
             }
         }
@@ -422,11 +447,11 @@ impl Engine {
     pub(super) fn forget_messages(&mut self, endpoint: u16) {
         let (depth, unexpected) = (self.attr.rx_depth as usize, self.attr.unexpected as usize);
         let rx = self.endpoints[usize::from(endpoint)].bound.rx;
-        for kind in 0..KINDS {
-            let table = usize::from(endpoint) * KINDS + kind;
+        for kind in MessageKind::ALL {
+            let table = kind.table(endpoint);
             for at in table * depth..(table + 1) * depth {
                 if let Some(id) = core::mem::take(&mut self.receives[at]).id {
-                    self.endpoints[usize::from(endpoint)].matchers[kind].remove_receive(id);
+                    self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
                     self.release(rx);
                 }
             }

@@ -47,6 +47,7 @@ use crate::memory::{Block, Process};
 pub(crate) use self::connections::{Pending, What};
 pub(crate) use self::endpoints::Bound;
 pub(crate) use self::handshake::Loss;
+pub(crate) use self::matching::MessageKind;
 pub(crate) use self::open::layout;
 pub(crate) use self::send::{Post, Verb};
 
@@ -82,9 +83,6 @@ impl Full {
         })
     }
 }
-
-/// Kinds of receives, in this order: without tags, and with tags.
-pub(crate) const KINDS: usize = 2;
 
 /// Unit of receive buffers.
 type Page = [u8; TcpAttr::MIN_BUFFER as usize];

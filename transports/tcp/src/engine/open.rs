@@ -21,7 +21,7 @@ use super::queues::{Counter, Queue};
 use super::regions::{Region, random};
 use super::send::Send;
 use super::socket::{Token, errno};
-use super::{Engine, KINDS, NIL, OUTBOX, Page};
+use super::{Engine, MessageKind, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
 
@@ -56,8 +56,8 @@ impl Counts {
             peers: usize::from(attr.vectors) * attr.peers as usize,
             routes: endpoints * attr.peers as usize,
             sends: endpoints * attr.tx_depth as usize,
-            receives: endpoints * KINDS * attr.rx_depth as usize,
-            kept: endpoints * KINDS * attr.unexpected as usize,
+            receives: endpoints * MessageKind::COUNT * attr.rx_depth as usize,
+            kept: endpoints * MessageKind::COUNT * attr.unexpected as usize,
             pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
             // A connection has one event before it is read, an endpoint two, and the program some.
             events: usize::from(attr.event_queues) * (connections + 2 * endpoints + OWN_EVENTS as usize),
@@ -89,7 +89,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
         Layout::array::<Option<Event>>(counts.events).ok(),
     ];
-    let matchers = core::iter::repeat_n(matcher, counts.endpoints * KINDS);
+    let matchers = core::iter::repeat_n(matcher, counts.endpoints * MessageKind::COUNT);
     // Matchers are made with their endpoints.
     let (before, behind) = tables.split_at(6);
     Block::layout(before.iter().copied().chain(matchers).chain(behind.iter().copied()))

@@ -9,7 +9,7 @@ use loom_core::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagM
 
 use super::{Tcp, TcpEndpoint};
 use crate::attr::TcpAttr;
-use crate::engine::{Post, Verb};
+use crate::engine::{MessageKind, Post, Verb};
 use crate::memory::Spans;
 use crate::wire::{Frame, FrameFlags, Operation};
 
@@ -181,9 +181,9 @@ unsafe impl Messages for Tcp {
     }
 }
 
-fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (usize, Want) {
+fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (MessageKind, Want) {
     match tag {
-        None => (0, Want { tag: TagMatch::ANY, source }),
-        Some(tag) => (1, Want { tag, source }),
+        None => (MessageKind::Untagged, Want { tag: TagMatch::ANY, source }),
+        Some(tag) => (MessageKind::Tagged, Want { tag, source }),
     }
 }
