@@ -78,8 +78,8 @@ pub(super) enum Inbound {
 pub(super) enum To {
     /// A receive.
     Receive(super::matching::Receive),
-    /// An unexpected message, by kind and index.
-    Kept(MessageKind, u32),
+    /// An unexpected message.
+    Unexpected { kind: MessageKind, index: u32 },
     /// Regions.
     Regions { spans: Spans, regions: heapless::Vec<u16, 4> },
     /// A read, by index.
@@ -143,9 +143,9 @@ pub(super) struct Connection {
     pub(super) is_paused: bool,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
-    /// Number of unexpected messages that are kept, and of their pieces.
-    pub(super) kept: u32,
-    pub(super) kept_pieces: u64,
+    /// Number of unexpected messages, and of their pieces.
+    pub(super) unexpected: u32,
+    pub(super) unexpected_pieces: u64,
 }
 
 impl Connection {
@@ -185,8 +185,8 @@ impl Connection {
             end: 0,
             is_paused: false,
             received: 0,
-            kept: 0,
-            kept_pieces: 0,
+            unexpected: 0,
+            unexpected_pieces: 0,
         }
     }
 

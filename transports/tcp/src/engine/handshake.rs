@@ -525,7 +525,7 @@ impl Engine {
                     self.fail_receive(receiver, kind, receive, errno, code);
                 }
             }
-            Inbound::Payload { to: To::Kept(kind, kept), .. } => self.drop_kept(receiver, kind, kept),
+            Inbound::Payload { to: To::Unexpected { kind, index }, .. } => self.drop_unexpected(receiver, kind, index),
             Inbound::Payload { to: To::Regions { .. }, frame, .. } if frame.operation.data().is_some() => {
                 let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                 self.release(rx);

@@ -72,7 +72,7 @@ impl Engine {
             To::Receive(receive) => Some(&mut receive.spans),
             To::Regions { spans, .. } => Some(spans),
             To::Read(send) => Some(&mut sends[*send as usize].spans),
-            To::Kept(..) => None,
+            To::Unexpected { .. } => None,
         };
         // Payload beyond the spans is dropped, by way of the buffer.
         let Some(spans) = spans.filter(|spans| spans.left() > 0) else { return self.receive_buffered(index) };
@@ -178,7 +178,7 @@ impl Engine {
     /// Moves payload from the buffer to its memory.
     fn deliver(&mut self, index: u32) {
         let size = self.attr.receive_buffer as usize;
-        let Self { connections, buffers, sends, kept, pieces, .. } = self;
+        let Self { connections, buffers, sends, unexpected, pieces, .. } = self;
         let connection = &mut connections[index as usize];
         let (start, end) = (connection.start as usize, connection.end as usize);
         let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return };
@@ -195,7 +195,7 @@ impl Engine {
             To::Read(send) => {
                 sends[*send as usize].spans.fill(bytes);
             }
-            To::Kept(_, at) => kept[*at as usize].keep(pieces, bytes),
+            To::Unexpected { index, .. } => unexpected[*index as usize].append(pieces, bytes),
         }
         self.consume(index, count);
     }
@@ -301,7 +301,7 @@ impl Engine {
                 let receiver = self.endpoints[usize::from(endpoint)].receiver;
                 self.finish_receive(receiver, kind, receive, &frame, (peer, endpoint));
             }
-            To::Kept(_, at) => self.finish_kept(at),
+            To::Unexpected { index, .. } => self.finish_unexpected(index),
             To::Read(send) => self.finish_send(send),
             To::Regions { regions, .. } => {
                 // An empty write may have no key.

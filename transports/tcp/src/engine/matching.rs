@@ -11,7 +11,11 @@ use super::{Engine, NIL};
 use crate::memory::Spans;
 use crate::wire::{Frame, Operation};
 
+/// Bytes in a piece of memory for unexpected messages.
 pub(super) const PIECE: usize = 1020;
+
+/// Shares of the room for unexpected messages. A connection has at most one.
+const SHARES: u32 = 4;
 
 /// Receive, posted or filled by a connection.
 #[derive(Debug, Default)]
@@ -25,7 +29,7 @@ pub(crate) struct Receive {
 
 /// Unexpected message.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Unexpected {
     id: Option<MessageId>,
     frame: Option<Frame>,
     pieces: List,
@@ -33,17 +37,18 @@ pub(crate) struct Kept {
     last: u32,
     /// Bytes that have arrived.
     arrived: u64,
-    /// Connection that it has arrived on, with the generation, and whether all of it has.
+    /// Connection that it has arrived on, and the connection's generation.
     connection: u32,
     generation: u32,
+    /// All bytes have arrived.
     is_whole: bool,
     /// Index of the sender in the vector, or `NIL`.
     peer: u32,
 }
 
-impl Kept {
-    pub(super) const fn none() -> Self {
-        Kept {
+impl Unexpected {
+    pub(super) const fn free() -> Self {
+        Unexpected {
             id: None,
             frame: None,
             pieces: List::new(),
@@ -55,11 +60,9 @@ impl Kept {
             peer: NIL,
         }
     }
-}
 
-impl Kept {
     /// Adds bytes behind those that have arrived.
-    pub(super) fn keep(&mut self, pieces: &mut [Piece], mut bytes: &[u8]) {
+    pub(super) fn append(&mut self, pieces: &mut [Piece], mut bytes: &[u8]) {
         let mut at = self.last;
         #[expect(clippy::cast_possible_truncation, reason = "less than a piece")]
         let mut offset = (self.arrived % PIECE as u64) as usize;
@@ -156,7 +159,7 @@ impl Engine {
         kind.table(endpoint) * self.attr.rx_depth as usize + id.index()
     }
 
-    fn kept_at(&self, endpoint: u16, kind: MessageKind, id: MessageId) -> usize {
+    fn unexpected_at(&self, endpoint: u16, kind: MessageKind, id: MessageId) -> usize {
         kind.table(endpoint) * self.attr.unexpected as usize + id.index()
     }
 
@@ -178,7 +181,7 @@ impl Engine {
         let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(message) = matcher.message_for(&want) {
             matcher.remove_message(message);
-            let at = self.kept_at(endpoint, kind, message);
+            let at = self.unexpected_at(endpoint, kind, message);
             self.hand_over(endpoint, kind, at, receive);
             return Ok(());
         }
@@ -197,48 +200,53 @@ impl Engine {
         Ok(())
     }
 
-    /// Reports the oldest tagged message that a receive would accept, or that there is none.
+    /// Reports the oldest tagged message that a receive would accept, or `ENOMSG`.
     pub(crate) fn peek(&mut self, endpoint: u16, want: &Want, context: u64) -> Result<(), Refusal> {
         let queue = self.endpoints[usize::from(endpoint)].bound.rx;
         if !self.reserve(queue) {
             return Err(Refusal::Again);
         }
-        let mut event = self.found(endpoint, want);
+        let mut event = self.find_message(endpoint, want);
         if event.is_error() {
             // The event of a peek keeps a poll from progress.
             if let Err(errno) = self.progress(queue, 0) {
                 self.release(queue);
                 return Err(errno.into());
             }
-            event = self.found(endpoint, want);
+            event = self.find_message(endpoint, want);
         }
         event.context = context;
         self.report(queue, event);
         Ok(())
     }
 
-    fn found(&self, endpoint: u16, want: &Want) -> Event {
-        let flags = MessageKind::Tagged.flags();
-        let matcher = &self.endpoints[usize::from(endpoint)].matchers[MessageKind::Tagged as usize];
-        let kept = matcher.message_for(want).map(|message| {
-            let Kept { frame, peer, .. } = &self.kept[self.kept_at(endpoint, MessageKind::Tagged, message)];
+    /// Event of a peek.
+    fn find_message(&self, endpoint: u16, want: &Want) -> Event {
+        let kind = MessageKind::Tagged;
+        let matcher = &self.endpoints[usize::from(endpoint)].matchers[kind as usize];
+        let unexpected = matcher.message_for(want).map(|id| {
+            let Unexpected { frame, peer, .. } = &self.unexpected[self.unexpected_at(endpoint, kind, id)];
             (frame.as_ref(), *peer)
         });
-        // Those without room are the next ones of their connections.
-        let blocked = |of: &&Connection| match &of.inbound {
-            Inbound::Blocked(frame) if self.endpoints[usize::from(of.endpoint)].receiver == endpoint => kind_of(frame)
-                .is_some_and(|(kind, tag)| {
-                    kind == MessageKind::Tagged && want.accepts(&Envelope { tag: Tag(tag), source: source_of(of.peer) })
-                }),
+        // A message without room is the next one of its connection.
+        let is_blocked = |connection: &&Connection| match &connection.inbound {
+            Inbound::Blocked(frame) => {
+                let receiver = self.endpoints[usize::from(connection.endpoint)].receiver;
+                let source = source_of(connection.peer);
+                receiver == endpoint
+                    && kind_of(frame).is_some_and(|(of_frame, tag)| {
+                        of_frame == kind && want.accepts(&Envelope { tag: Tag(tag), source })
+                    })
+            }
             _ => false,
         };
-        let found = kept.or_else(|| {
-            let of = self.connections.iter().filter(blocked).min_by_key(|of| of.since)?;
-            let Inbound::Blocked(frame) = &of.inbound else { return None };
-            Some((Some(frame), of.peer))
+        let found = unexpected.or_else(|| {
+            let blocked = self.connections.iter().filter(is_blocked).min_by_key(|connection| connection.since)?;
+            let Inbound::Blocked(frame) = &blocked.inbound else { return None };
+            Some((Some(frame), blocked.peer))
         });
-        let Some((Some(frame), peer)) = found else { return Event::failure(0, flags, Errno::ENOMSG) };
-        let mut event = Event::success(0, flags, usize::try_from(frame.payload).unwrap_or(usize::MAX));
+        let Some((Some(frame), peer)) = found else { return Event::failure(0, kind.flags(), Errno::ENOMSG) };
+        let mut event = Event::success(0, kind.flags(), usize::try_from(frame.payload).unwrap_or(usize::MAX));
         describe(&mut event, frame, peer);
         event
     }
@@ -246,9 +254,9 @@ impl Engine {
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
     /// goes there directly.
     fn hand_over(&mut self, endpoint: u16, kind: MessageKind, at: usize, mut receive: Receive) {
-        let kept = core::mem::replace(&mut self.kept[at], Kept::none());
-        let Some(frame) = kept.frame else { return };
-        let (mut pieces, mut left) = (kept.pieces, kept.arrived);
+        let message = core::mem::replace(&mut self.unexpected[at], Unexpected::free());
+        let Some(frame) = message.frame else { return };
+        let (mut pieces, mut left) = (message.pieces, message.arrived);
         while let Some(piece) = pieces.pop(&mut self.pieces) {
             #[expect(clippy::cast_possible_truncation, reason = "at most a piece")]
             let len = left.min(PIECE as u64) as usize;
@@ -256,27 +264,27 @@ impl Engine {
             left -= len as u64;
             self.free_pieces.give_back(&mut self.pieces, piece);
         }
-        self.give_back_share(kept.connection, kept.generation, frame.payload);
-        if kept.is_whole {
-            let of = &self.connections[kept.connection as usize];
-            let is_open = of.state != State::Free && of.generation == kept.generation;
-            let counts = if is_open { of.endpoint } else { endpoint };
-            self.finish_receive(endpoint, kind, receive, &frame, (kept.peer, counts));
+        self.give_back_share(message.connection, message.generation, frame.payload);
+        if message.is_whole {
+            let connection = &self.connections[message.connection as usize];
+            let is_open = connection.state != State::Free && connection.generation == message.generation;
+            let counting = if is_open { connection.endpoint } else { endpoint };
+            self.finish_receive(endpoint, kind, receive, &frame, (message.peer, counting));
             return;
         }
-        let connection = &mut self.connections[kept.connection as usize];
-        let left = frame.payload - kept.arrived;
+        let connection = &mut self.connections[message.connection as usize];
+        let left = frame.payload - message.arrived;
         connection.inbound = Inbound::Payload { frame, to: To::Receive(receive), left };
     }
 
-    /// Reports a receive with all bytes of its message, which an endpoint counts.
+    /// Reports a receive with all bytes of its message. The endpoint of the connection counts it.
     pub(super) fn finish_receive(
         &mut self,
         endpoint: u16,
         kind: MessageKind,
         receive: Receive,
         frame: &Frame,
-        (peer, counts): (u32, u16),
+        (peer, counting): (u32, u16),
     ) {
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
         let Receive { context, room, .. } = receive;
@@ -289,7 +297,7 @@ impl Engine {
             event.overflow_or_place = usize::try_from(frame.payload - room).unwrap_or(usize::MAX);
         }
         describe(&mut event, frame, peer);
-        self.count(counts, flags, !event.is_error());
+        self.count(counting, flags, !event.is_error());
         self.report(queue, event);
     }
 
@@ -303,110 +311,109 @@ impl Engine {
     }
 
     /// Destination of the payload of a message, or `None` if it has no room yet.
-    pub(super) fn place_message(&mut self, connection: u32, frame: &Frame) -> Option<To> {
+    pub(super) fn place_message(&mut self, index: u32, frame: &Frame) -> Option<To> {
         let (kind, tag) = kind_of(frame)?;
         let Self { connections, endpoints, .. } = self;
-        let of = &mut connections[connection as usize];
-        let Endpoint { kind: kind_of, receiver, .. } = &endpoints[usize::from(of.endpoint)];
-        let (endpoint, is_stranger) = (*receiver, *kind_of == Kind::Rdm && of.peer == NIL);
-        let envelope = Envelope { tag: Tag(tag), source: source_of(of.peer) };
+        let connection = &mut connections[index as usize];
+        let own = &endpoints[usize::from(connection.endpoint)];
+        let (endpoint, is_stranger) = (own.receiver, own.kind == Kind::Rdm && connection.peer == NIL);
+        let envelope = Envelope { tag: Tag(tag), source: source_of(connection.peer) };
         let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(id) = matcher.receive_for(&envelope) {
             matcher.remove_receive(id);
             let at = self.receive_at(endpoint, kind, id);
             return Some(To::Receive(core::mem::take(&mut self.receives[at])));
         }
-        let (messages, pieces) = (self.attr.unexpected.div_ceil(4), self.pieces.len().div_ceil(4) as u64);
+        let (messages, pieces) =
+            (self.attr.unexpected.div_ceil(SHARES), self.pieces.len().div_ceil(SHARES as usize) as u64);
         let count = frame.payload.div_ceil(PIECE as u64);
-        let has_share = of.kept < messages && of.kept_pieces + count <= pieces;
+        let has_share = connection.unexpected < messages && connection.unexpected_pieces + count <= pieces;
         // A stranger's message waits until its sender is inserted, or a receive accepts it.
         if is_stranger || !has_share || count > u64::from(self.free_pieces.count()) {
             return None;
         }
         let id = matcher.keep(envelope)?;
-        of.kept += 1;
-        of.kept_pieces += count;
-        let (peer, generation) = (of.peer, of.generation);
-        let at = self.kept_at(endpoint, kind, id);
+        connection.unexpected += 1;
+        connection.unexpected_pieces += count;
+        let (peer, generation) = (connection.peer, connection.generation);
+        let at = self.unexpected_at(endpoint, kind, id);
         let mut pieces = List::new();
         for _ in 0..count {
             let piece = self.free_pieces.take(&mut self.pieces)?;
             pieces.push(&mut self.pieces, piece);
         }
-        let last = pieces.first().unwrap_or(NIL);
-        let kept = Kept {
+        self.unexpected[at] = Unexpected {
             id: Some(id),
             frame: Some(frame.clone()),
             pieces,
-            last,
+            last: pieces.first().unwrap_or(NIL),
             arrived: 0,
-            connection,
+            connection: index,
             generation,
             is_whole: false,
             peer,
         };
-        self.kept[at] = kept;
         #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
-        Some(To::Kept(kind, at as u32))
+        Some(To::Unexpected { kind, index: at as u32 })
     }
 
-    /// All bytes of an unexpected message have arrived.
-    pub(super) fn finish_kept(&mut self, at: u32) {
-        self.kept[at as usize].is_whole = true;
+    /// Marks an unexpected message as whole.
+    pub(super) fn finish_unexpected(&mut self, at: u32) {
+        self.unexpected[at as usize].is_whole = true;
     }
 
-    /// A connection no longer has a message among the unexpected ones.
+    /// Gives back the share of its connection that an unexpected message had.
     fn give_back_share(&mut self, connection: u32, generation: u32, len: u64) {
         let pieces = len.div_ceil(PIECE as u64);
         if let Some(connection) = self.connections.get_mut(connection as usize)
             && connection.generation == generation
         {
-            connection.kept = connection.kept.saturating_sub(1);
-            connection.kept_pieces = connection.kept_pieces.saturating_sub(pieces);
+            connection.unexpected = connection.unexpected.saturating_sub(1);
+            connection.unexpected_pieces = connection.unexpected_pieces.saturating_sub(pieces);
         }
         self.try_paused |= self.paused > 0;
     }
 
-    /// The messages that wait of a peer which was removed have no source any more.
+    /// Removes the source from unexpected messages of a peer that was removed.
     pub(super) fn forget_source(&mut self, endpoint: u16, peer: u64) {
         for kind in MessageKind::ALL {
             loop {
                 let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
                 let found = matcher.messages().find(|(_, envelope)| envelope.source == FabricAddr(peer));
                 let Some((id, envelope)) = found else { break };
-                // In the order of their arrival, so that they keep it.
+                // The messages are kept again in the order of their arrival.
                 matcher.remove_message(id);
                 let Some(moved) = matcher.keep(Envelope { source: FabricAddr::UNSPEC, ..envelope }) else { break };
-                let (from, to) = (self.kept_at(endpoint, kind, id), self.kept_at(endpoint, kind, moved));
-                let mut kept = core::mem::replace(&mut self.kept[from], Kept::none());
-                kept.id = Some(moved);
-                kept.peer = NIL;
-                if !kept.is_whole
-                    && let Inbound::Payload { to: To::Kept(_, at), .. } =
-                        &mut self.connections[kept.connection as usize].inbound
+                let (from, to) = (self.unexpected_at(endpoint, kind, id), self.unexpected_at(endpoint, kind, moved));
+                let mut message = core::mem::replace(&mut self.unexpected[from], Unexpected::free());
+                message.id = Some(moved);
+                message.peer = NIL;
+                if !message.is_whole
+                    && let Inbound::Payload { to: To::Unexpected { index, .. }, .. } =
+                        &mut self.connections[message.connection as usize].inbound
                 {
                     #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
-                    let place = to as u32;
-                    *at = place;
+                    let moved = to as u32;
+                    *index = moved;
                 }
-                self.kept[to] = kept;
+                self.unexpected[to] = message;
             }
         }
     }
 
     /// Drops an unexpected message.
-    pub(super) fn drop_kept(&mut self, endpoint: u16, kind: MessageKind, at: u32) {
-        let mut kept = core::mem::replace(&mut self.kept[at as usize], Kept::none());
-        while let Some(piece) = kept.pieces.pop(&mut self.pieces) {
+    pub(super) fn drop_unexpected(&mut self, endpoint: u16, kind: MessageKind, at: u32) {
+        let mut message = core::mem::replace(&mut self.unexpected[at as usize], Unexpected::free());
+        while let Some(piece) = message.pieces.pop(&mut self.pieces) {
             self.free_pieces.give_back(&mut self.pieces, piece);
         }
-        if let Some(id) = kept.id {
+        if let Some(id) = message.id {
             self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(id);
         }
-        self.give_back_share(kept.connection, kept.generation, kept.frame.map_or(0, |frame| frame.payload));
+        self.give_back_share(message.connection, message.generation, message.frame.map_or(0, |frame| frame.payload));
     }
 
-    /// Cancels a posted receive. Returns `true` if there was one.
+    /// Cancels a posted receive. Returns `false` if the endpoint has no such receive.
     pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
         let depth = self.attr.rx_depth as usize;
         for kind in MessageKind::ALL {
@@ -456,9 +463,9 @@ impl Engine {
                 }
             }
             for at in table * unexpected..(table + 1) * unexpected {
-                if self.kept[at].id.is_some() {
+                if self.unexpected[at].id.is_some() {
                     #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
-                    self.drop_kept(endpoint, kind, at as u32);
+                    self.drop_unexpected(endpoint, kind, at as u32);
                 }
             }
         }

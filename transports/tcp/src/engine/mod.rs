@@ -37,7 +37,7 @@ use self::connection::Connection;
 use self::connections::{Event, EventQueue};
 use self::endpoints::Endpoint;
 use self::list::Free;
-use self::matching::{Kept, Piece, Receive};
+use self::matching::{Piece, Receive, Unexpected};
 use self::queues::{Counter, Queue};
 use self::regions::Region;
 use self::send::Send;
@@ -143,7 +143,7 @@ pub(crate) struct Engine {
     /// Bytes of injected operations, by send.
     injected: Table<[u8; TcpAttr::INJECT_SIZE]>,
     receives: Table<Receive>,
-    kept: Table<Kept>,
+    unexpected: Table<Unexpected>,
     pieces: Table<Piece>,
     free_pieces: Free,
     /// Headers and short payloads of one system call.

@@ -15,7 +15,7 @@ use super::connection::Connection;
 use super::connections::{Data, Event, EventQueue, OWN_EVENTS};
 use super::endpoints::{Bound, Endpoint, Kind};
 use super::list::Free;
-use super::matching::{Kept, PIECE, Piece, Receive};
+use super::matching::{PIECE, Piece, Receive, Unexpected};
 use super::progress::NO_QUEUE;
 use super::queues::{Counter, Queue};
 use super::regions::{Region, random};
@@ -40,7 +40,7 @@ struct Counts {
     routes: usize,
     sends: usize,
     receives: usize,
-    kept: usize,
+    unexpected: usize,
     pieces: usize,
     buffers: usize,
     events: usize,
@@ -57,7 +57,7 @@ impl Counts {
             routes: endpoints * attr.peers as usize,
             sends: endpoints * attr.tx_depth as usize,
             receives: endpoints * MessageKind::COUNT * attr.rx_depth as usize,
-            kept: endpoints * MessageKind::COUNT * attr.unexpected as usize,
+            unexpected: endpoints * MessageKind::COUNT * attr.unexpected as usize,
             pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
             // A connection has one event before it is read, an endpoint two, and the program some.
             events: usize::from(attr.event_queues) * (connections + 2 * endpoints + OWN_EVENTS as usize),
@@ -83,7 +83,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<Send>(counts.sends).ok(),
         Layout::array::<[u8; TcpAttr::INJECT_SIZE]>(counts.sends).ok(),
         Layout::array::<Receive>(counts.receives).ok(),
-        Layout::array::<Kept>(counts.kept).ok(),
+        Layout::array::<Unexpected>(counts.unexpected).ok(),
         Layout::array::<Piece>(counts.pieces).ok(),
         Layout::array::<u8>(OUTBOX).ok(),
         Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
@@ -111,8 +111,15 @@ impl Engine {
     /// Makes an engine with tables in `block`, which has the layout of `attr`.
     pub(crate) fn open(attr: TcpAttr, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
         let counts = Counts::of(&attr);
-        let all =
-            [counts.sends, counts.receives, counts.kept, counts.pieces, counts.routes, counts.peers, counts.events];
+        let all = [
+            counts.sends,
+            counts.receives,
+            counts.unexpected,
+            counts.pieces,
+            counts.routes,
+            counts.peers,
+            counts.events,
+        ];
         if all.into_iter().any(|count| count >= NIL as usize) {
             return Err(Errno::ENOMEM);
         }
@@ -178,7 +185,7 @@ impl Engine {
             })?,
             injected: table(counts.sends, block, |_| [0; TcpAttr::INJECT_SIZE])?,
             receives: table(counts.receives, block, |_| Receive::default())?,
-            kept: table(counts.kept, block, |_| Kept::none())?,
+            unexpected: table(counts.unexpected, block, |_| Unexpected::free())?,
             pieces: table(counts.pieces, block, |number| {
                 Piece::free(Free::chained(index(number), index(counts.pieces)))
             })?,
