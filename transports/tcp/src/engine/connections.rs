@@ -8,10 +8,10 @@ use rustix::event::epoll::EventFlags;
 
 use super::connection::{Inbound, State};
 use super::endpoints::{Bound, Kind};
-use super::handshake::Loss;
+use super::loss::Loss;
 use super::progress::NO_QUEUE;
 use super::queues::Wait;
-use super::socket::{TICK_MS, errno};
+use super::socket::errno;
 use super::{Engine, Full, NIL};
 use crate::wire::{ConnectKind, MAX_CONNECT_DATA};
 
@@ -252,7 +252,7 @@ impl Engine {
         connection.state = State::Pending;
         let pending = Pending { index, generation: connection.generation };
         let listener = connection.endpoint;
-        self.ended_opening();
+        self.end_opening();
         self.watch(index, EventFlags::empty());
         let events = self.endpoints[usize::from(listener)].events;
         let what = What::Request { listener: self.identity(listener), pending };
@@ -272,8 +272,7 @@ impl Engine {
         let opened = &mut self.connections[connection as usize];
         opened.initiated = true;
         opened.is_lasting = true;
-        opened.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
-        self.began_opening();
+        self.begin_opening(connection);
         if let Err(errno) = self.connect(connection) {
             self.lose(connection, Loss::Closed);
             return Err(errno);

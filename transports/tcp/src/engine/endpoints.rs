@@ -9,10 +9,10 @@ use rustix::fd::OwnedFd;
 
 use super::connection::State;
 use super::connections::Data;
-use super::handshake::Loss;
 use super::list::Free;
+use super::loss::Loss;
 use super::queues::{self, BoundCounters};
-use super::socket::{self, Token, errno};
+use super::socket;
 use super::{Engine, Full, MessageKind, NIL};
 use crate::memory::Block;
 
@@ -59,7 +59,7 @@ pub(crate) struct Endpoint {
     pub(super) remote: Option<SocketAddr>,
     pub(super) listener: Option<OwnedFd>,
     /// The listener is not watched, because there is no free connection.
-    pub(super) is_deaf: bool,
+    pub(super) is_unwatched: bool,
     pub(super) name: SocketAddr,
     pub(super) bound: Bound,
     pub(super) counters: BoundCounters,
@@ -105,16 +105,6 @@ impl Engine {
         if address.is_ipv4() == self.is_ipv4 { self.free_endpoint() } else { Err(Errno::EINVAL) }
     }
 
-    pub(super) fn listen(&mut self, index: u16, address: SocketAddr) -> Result<(), Errno> {
-        let (listener, name) = socket::listen(address).map_err(errno)?;
-        epoll::add(&self.epoll, &listener, Token::Listener(index).data(), epoll::EventFlags::IN).map_err(errno)?;
-        let endpoint = &mut self.endpoints[usize::from(index)];
-        endpoint.listener = Some(listener);
-        endpoint.is_deaf = false;
-        endpoint.name = name;
-        Ok(())
-    }
-
     /// Closes an endpoint. Bytes that the kernel does not take at once are lost, and operations in
     /// flight report no event.
     pub(crate) fn close_endpoint(&mut self, endpoint: u16) {
@@ -138,7 +128,7 @@ impl Engine {
             socket::shut_down(listener);
         }
         closed.kind = Kind::Free;
-        self.deaf -= u32::from(core::mem::take(&mut closed.is_deaf));
+        self.unwatched -= u32::from(core::mem::take(&mut closed.is_unwatched));
         self.set_timer();
     }
 

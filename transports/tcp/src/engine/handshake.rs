@@ -1,4 +1,4 @@
-//! Opening, accepting and losing connections.
+//! Opening of connections.
 //!
 //! Two endpoints have one connection. If both open one at the same time, the one of the endpoint
 //! with the higher address wins, as libfabric does:
@@ -18,64 +18,17 @@ use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{SendFlags, send};
 
-use super::connection::{Connection, Inbound, Item, Partial, State, To};
+use super::connection::{Connection, Inbound, State};
 use super::connections::Data;
-use super::endpoints::{Endpoint, Kind};
+use super::endpoints::Kind;
 use super::list::List;
+use super::loss::Loss;
 use super::socket::{self, TICK_MS, Token, errno};
-use super::{Engine, Full, MessageKind, NIL};
+use super::{Engine, Full, NIL};
 use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
 
 /// Version without rendezvous, which every release understands.
 const VERSION: u8 = 0;
-
-/// Reason for the end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// The peer or the network ended it.
-    Ended(Errno),
-    /// The peer did not keep the protocol.
-    Violation(Violation),
-    /// No connection within `TcpAttr::connect_timeout`.
-    Timeout,
-    /// The peer opened another one.
-    Replaced,
-    /// The endpoint was closed.
-    Closed,
-}
-
-impl Loss {
-    pub(super) fn errno(self) -> Errno {
-        match self {
-            Loss::Ended(errno) => errno,
-            Loss::Violation(_) => Errno::EPROTO,
-            Loss::Timeout => Errno::ETIMEDOUT,
-            Loss::Replaced | Loss::Closed => Errno::ENOTCONN,
-        }
-    }
-
-    /// Number for [`Loss::text`].
-    pub(super) fn code(self) -> i32 {
-        match self {
-            Loss::Ended(_) => 1,
-            Loss::Violation(violation) => i32::from(violation.code()),
-            Loss::Timeout => 2,
-            Loss::Replaced => 3,
-            Loss::Closed => 4,
-        }
-    }
-
-    /// Text of a number that an event carries.
-    pub(crate) fn text(code: i32) -> &'static str {
-        match code {
-            1 => "the connection has ended, or did not open",
-            2 => "no connection to the peer within TcpAttr::connect_timeout: check its address and the interface",
-            3 => "the peer has opened another connection",
-            4 => "the endpoint is closed",
-            _ => u8::try_from(code).ok().and_then(Violation::text).unwrap_or("no further information"),
-        }
-    }
-}
 
 /// Bytes of an IP address, then port, as libfabric compares them.
 fn rank(address: SocketAddr) -> ([u8; 16], u16) {
@@ -114,9 +67,8 @@ impl Engine {
         let opened = &mut self.connections[connection as usize];
         opened.initiated = true;
         opened.peer = peer;
-        opened.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
         self.routes_of(endpoint)[peer as usize] = connection;
-        self.began_opening();
+        self.begin_opening(connection);
         match self.connect(connection) {
             Ok(()) => Ok(connection),
             Err(errno) => {
@@ -149,21 +101,23 @@ impl Engine {
         }
     }
 
-    pub(super) fn began_opening(&mut self) {
+    /// Counts a connection that is being opened, and sets its time limit.
+    pub(super) fn begin_opening(&mut self, index: u32) {
+        self.connections[index as usize].ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
         self.opening += 1;
         self.set_timer();
     }
 
-    pub(super) fn ended_opening(&mut self) {
+    pub(super) fn end_opening(&mut self) {
         self.opening = self.opening.saturating_sub(1);
         self.set_timer();
     }
 
     /// The timer ticks while a connection is being opened, or a listener is not watched.
     pub(super) fn set_timer(&mut self) {
-        let ticks = self.opening > 0 || self.deaf > 0;
-        if ticks != self.ticks && socket::tick(&self.timer, ticks).is_ok() {
-            self.ticks = ticks;
+        let ticks = self.opening > 0 || self.unwatched > 0;
+        if ticks != self.is_ticking && socket::tick(&self.timer, ticks).is_ok() {
+            self.is_ticking = ticks;
         }
     }
 
@@ -232,42 +186,6 @@ impl Engine {
         false
     }
 
-    /// Accepts what the kernel has for an endpoint.
-    pub(super) fn accept(&mut self, endpoint: u16) {
-        for _ in 0..16 {
-            let Some(listener) = &self.endpoints[usize::from(endpoint)].listener else { return };
-            if self.free_connections.count() == 0 && !self.connections.iter().any(Connection::is_dispensable) {
-                return self.be_deaf(endpoint);
-            }
-            let (socket, address) = match socket::accept(listener) {
-                Ok(Some((_, address))) if !self.attr.allows(address.ip()) => continue,
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                // The process has no more descriptors, or the kernel no more memory.
-                Err(_) => return self.be_deaf(endpoint),
-            };
-            let Ok(index) = self.take_connection(endpoint, address) else { return };
-            let connection = &mut self.connections[index as usize];
-            connection.socket = Some(socket);
-            connection.state = State::Accepted;
-            connection.ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
-            self.began_opening();
-            self.watch(index, EventFlags::IN);
-        }
-    }
-
-    /// Does not watch a listener until there may be room for its connections.
-    fn be_deaf(&mut self, endpoint: u16) {
-        let endpoint = &mut self.endpoints[usize::from(endpoint)];
-        if let Some(listener) = &endpoint.listener
-            && epoll::delete(&self.epoll, listener).is_ok()
-        {
-            endpoint.is_deaf = true;
-            self.deaf += 1;
-            self.set_timer();
-        }
-    }
-
     /// A connect message has arrived.
     pub(super) fn greeted(
         &mut self,
@@ -317,7 +235,7 @@ impl Engine {
         let connection = &mut self.connections[index as usize];
         connection.state = State::Open;
         connection.inbound = Inbound::Frame;
-        self.ended_opening();
+        self.end_opening();
         self.mark_dirty(index);
     }
 
@@ -413,7 +331,7 @@ impl Engine {
 
     /// A period of time is over.
     pub(super) fn tick(&mut self) {
-        self.hear_again();
+        self.watch_listeners();
         for index in 0..self.connections.len() {
             let connection = &mut self.connections[index];
             if matches!(connection.state, State::Free | State::Open | State::Pending) {
@@ -433,134 +351,9 @@ impl Engine {
         }
     }
 
-    /// No operation takes this connection any more.
-    pub(super) fn forget_routes(&mut self, index: u32) {
-        let endpoint = self.connections[index as usize].endpoint;
-        self.routes_of(endpoint).iter_mut().filter(|route| **route == index).for_each(|route| *route = NIL);
-    }
-
-    /// Operations fail of which the kernel has not taken all bytes. Those of a closed endpoint
-    /// report no event.
-    pub(super) fn fail_unsent(&mut self, index: u32, loss: Loss) {
-        let connection = &mut self.connections[index as usize];
-        let current = connection.current.take();
-        let mut queue = core::mem::replace(&mut connection.queue, List::new());
-        let mut next = match current {
-            Some(Partial { item: Item::Send(send), .. }) => Some(send),
-            _ => None,
-        };
-        loop {
-            let sends = &mut self.sends;
-            let Some(send) = next.take().or_else(|| queue.pop(sends)) else { return };
-            self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
-        }
-    }
-
-    /// Reads what a connection has, so that the kernel sends all bytes before it closes.
-    pub(super) fn drain(&self, index: u32) {
-        if let Some(socket) = &self.connections[index as usize].socket {
-            socket::drain(socket);
-        }
-    }
-
-    /// Closes the socket of a connection, also for forked children.
-    fn close_socket(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        connection.watched = None;
-        if let Some(socket) = connection.socket.take() {
-            let _ = epoll::delete(&self.epoll, &socket);
-            socket::shut_down(socket);
-        }
-    }
-
     /// Address of this side of a connection.
     pub(super) fn local_address(&self, index: u32) -> Option<SocketAddr> {
         let socket = self.connections[index as usize].socket.as_ref()?;
         SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
-    }
-
-    /// Ends a connection. Its operations fail.
-    pub(super) fn lose(&mut self, index: u32, loss: Loss) {
-        self.lose_with(index, loss, &[]);
-    }
-
-    /// Ends a connection with data of the peer.
-    fn lose_with(&mut self, index: u32, loss: Loss, data: &[u8]) {
-        if self.connections[index as usize].state == State::Free {
-            return;
-        }
-        self.forget_routes(index);
-        self.fail_unsent(index, loss);
-        self.close_socket(index);
-        let place = &mut self.connections[index as usize];
-        let generation = place.generation;
-        let lost = core::mem::replace(place, Connection { generation, ..Connection::free(NIL) });
-        let Connection { endpoint, state, inbound, .. } = lost;
-        if self.last == index {
-            self.last = NIL;
-        }
-        if !matches!(state, State::Open | State::Pending) {
-            self.ended_opening();
-        }
-        if lost.is_paused {
-            self.paused -= 1;
-        }
-        if lost.is_dirty {
-            self.unmark_dirty(index, lost.next_dirty);
-        }
-        let (errno, code) = (loss.errno(), loss.code());
-        let quietly = loss == Loss::Closed;
-        let (kind_of, receiver) = {
-            let Endpoint { kind, receiver, .. } = &self.endpoints[usize::from(endpoint)];
-            (*kind, *receiver)
-        };
-        match inbound {
-            Inbound::Payload { to: To::Read(send), .. } => self.fail_send(send, errno, code, quietly),
-            Inbound::Payload { to: To::Receive(receive), frame, .. } => {
-                let kind = MessageKind::of(&frame.operation);
-                if quietly && receiver == endpoint {
-                    let rx = self.endpoints[usize::from(endpoint)].bound.rx;
-                    self.release(rx);
-                } else {
-                    self.fail_receive(receiver, kind, receive, errno, code);
-                }
-            }
-            Inbound::Payload { to: To::Unexpected { kind, index }, .. } => self.drop_unexpected(receiver, kind, index),
-            Inbound::Payload { to: To::Regions { .. }, frame, .. } if frame.operation.data().is_some() => {
-                let rx = self.endpoints[usize::from(endpoint)].bound.rx;
-                self.release(rx);
-            }
-            _ => {}
-        }
-        for mut sent in [lost.unacknowledged, lost.reads] {
-            while let Some(send) = sent.pop(&mut self.sends) {
-                self.fail_send(send, errno, code, quietly);
-            }
-        }
-        self.free_connections.give_back(&mut self.connections, index);
-        match kind_of {
-            Kind::Connected => self.ended(endpoint, state, loss, data),
-            Kind::Passive if state == State::Pending => self.withdraw_request(endpoint, index, generation),
-            _ => {}
-        }
-        self.hear_again();
-    }
-
-    /// Watches the listeners again that were not watched.
-    pub(super) fn hear_again(&mut self) {
-        if self.deaf == 0 {
-            return;
-        }
-        for (index, endpoint) in self.endpoints.iter_mut().enumerate() {
-            if endpoint.is_deaf
-                && let Some(listener) = &endpoint.listener
-            {
-                #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
-                let data = Token::Listener(index as u16).data();
-                endpoint.is_deaf = epoll::add(&self.epoll, listener, data, EventFlags::IN).is_err();
-                self.deaf -= u32::from(!endpoint.is_deaf);
-            }
-        }
-        self.set_timer();
     }
 }

@@ -7,7 +7,7 @@ use rustix::io;
 
 use super::connection::{Inbound, Response, State, To};
 use super::connections::Data;
-use super::handshake::Loss;
+use super::loss::Loss;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
 use crate::wire::{ConnectMessage, Frame, Opcode, Operation, RemoteRange, Violation};

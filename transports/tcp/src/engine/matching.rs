@@ -7,6 +7,7 @@ use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, T
 use super::connection::{Connection, Inbound, State, To};
 use super::endpoints::{Endpoint, Kind};
 use super::list::{Linked, List};
+use super::loss::Loss;
 use super::{Engine, NIL};
 use crate::memory::Spans;
 use crate::wire::{Frame, Operation};
@@ -445,7 +446,8 @@ impl Engine {
                 let Some(id) = self.receives[at].id else { continue };
                 let receive = core::mem::take(&mut self.receives[at]);
                 self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
-                self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 1);
+                let loss = Loss::Ended(Errno::ECANCELED);
+                self.fail_receive(endpoint, kind, receive, loss.errno(), loss.code());
             }
         }
     }

@@ -6,7 +6,9 @@
 //! | `open` | memory and descriptors of an engine |
 //! | `progress` | events of sockets and of the timer |
 //! | `connections` | endpoints with connections, and their events |
-//! | `handshake` | opening, accepting and losing connections |
+//! | `listeners` | listeners, and the connections that the kernel accepts |
+//! | `handshake` | opening of connections |
+//! | `loss` | end of connections |
 //! | `outgoing` | operations, and frames to the socket |
 //! | `incoming` | bytes of the socket, and frames in them |
 //! | `matching` | receives and unexpected messages |
@@ -20,6 +22,8 @@ mod endpoints;
 mod handshake;
 mod incoming;
 mod list;
+mod listeners;
+mod loss;
 mod matching;
 mod open;
 mod outgoing;
@@ -46,7 +50,7 @@ use crate::memory::{Block, Process};
 
 pub(crate) use self::connections::{Pending, What};
 pub(crate) use self::endpoints::Bound;
-pub(crate) use self::handshake::Loss;
+pub(crate) use self::loss::Loss;
 pub(crate) use self::matching::MessageKind;
 pub(crate) use self::open::layout;
 pub(crate) use self::send::{Post, Verb};
@@ -102,12 +106,12 @@ pub(crate) struct Engine {
     pub(crate) is_ipv4: bool,
     epoll: OwnedFd,
     /// Number of listeners that are not watched.
-    deaf: u32,
+    unwatched: u32,
     /// Number of connections so far.
     opened: u64,
-    /// Ticks while connections are being opened.
+    /// Ticks while connections are being opened, or listeners are not watched.
     timer: OwnedFd,
-    ticks: bool,
+    is_ticking: bool,
     /// Number of connections being opened.
     opening: u32,
     /// Number of connections that are not read because of a frame without room.

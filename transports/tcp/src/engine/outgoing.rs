@@ -11,7 +11,7 @@ use rustix::fd::AsFd;
 use rustix::io;
 
 use super::connection::{Item, Partial, RESPONSES, State};
-use super::handshake::Loss;
+use super::loss::Loss;
 use super::send::{Post, Send, Verb};
 use super::socket::errno;
 use super::{BATCH, Engine, NIL};

@@ -5,7 +5,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Engine;
 use super::connection::{Inbound, To};
-use super::handshake::Loss;
+use super::loss::Loss;
 use crate::memory::{Span, Spans};
 use crate::wire::{MAX_PARTS, RemoteRange, Violation};
 
