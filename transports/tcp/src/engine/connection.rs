@@ -190,6 +190,12 @@ impl Connection {
         }
     }
 
+    /// Generation of the next connection in this place. A [`Token`](super::socket::Token) has 31 bits
+    /// for it.
+    pub(super) const fn next_generation(&self) -> u32 {
+        self.generation.wrapping_add(1) & (u32::MAX >> 1)
+    }
+
     /// Returns `true` if frames can be sent, as far as the kernel takes them.
     pub(super) fn has_frames(&self, sends: &[Send]) -> bool {
         let has = self.current.is_some()

@@ -246,8 +246,8 @@ impl Engine {
         self.endpoints[usize::from(endpoint)].remote.ok_or(Errno::ENOTCONN)
     }
 
-    /// A peer requests a connection of a listener.
-    pub(super) fn requested_of(&mut self, index: u32, data: &[u8]) {
+    /// Queues the request of a peer as an event of the listener.
+    pub(super) fn queue_request(&mut self, index: u32, data: &[u8]) {
         let connection = &mut self.connections[index as usize];
         connection.state = State::Pending;
         let pending = Pending { index, generation: connection.generation };
@@ -307,7 +307,7 @@ impl Engine {
         opened.state = State::Open;
         opened.inbound = Inbound::Frame;
         self.watch_open(connection);
-        self.tell(endpoint, &[]);
+        self.report_connected(endpoint, &[]);
         // The peer may have sent frames with its request.
         if let Err(violation) = self.parse(connection) {
             self.lose(connection, Loss::Violation(violation));
@@ -328,14 +328,14 @@ impl Engine {
     }
 
     /// Reports that an endpoint is connected.
-    pub(super) fn tell(&mut self, endpoint: u16, data: &[u8]) {
+    pub(super) fn report_connected(&mut self, endpoint: u16, data: &[u8]) {
         let what = What::Connected { endpoint: self.identity(endpoint) };
         let events = self.endpoints[usize::from(endpoint)].events;
         let _ = self.notify(events, Event { what, data: Data::from_slice(data).unwrap_or_default() });
     }
 
-    /// The connection of an endpoint has ended, or did not open.
-    pub(super) fn ended(&mut self, endpoint: u16, state: State, loss: Loss, data: &[u8]) {
+    /// Reports that the connection of an endpoint has ended, or did not open.
+    pub(super) fn report_end(&mut self, endpoint: u16, state: State, loss: Loss, data: &[u8]) {
         let ended = &mut self.endpoints[usize::from(endpoint)];
         ended.connection = NIL;
         if loss == Loss::Closed {

@@ -20,7 +20,7 @@ use rustix::net::{SendFlags, send};
 
 use super::connection::{Connection, Inbound, State};
 use super::connections::Data;
-use super::endpoints::Kind;
+use super::endpoints::{Endpoint, Kind};
 use super::list::List;
 use super::loss::Loss;
 use super::socket::{self, TICK_MS, Token, errno};
@@ -41,13 +41,13 @@ fn rank(address: SocketAddr) -> ([u8; 16], u16) {
 }
 
 impl Engine {
-    /// Connection of an endpoint to a peer, which is opened if there is none.
+    /// Connection of an endpoint to a peer. Opens one if the endpoint has none to the peer.
     pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
-        let of = &self.endpoints[usize::from(endpoint)];
-        if of.kind == Kind::Connected {
-            let connection = self.connections.get(of.connection as usize);
-            let is_open = connection.is_some_and(|of| of.state == State::Open && !of.is_broken);
-            return if is_open { Ok(of.connection) } else { Err(Errno::ENOTCONN.into()) };
+        let Endpoint { kind, connection, .. } = self.endpoints[usize::from(endpoint)];
+        if kind == Kind::Connected {
+            let own = self.connections.get(connection as usize);
+            let is_open = own.is_some_and(|own| own.state == State::Open && !own.is_broken);
+            return if is_open { Ok(connection) } else { Err(Errno::ENOTCONN.into()) };
         }
         let index = usize::try_from(peer).map_err(|_| Errno::EINVAL)?;
         let route = *self.routes_of(endpoint).get(index).ok_or(Errno::EINVAL)?;
@@ -78,22 +78,22 @@ impl Engine {
         }
     }
 
-    /// A free connection. If there is none, the oldest dispensable one ends for it.
+    /// Takes a free connection. Without one, the oldest dispensable connection ends for it.
     pub(super) fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
         if self.free_connections.count() == 0 {
-            self.dispense();
+            self.end_dispensable();
         }
         let index = self.free_connections.take(&mut self.connections).ok_or(Full::CONNECTIONS)?;
         self.opened += 1;
         let since = self.opened;
         let taken = &mut self.connections[index as usize];
-        let generation = taken.generation.wrapping_add(1) & (u32::MAX >> 1);
+        let generation = taken.next_generation();
         *taken = Connection { generation, endpoint, address, since, state: State::Waiting, ..Connection::free(NIL) };
         Ok(index)
     }
 
-    /// Ends the oldest connection that is dispensable, if there is one.
-    fn dispense(&mut self) {
+    /// Ends the oldest connection that is dispensable.
+    fn end_dispensable(&mut self) {
         let dispensable = self.connections.iter().enumerate().filter(|(_, connection)| connection.is_dispensable());
         if let Some((index, _)) = dispensable.min_by_key(|(_, connection)| connection.since) {
             #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
@@ -113,7 +113,8 @@ impl Engine {
         self.set_timer();
     }
 
-    /// The timer ticks while a connection is being opened, or a listener is not watched.
+    /// Starts the timer while a connection is being opened or a listener is not watched, and stops it
+    /// otherwise.
     pub(super) fn set_timer(&mut self) {
         let ticks = self.opening > 0 || self.unwatched > 0;
         if ticks != self.is_ticking && socket::tick(&self.timer, ticks).is_ok() {
@@ -134,7 +135,7 @@ impl Engine {
             (None, Some(flags)) => epoll::add(&self.epoll, socket, data, flags),
             (Some(_), Some(flags)) => epoll::modify(&self.epoll, socket, data, flags),
         };
-        // The kernel lacks memory for it: the next call tries again.
+        // Without memory of the kernel, the next call tries again.
         if done.is_ok() {
             connection.watched = wanted;
         }
@@ -150,11 +151,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The kernel has connected, or failed to.
-    pub(super) fn connected(&mut self, index: u32) {
+    /// Sends the request when the kernel has connected, or ends the connection if it failed to.
+    pub(super) fn finish_connecting(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let Some(socket) = &connection.socket else { return };
-        match socket::connected(socket) {
+        match socket::connect_result(socket) {
             Ok(()) => {
                 let endpoint = &self.endpoints[usize::from(connection.endpoint)];
                 let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
@@ -186,8 +187,8 @@ impl Engine {
         false
     }
 
-    /// A connect message has arrived.
-    pub(super) fn greeted(
+    /// Handles a connect message.
+    pub(super) fn handle_connect_message(
         &mut self,
         index: u32,
         kind: ConnectKind,
@@ -200,8 +201,8 @@ impl Engine {
         let with_connections = matches!(self.endpoints[usize::from(endpoint)].kind, Kind::Connected | Kind::Passive);
         match (state, kind) {
             (State::Requested, ConnectKind::Response) if with_connections => {
-                self.opened(index);
-                self.tell(endpoint, data);
+                self.set_open(index);
+                self.report_connected(endpoint, data);
                 Ok(())
             }
             (State::Requested, ConnectKind::Reject) if with_connections => {
@@ -209,29 +210,27 @@ impl Engine {
                 Ok(())
             }
             (State::Accepted, ConnectKind::Request) if with_connections => {
-                self.requested_of(index, data);
+                self.queue_request(index, data);
                 Ok(())
             }
             (State::Requested, ConnectKind::Response) => {
                 self.connections[index as usize].pid = RdmData::parse(data)?.pid;
-                self.opened(index);
+                self.set_open(index);
                 Ok(())
             }
             (State::Requested, ConnectKind::Reject) => {
-                self.rejected(index);
+                self.handle_rejection(index);
                 Ok(())
             }
             (State::Accepted, ConnectKind::Request) => {
-                self.requested(index, RdmData::parse(data)?);
+                self.handle_request(index, RdmData::parse(data)?);
                 Ok(())
             }
-            (_, ConnectKind::Request) => Err(Violation::ConnectKind(0)),
-            (_, ConnectKind::Response) => Err(Violation::ConnectKind(1)),
-            (_, ConnectKind::Reject) => Err(Violation::ConnectKind(6)),
+            _ => Err(Violation::ConnectKind(kind.number())),
         }
     }
 
-    fn opened(&mut self, index: u32) {
+    fn set_open(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         connection.state = State::Open;
         connection.inbound = Inbound::Frame;
@@ -239,48 +238,36 @@ impl Engine {
         self.mark_dirty(index);
     }
 
-    /// A peer requests a connection.
-    fn requested(&mut self, index: u32, data: RdmData) {
+    /// Accepts or rejects the request of a peer.
+    fn handle_request(&mut self, index: u32, data: RdmData) {
         let connection = &mut self.connections[index as usize];
         connection.address.set_port(data.port);
         connection.pid = data.pid;
         let (endpoint, address) = (connection.endpoint, connection.address);
         let name = self.endpoints[usize::from(endpoint)].name;
-        let other = self.connections.iter().enumerate().position(|(at, other)| {
-            at != index as usize
-                && other.endpoint == endpoint
-                && other.address == address
-                && !matches!(other.state, State::Free | State::Accepted)
-        });
-        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
-        let other = other.map(|other| other as u32).filter(|_| address != name);
-        let mut takes_over = None;
-        if let Some(other) = other {
-            let existing = &self.connections[other as usize];
-            let is_open = existing.state == State::Open;
-            let refuses = match is_open {
-                true => existing.initiated && existing.pid == data.pid,
-                false => rank(address) < rank(name),
-            };
+        let mut queue = None;
+        if address != name
+            && let Some(existing) = self.existing_connection(index)
+        {
+            let Connection { state, initiated, pid, .. } = self.connections[existing as usize];
+            let is_open = state == State::Open;
+            let refuses = if is_open { initiated && pid == data.pid } else { rank(address) < rank(name) };
             if refuses {
                 if self.send_connect_message(index, ConnectKind::Reject, &data.encode()) {
                     self.lose(index, Loss::Replaced);
                 }
                 return;
             }
-            if is_open {
-                self.lose(other, Loss::Replaced);
-            } else {
-                let queue = core::mem::replace(&mut self.connections[other as usize].queue, List::new());
-                self.lose(other, Loss::Replaced);
-                takes_over = Some(queue);
+            if !is_open {
+                queue = Some(core::mem::replace(&mut self.connections[existing as usize].queue, List::new()));
             }
+            self.lose(existing, Loss::Replaced);
         }
         let vector = self.endpoints[usize::from(endpoint)].bound.vector;
         let peer = self.peer_of(vector, address);
         let connection = &mut self.connections[index as usize];
         connection.peer = peer;
-        if let Some(queue) = takes_over {
+        if let Some(queue) = queue {
             connection.queue = queue;
         }
         // A connection to itself has another end, on which it sends.
@@ -289,12 +276,26 @@ impl Engine {
         }
         let data = RdmData { version: VERSION, features: 0, pid: self.pid, ..data };
         if self.send_connect_message(index, ConnectKind::Response, &data.encode()) {
-            self.opened(index);
+            self.set_open(index);
         }
     }
 
-    /// The peer has rejected the request: it opens a connection, or has one.
-    fn rejected(&mut self, index: u32) {
+    /// Other connection of the endpoint to the same peer, open or being opened.
+    fn existing_connection(&self, index: u32) -> Option<u32> {
+        let Connection { endpoint, address, .. } = self.connections[index as usize];
+        let existing = self.connections.iter().enumerate().position(|(at, existing)| {
+            at != index as usize
+                && existing.endpoint == endpoint
+                && existing.address == address
+                && !matches!(existing.state, State::Free | State::Accepted)
+        });
+        #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+        existing.map(|existing| existing as u32)
+    }
+
+    /// Moves operations to the connection for which the peer has rejected the request, or requests
+    /// again later.
+    fn handle_rejection(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let (endpoint, address) = (connection.endpoint, connection.address);
         let other = self.connections.iter().enumerate().position(|(at, other)| {
@@ -323,13 +324,13 @@ impl Engine {
     fn retry_later(&mut self, index: u32) {
         self.close_socket(index);
         let connection = &mut self.connections[index as usize];
-        connection.generation = connection.generation.wrapping_add(1) & (u32::MAX >> 1);
+        connection.generation = connection.next_generation();
         connection.state = State::Waiting;
         connection.inbound = Inbound::Connect;
         (connection.start, connection.end) = (0, 0);
     }
 
-    /// A period of time is over.
+    /// Handles a tick of the timer.
     pub(super) fn tick(&mut self) {
         self.watch_listeners();
         for index in 0..self.connections.len() {

@@ -140,7 +140,7 @@ impl Engine {
                     let Some((message, order, used)) = ConnectMessage::parse(bytes)? else { return Ok(()) };
                     let (kind, data) = (message.kind, Data::from_slice(message.data).unwrap_or_default());
                     self.consume(index, used);
-                    self.greeted(index, kind, order, &data)?;
+                    self.handle_connect_message(index, kind, order, &data)?;
                     if self.connections[index as usize].state == State::Pending {
                         return Ok(());
                     }

@@ -143,7 +143,7 @@ impl Engine {
         }
         self.free_connections.give_back(&mut self.connections, index);
         match self.endpoints[usize::from(endpoint)].kind {
-            Kind::Connected => self.ended(endpoint, state, loss, data),
+            Kind::Connected => self.report_end(endpoint, state, loss, data),
             Kind::Passive if state == State::Pending => self.withdraw_request(endpoint, index, generation),
             _ => {}
         }

@@ -109,7 +109,7 @@ impl Engine {
         }
         let ended = EventFlags::ERR | EventFlags::HUP;
         match connection.state {
-            State::Connecting => self.connected(index),
+            State::Connecting => self.finish_connecting(index),
             State::Free | State::Waiting | State::Pending => {}
             State::Requested | State::Accepted | State::Open => {
                 if connection.is_full && flags.intersects(EventFlags::OUT | ended) {

@@ -74,8 +74,8 @@ pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, SocketA
     }
 }
 
-/// The result of connecting.
-pub(super) fn connected(socket: impl AsFd) -> io::Result<()> {
+/// Result of [`connect`].
+pub(super) fn connect_result(socket: impl AsFd) -> io::Result<()> {
     socket_error(socket)?
 }
 

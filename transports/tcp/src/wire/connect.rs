@@ -10,6 +10,9 @@ pub const MAX_CONNECT_MESSAGE: usize = HEADER + MAX_CONNECT_DATA;
 
 const HEADER: usize = 32;
 const VERSION: u8 = 3;
+const REQUEST: u8 = 0;
+const RESPONSE: u8 = 1;
+const REJECT: u8 = 6;
 
 /// Kind of a connect message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,17 @@ pub enum ConnectKind {
     Response,
     /// Rejection.
     Reject,
+}
+
+impl ConnectKind {
+    /// Byte 1 of a message.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            ConnectKind::Request => REQUEST,
+            ConnectKind::Response => RESPONSE,
+            ConnectKind::Reject => REJECT,
+        }
+    }
 }
 
 /// Message that opens, accepts or rejects a connection.
@@ -51,15 +65,11 @@ impl<'a> ConnectMessage<'a> {
     #[must_use]
     pub fn encode(&self, out: &mut [u8; MAX_CONNECT_MESSAGE]) -> Option<usize> {
         let len = u16::try_from(self.data.len()).ok().filter(|len| usize::from(*len) <= MAX_CONNECT_DATA)?;
-        let (kind, order) = match self.kind {
-            ConnectKind::Request => (0, 1_u64),
-            ConnectKind::Response => (1, 1),
-            ConnectKind::Reject => (6, 0),
-        };
+        let order = u64::from(self.kind != ConnectKind::Reject);
         let (header, data) = out.split_at_mut(HEADER);
         header.fill(0);
         header[0] = VERSION;
-        header[1] = kind;
+        header[1] = self.kind.number();
         header[2..4].copy_from_slice(&len.to_be_bytes());
         header[24..].copy_from_slice(&order.to_ne_bytes());
         data[..self.data.len()].copy_from_slice(self.data);
@@ -84,9 +94,9 @@ impl<'a> ConnectMessage<'a> {
             return Err(Violation::Version(header[0]));
         }
         let kind = match header[1] {
-            0 => ConnectKind::Request,
-            1 => ConnectKind::Response,
-            6 => ConnectKind::Reject,
+            REQUEST => ConnectKind::Request,
+            RESPONSE => ConnectKind::Response,
+            REJECT => ConnectKind::Reject,
             other => return Err(Violation::ConnectKind(other)),
         };
         let len = u16::from_be_bytes([header[2], header[3]]);
