@@ -7,8 +7,8 @@ use loom_core::vocabulary::Errno;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
+use super::connected::ConnectData;
 use super::connection::State;
-use super::connections::Data;
 use super::list::Free;
 use super::loss::Loss;
 use super::queues::{self, BoundCounters};
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
     /// The connection has ended.
     pub(super) has_ended: bool,
     /// Data of the request for a connection.
-    pub(super) data: Data,
+    pub(super) data: ConnectData,
     pub(super) remote: Option<SocketAddr>,
     pub(super) listener: Option<OwnedFd>,
     /// The listener is not watched, because there is no free connection.

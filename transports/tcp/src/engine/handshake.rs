@@ -18,8 +18,8 @@ use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::net::{SendFlags, send};
 
+use super::connected::ConnectData;
 use super::connection::{Connection, Inbound, State};
-use super::connections::Data;
 use super::endpoints::{Endpoint, Kind};
 use super::list::List;
 use super::loss::Loss;
@@ -161,7 +161,7 @@ impl Engine {
                 let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
                 let data = match endpoint.kind {
                     Kind::Connected => endpoint.data.clone(),
-                    _ => Data::from_slice(&data.encode()).unwrap_or_default(),
+                    _ => ConnectData::from_slice(&data.encode()).unwrap_or_default(),
                 };
                 if self.send_connect_message(index, ConnectKind::Request, &data) {
                     self.connections[index as usize].state = State::Requested;

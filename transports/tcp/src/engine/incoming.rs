@@ -5,8 +5,8 @@ use loom_core::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, Immediat
 use rustix::fd::AsFd;
 use rustix::io;
 
+use super::connected::ConnectData;
 use super::connection::{Inbound, Response, State, To};
-use super::connections::Data;
 use super::loss::Loss;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
@@ -138,7 +138,7 @@ impl Engine {
             match &mut connection.inbound {
                 Inbound::Connect => {
                     let Some((message, order, used)) = ConnectMessage::parse(bytes)? else { return Ok(()) };
-                    let (kind, data) = (message.kind, Data::from_slice(message.data).unwrap_or_default());
+                    let (kind, data) = (message.kind, ConnectData::from_slice(message.data).unwrap_or_default());
                     self.consume(index, used);
                     self.handle_connect_message(index, kind, order, &data)?;
                     if self.connections[index as usize].state == State::Pending {

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `open` | memory and descriptors of an engine |
 //! | `progress` | events of sockets and of the timer |
-//! | `connections` | endpoints with connections, and their events |
+//! | `connected` | endpoints with connections |
+//! | `event_queues` | events of connections, listeners and the program |
 //! | `listeners` | listeners, and the connections that the kernel accepts |
 //! | `handshake` | opening of connections |
 //! | `loss` | end of connections |
@@ -16,9 +17,10 @@
 //! | `queues` | events, counters, and descriptors to sleep on |
 //! | `endpoints` | endpoints and addresses of peers |
 
+mod connected;
 mod connection;
-mod connections;
 mod endpoints;
+mod event_queues;
 mod handshake;
 mod incoming;
 mod list;
@@ -38,8 +40,8 @@ use loom_core::vocabulary::Errno;
 use rustix::fd::OwnedFd;
 
 use self::connection::Connection;
-use self::connections::{Event, EventQueue};
 use self::endpoints::Endpoint;
+use self::event_queues::{EventQueue, QueuedEvent};
 use self::list::Free;
 use self::matching::{Piece, Receive, Unexpected};
 use self::queues::{Counter, Queue};
@@ -48,8 +50,9 @@ use self::send::Send;
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
 
-pub(crate) use self::connections::{Pending, What};
+pub(crate) use self::connected::PendingRequest;
 pub(crate) use self::endpoints::Bound;
+pub(crate) use self::event_queues::EqEvent;
 pub(crate) use self::loss::Loss;
 pub(crate) use self::matching::MessageKind;
 pub(crate) use self::open::layout;
@@ -153,7 +156,7 @@ pub(crate) struct Engine {
     /// Headers and short payloads of one system call.
     outbox: Table<u8>,
     event_queues: Table<EventQueue>,
-    events: Table<Option<Event>>,
+    events: Table<Option<QueuedEvent>>,
 }
 
 impl core::fmt::Debug for Engine {

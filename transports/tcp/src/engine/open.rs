@@ -11,9 +11,10 @@ use rustix::fd::OwnedFd;
 use rustix::process::getpid;
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
+use super::connected::ConnectData;
 use super::connection::Connection;
-use super::connections::{Data, Event, EventQueue, OWN_EVENTS};
 use super::endpoints::{Bound, Endpoint, Kind};
+use super::event_queues::{EventQueue, OWN_EVENTS, QueuedEvent};
 use super::list::Free;
 use super::matching::{PIECE, Piece, Receive, Unexpected};
 use super::progress::NO_QUEUE;
@@ -87,7 +88,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<Piece>(counts.pieces).ok(),
         Layout::array::<u8>(OUTBOX).ok(),
         Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
-        Layout::array::<Option<Event>>(counts.events).ok(),
+        Layout::array::<Option<QueuedEvent>>(counts.events).ok(),
     ];
     let matchers = core::iter::repeat_n(matcher, counts.endpoints * MessageKind::COUNT);
     // Matchers are made with their endpoints.
@@ -160,7 +161,7 @@ impl Engine {
                     receiver: 0,
                     connection: NIL,
                     has_ended: false,
-                    data: Data::new(),
+                    data: ConnectData::new(),
                     remote: None,
                     listener: None,
                     is_unwatched: false,

@@ -10,7 +10,7 @@ use loom_core::transport::{Connected, EndpointError};
 use loom_core::vocabulary::{CmData, EndpointAddr, EndpointType, Errno, EventKind, WaitObj};
 
 use super::{Tcp, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpPassiveEndpoint, TcpRequest};
-use crate::engine::{Bound, Loss, What};
+use crate::engine::{Bound, EqEvent, Loss};
 use crate::info::TcpInfo;
 use crate::wire::MAX_CONNECT_DATA;
 
@@ -43,36 +43,37 @@ unsafe impl Connected for Tcp {
     unsafe fn eq_read(eq: &TcpEq, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno> {
         // SAFETY: the queue is open (H1).
         let engine = unsafe { eq.engine.get() }?;
-        if !engine.has_notice(eq.index) {
+        if !engine.has_eq_event(eq.index) {
             engine.drive(eq.index, sleep.unwrap_or(0))?;
         }
-        let Some(event) = engine.next_notice(eq.index, |what| !matches!(what, What::Failed { .. })) else {
-            return if engine.has_notice(eq.index) { Err(Errno::EAVAIL) } else { Ok(None) };
+        let Some(queued) = engine.next_eq_event(eq.index, |event| !matches!(event, EqEvent::Failed { .. })) else {
+            return if engine.has_eq_event(eq.index) { Err(Errno::EAVAIL) } else { Ok(None) };
         };
-        *data = CmData::new(&event.data).unwrap_or(CmData::EMPTY);
-        Ok(Some(match event.what {
-            What::Request { listener, pending } => {
+        *data = CmData::new(&queued.data).unwrap_or(CmData::EMPTY);
+        Ok(Some(match queued.event {
+            EqEvent::Request { listener, pending } => {
                 let (attr, address) = (engine.attr, engine.name_of_identity(listener));
                 let destination = engine.address_of(pending);
                 let info = TcpInfo { attr, address, destination, kind: EndpointType::MSG };
                 Notice::Request { listener: Fid(listener), info, request: TcpRequest { pending } }
             }
-            What::Connected { endpoint } => Notice::Connected(Fid(endpoint)),
-            What::Shutdown { endpoint } => Notice::Shutdown(Fid(endpoint)),
-            What::Notice { context, data } => {
+            EqEvent::Connected { endpoint } => Notice::Connected(Fid(endpoint)),
+            EqEvent::Shutdown { endpoint } => Notice::Shutdown(Fid(endpoint)),
+            EqEvent::Program { context, data } => {
                 Notice::Entry(EqEntry { kind: EventKind::NOTIFY, object: Fid(0), context, data })
             }
-            What::Failed { .. } => return Ok(None),
+            EqEvent::Failed { .. } => return Ok(None),
         }))
     }
 
     unsafe fn eq_read_error(eq: &TcpEq, data: &mut CmData) -> Result<Option<Fault>, Errno> {
         // SAFETY: the queue is open (H1).
-        let event = unsafe { eq.engine.get() }?.next_notice(eq.index, |what| matches!(what, What::Failed { .. }));
-        let Some(event) = event else { return Ok(None) };
-        *data = CmData::new(&event.data).unwrap_or(CmData::EMPTY);
-        Ok(match event.what {
-            What::Failed { endpoint, errno, code } => {
+        let queued =
+            unsafe { eq.engine.get() }?.next_eq_event(eq.index, |event| matches!(event, EqEvent::Failed { .. }));
+        let Some(queued) = queued else { return Ok(None) };
+        *data = CmData::new(&queued.data).unwrap_or(CmData::EMPTY);
+        Ok(match queued.event {
+            EqEvent::Failed { endpoint, errno, code } => {
                 Some(Fault { object: Fid(endpoint), context: 0, data: 0, errno, provider_errno: code })
             }
             _ => None,
@@ -88,7 +89,7 @@ unsafe impl Connected for Tcp {
 
     unsafe fn eq_notify(eq: &TcpEq, context: u64, data: u64) -> Result<(), Errno> {
         // SAFETY: the queue is open (H1).
-        unsafe { eq.engine.get() }?.notify_own(eq.index, context, data)
+        unsafe { eq.engine.get() }?.queue_own_event(eq.index, context, data)
     }
 
     unsafe fn eq_wait_fd(eq: &TcpEq) -> Result<c_int, Errno> {

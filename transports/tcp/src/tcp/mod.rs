@@ -19,7 +19,7 @@ use loom_core::info::Nic;
 use loom_core::transport::{Claims, Fabrics, Name, ProviderQuirks, Transport};
 use loom_core::vocabulary::{Attributes, EndpointAddr, Errno, Threading};
 
-use crate::engine::{self, Engine, Full, Pending};
+use crate::engine::{self, Engine, Full, PendingRequest};
 use crate::info::{PROVIDER, TcpInfo, attributes};
 use crate::memory::Block;
 
@@ -95,7 +95,7 @@ handles! {
 /// Request of a peer for a connection.
 #[derive(Debug)]
 pub struct TcpRequest {
-    pending: Pending,
+    pending: PendingRequest,
 }
 
 // SAFETY: the objects of a domain stay on its thread, because `TcpDomain` is neither `Send` nor
