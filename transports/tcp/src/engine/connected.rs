@@ -7,7 +7,7 @@ use loom_core::vocabulary::{Counted, Errno};
 use rustix::event::epoll::EventFlags;
 
 use super::connection::{Inbound, State};
-use super::endpoints::{Bound, Kind};
+use super::endpoints::{Bound, EndpointKind};
 use super::event_queues::EqEvent;
 use super::loss::Loss;
 use super::{Engine, NIL};
@@ -24,11 +24,6 @@ pub(crate) struct PendingRequest {
 }
 
 impl Engine {
-    /// Identity of an endpoint or listener in events.
-    pub(crate) fn identity(&self, endpoint: u16) -> u64 {
-        1 << 63 | self.endpoints[usize::from(endpoint)].generation << 16 | u64::from(endpoint)
-    }
-
     /// Address of the listener with this identity.
     pub(crate) fn name_of_identity(&self, identity: u64) -> SocketAddr {
         #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are the index")]
@@ -41,7 +36,7 @@ impl Engine {
         let index = self.take_endpoint(address)?;
         self.listen(index, address)?;
         let endpoint = &mut self.endpoints[usize::from(index)];
-        endpoint.kind = Kind::Passive;
+        endpoint.kind = EndpointKind::Passive;
         endpoint.events = events;
         Ok(index)
     }
@@ -50,7 +45,7 @@ impl Engine {
     pub(crate) fn open_shared(&mut self, rx: u16) -> Result<u16, Errno> {
         let free = self.free_endpoint()?;
         let endpoint = &mut self.endpoints[usize::from(free)];
-        endpoint.kind = Kind::Shared;
+        endpoint.kind = EndpointKind::Shared;
         endpoint.bound = Bound { tx: rx, rx, vector: Bound::NO_VECTOR };
         endpoint.receiver = free;
         Ok(free)
@@ -66,7 +61,7 @@ impl Engine {
     ) -> Result<u16, Errno> {
         let index = self.take_endpoint(address)?;
         let endpoint = &mut self.endpoints[usize::from(index)];
-        endpoint.kind = Kind::Connected;
+        endpoint.kind = EndpointKind::Connected;
         endpoint.name = address;
         endpoint.bound = bound;
         endpoint.events = events;

@@ -12,8 +12,8 @@ use super::{MessageKind, NIL};
 use crate::memory::Spans;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
-/// Read responses that a connection queues. With more requests, it is not read. Not more requests
-/// are sent, so that two peers which read from each other go on.
+/// Maximum number of queued read responses of a connection, and of its reads in flight. A connection
+/// with more requests is not read. The limit of reads lets two peers read from each other.
 pub(super) const RESPONSES: usize = 32;
 
 /// State of a connection.
@@ -22,11 +22,11 @@ pub(super) enum State {
     Free,
     /// The kernel is connecting.
     Connecting,
-    /// Waits for the next tick to connect again.
+    /// The next tick connects again.
     Waiting,
     /// The request was sent.
     Requested,
-    /// Accepted by the kernel, and its request is awaited.
+    /// The kernel has accepted the connection, and its request is awaited.
     Accepted,
     /// The program is to answer its request.
     Pending,
@@ -38,8 +38,9 @@ pub(super) enum State {
 pub(super) struct Partial {
     pub(super) item: Item,
     pub(super) header: [u8; MAX_HEADER],
-    /// Length of the header, and bytes of header and injected bytes that were sent.
+    /// Length of the header.
     pub(super) len: usize,
+    /// Number of sent bytes of the header and of injected bytes.
     pub(super) sent: usize,
 }
 
@@ -97,15 +98,15 @@ pub(super) struct Connection {
     /// Index of the peer in the endpoint's vector, or `NIL` if the vector does not have it.
     pub(super) peer: u32,
     pub(super) address: SocketAddr,
-    /// Opened by this side.
+    /// This side has opened the connection.
     pub(super) initiated: bool,
-    /// Of an endpoint with connections, which it does not outlive.
+    /// The connection is that of an endpoint with connections, and ends with it.
     pub(super) is_lasting: bool,
-    /// Number of connections before it.
+    /// Number of connections of the engine up to this one.
     pub(super) since: u64,
-    /// The peer has sent bytes to a receive or a region, or read from one.
-    pub(super) has_sent: bool,
-    /// Process of the peer.
+    /// The peer has reached memory: sent bytes to a receive or a region, or read from one.
+    pub(super) has_reached_memory: bool,
+    /// Process id of the peer.
     pub(super) pid: u32,
     /// Ticks left to open the connection.
     pub(super) ticks: u32,
@@ -123,7 +124,7 @@ pub(super) struct Connection {
     pub(super) current: Option<Partial>,
     /// Number of the next frame.
     pub(super) frame_number: u8,
-    /// The kernel takes no more bytes, because the peer has ended the connection.
+    /// The peer has ended the connection, and the kernel takes no more bytes.
     pub(super) is_broken: bool,
     /// The kernel's buffer is full, and the kernel reports room.
     pub(super) is_full: bool,
@@ -132,14 +133,15 @@ pub(super) struct Connection {
     /// Events that the kernel reports, or `None` if the socket is not watched.
     pub(super) watched: Option<EventFlags>,
     pub(super) is_dirty: bool,
-    /// Turn of the last system call for a post.
+    /// Turn of the engine in which a post was last sent.
     pub(super) sent_in: u64,
     pub(super) next_dirty: u32,
 
     pub(super) inbound: Inbound,
-    /// Bytes in the receive buffer.
+    /// Range of the receive buffer with received bytes.
     pub(super) start: u32,
     pub(super) end: u32,
+    /// The connection is not read, because a frame has no room.
     pub(super) is_paused: bool,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
@@ -161,7 +163,7 @@ impl Connection {
             initiated: false,
             is_lasting: false,
             since: 0,
-            has_sent: false,
+            has_reached_memory: false,
             pid: 0,
             ticks: 0,
             order: ByteOrder::NATIVE,
@@ -205,7 +207,7 @@ impl Connection {
         has && !self.is_broken
     }
 
-    /// Returns `true` if the peer has room for the response to a read, or the operation is another.
+    /// Returns `true` unless the operation is a read and the peer has no room for its response.
     fn may_send(&self, send: &Send) -> bool {
         send.verb != Verb::Read || self.reading < RESPONSES
     }
@@ -217,8 +219,8 @@ impl Connection {
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
-    /// Returns `true` if the connection may end for another one: of a stranger that has reached no
-    /// memory, or whose message waits, or to a peer that was removed.
+    /// Returns `true` if the connection may end for another one. It is that of a stranger that has
+    /// reached no memory or has a waiting message, or of a removed peer.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
             _ if self.is_lasting => false,
@@ -229,7 +231,7 @@ impl Connection {
                 Inbound::Blocked(frame) => {
                     matches!(frame.operation, Operation::Message { .. } | Operation::Tagged { .. })
                 }
-                _ => !self.has_sent,
+                _ => !self.has_reached_memory,
             },
             _ => false,
         }

@@ -28,14 +28,17 @@ impl Bound {
     pub(crate) const NO_VECTOR: u16 = u16::MAX;
 }
 
+/// Bits of an endpoint's generation, which its identity holds beside its index and a mark.
+const GENERATION_BITS: u32 = 47;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EndpointKind {
     Free,
-    /// Without connections (`FI_EP_RDM`).
+    /// Endpoint without connections (`FI_EP_RDM`).
     Rdm,
     /// Listener of endpoints with connections.
     Passive,
-    /// Of one connection (`FI_EP_MSG`).
+    /// Endpoint with one connection (`FI_EP_MSG`).
     Connected,
     /// Receives of several endpoints.
     Shared,
@@ -43,14 +46,14 @@ pub(crate) enum Kind {
 
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    pub(super) kind: Kind,
+    pub(super) kind: EndpointKind,
     /// Number of endpoints in this place so far.
     pub(super) generation: u64,
-    /// Event queue, of endpoints with connections and their listeners.
+    /// Event queue of an endpoint with connections, or of a listener.
     pub(super) events: u16,
     /// Endpoint with the receives.
     pub(super) receiver: u16,
-    /// The connection, or `NIL`.
+    /// Connection of an endpoint with connections, or `NIL`.
     pub(super) connection: u32,
     /// The connection has ended.
     pub(super) has_ended: bool,
@@ -58,7 +61,7 @@ pub(crate) struct Endpoint {
     pub(super) data: ConnectData,
     pub(super) remote: Option<SocketAddr>,
     pub(super) listener: Option<OwnedFd>,
-    /// The listener is not watched, because there is no free connection.
+    /// The listener is not watched, because its connections have no room.
     pub(super) is_unwatched: bool,
     pub(super) name: SocketAddr,
     pub(super) bound: Bound,
@@ -78,19 +81,21 @@ impl Engine {
         let index = self.take_endpoint(address)?;
         self.listen(index, address)?;
         let endpoint = &mut self.endpoints[usize::from(index)];
-        endpoint.kind = Kind::Rdm;
+        endpoint.kind = EndpointKind::Rdm;
         endpoint.bound = bound;
         endpoint.counters = queues::bound(counters);
         self.routes_of(index).fill(NIL);
         Ok(index)
     }
 
+    /// Prepares a free place for an endpoint.
     pub(super) fn free_endpoint(&mut self) -> Result<u16, Errno> {
-        let free = self.endpoints.iter().position(|endpoint| endpoint.kind == Kind::Free).ok_or(Full::ENDPOINTS)?;
+        let free =
+            self.endpoints.iter().position(|endpoint| endpoint.kind == EndpointKind::Free).ok_or(Full::ENDPOINTS)?;
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 endpoints")]
         let index = free as u16;
         let endpoint = &mut self.endpoints[free];
-        endpoint.generation = (endpoint.generation + 1) & 0x7fff_ffff_ffff;
+        endpoint.generation = (endpoint.generation + 1) % (1 << GENERATION_BITS);
         endpoint.receiver = index;
         endpoint.bound = Bound { tx: 0, rx: 0, vector: Bound::NO_VECTOR };
         endpoint.connection = NIL;
@@ -100,7 +105,7 @@ impl Engine {
         Ok(index)
     }
 
-    /// A free place for an endpoint with addresses of this family.
+    /// Prepares a free place for an endpoint with an address of the domain's family.
     pub(super) fn take_endpoint(&mut self, address: SocketAddr) -> Result<u16, Errno> {
         if address.is_ipv4() == self.is_ipv4 { self.free_endpoint() } else { Err(Errno::EINVAL) }
     }
@@ -119,7 +124,7 @@ impl Engine {
             }
         }
         self.forget_messages(endpoint);
-        if matches!(self.endpoints[usize::from(endpoint)].kind, Kind::Passive | Kind::Connected) {
+        if matches!(self.endpoints[usize::from(endpoint)].kind, EndpointKind::Passive | EndpointKind::Connected) {
             self.withdraw_events(endpoint);
         }
         let closed = &mut self.endpoints[usize::from(endpoint)];
@@ -127,9 +132,14 @@ impl Engine {
             let _ = epoll::delete(&self.epoll, &listener);
             socket::shut_down(listener);
         }
-        closed.kind = Kind::Free;
+        closed.kind = EndpointKind::Free;
         self.unwatched -= u32::from(core::mem::take(&mut closed.is_unwatched));
         self.set_timer();
+    }
+
+    /// Identity of an endpoint or listener in events: a mark, the generation and the index.
+    pub(crate) fn identity(&self, endpoint: u16) -> u64 {
+        1 << 63 | self.endpoints[usize::from(endpoint)].generation << 16 | u64::from(endpoint)
     }
 
     /// Address at which an endpoint listens.
@@ -165,7 +175,7 @@ impl Engine {
         self.peers_of(vector).get(peer).copied().flatten()
     }
 
-    /// Index of an address in a vector.
+    /// Index of an address in a vector, or `NIL`.
     pub(super) fn peer_of(&mut self, vector: u16, address: SocketAddr) -> u32 {
         let peers = self.peers_of(vector);
         #[expect(clippy::cast_possible_truncation, reason = "there are fewer than `NIL` peers")]
@@ -203,7 +213,7 @@ impl Engine {
                 self.routes_of(endpoint)[free] = index;
             }
         }
-        // Their messages may wait for it.
+        // Messages of the peer may wait for its address.
         self.try_paused |= self.paused > 0;
         Ok(peer)
     }

@@ -20,7 +20,7 @@ use rustix::net::{SendFlags, send};
 
 use super::connected::ConnectData;
 use super::connection::{Connection, Inbound, State};
-use super::endpoints::{Endpoint, Kind};
+use super::endpoints::{Endpoint, EndpointKind};
 use super::list::List;
 use super::loss::Loss;
 use super::socket::{self, TICK_MS, Token, errno};
@@ -44,7 +44,7 @@ impl Engine {
     /// Connection of an endpoint to a peer. Opens one if the endpoint has none to the peer.
     pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
         let Endpoint { kind, connection, .. } = self.endpoints[usize::from(endpoint)];
-        if kind == Kind::Connected {
+        if kind == EndpointKind::Connected {
             let own = self.connections.get(connection as usize);
             let is_open = own.is_some_and(|own| own.state == State::Open && !own.is_broken);
             return if is_open { Ok(connection) } else { Err(Errno::ENOTCONN.into()) };
@@ -160,7 +160,7 @@ impl Engine {
                 let endpoint = &self.endpoints[usize::from(connection.endpoint)];
                 let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
                 let data = match endpoint.kind {
-                    Kind::Connected => endpoint.data.clone(),
+                    EndpointKind::Connected => endpoint.data.clone(),
                     _ => ConnectData::from_slice(&data.encode()).unwrap_or_default(),
                 };
                 if self.send_connect_message(index, ConnectKind::Request, &data) {
@@ -198,7 +198,8 @@ impl Engine {
         let connection = &mut self.connections[index as usize];
         connection.order = order;
         let (state, endpoint) = (connection.state, connection.endpoint);
-        let with_connections = matches!(self.endpoints[usize::from(endpoint)].kind, Kind::Connected | Kind::Passive);
+        let with_connections =
+            matches!(self.endpoints[usize::from(endpoint)].kind, EndpointKind::Connected | EndpointKind::Passive);
         match (state, kind) {
             (State::Requested, ConnectKind::Response) if with_connections => {
                 self.set_open(index);

@@ -249,7 +249,7 @@ impl Engine {
             Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(Opcode::Rendezvous as u8)),
         };
         let connection = &mut self.connections[index as usize];
-        connection.has_sent |= match &to {
+        connection.has_reached_memory |= match &to {
             Some(To::Receive(_)) => true,
             Some(To::Regions { regions, .. }) => !regions.is_empty(),
             _ => false,
@@ -274,7 +274,7 @@ impl Engine {
         let (len, regions) = (reached.spans.left(), reached.regions);
         let response = Response { spans: reached.spans, len, regions };
         let connection = &mut self.connections[index as usize];
-        connection.has_sent |= len > 0;
+        connection.has_reached_memory |= len > 0;
         if connection.is_broken {
             return Ok(true);
         }

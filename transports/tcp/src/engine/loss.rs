@@ -4,7 +4,7 @@ use loom_core::vocabulary::Errno;
 use rustix::event::epoll;
 
 use super::connection::{Connection, Inbound, Item, Partial, State, To};
-use super::endpoints::Kind;
+use super::endpoints::EndpointKind;
 use super::list::List;
 use super::{Engine, MessageKind, NIL, socket};
 use crate::wire::Violation;
@@ -143,8 +143,8 @@ impl Engine {
         }
         self.free_connections.give_back(&mut self.connections, index);
         match self.endpoints[usize::from(endpoint)].kind {
-            Kind::Connected => self.report_end(endpoint, state, loss, data),
-            Kind::Passive if state == State::Pending => self.withdraw_request(endpoint, index, generation),
+            EndpointKind::Connected => self.report_end(endpoint, state, loss, data),
+            EndpointKind::Passive if state == State::Pending => self.withdraw_request(endpoint, index, generation),
             _ => {}
         }
         self.watch_listeners();

@@ -5,7 +5,7 @@ use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 use super::connection::{Connection, Inbound, State, To};
-use super::endpoints::{Endpoint, Kind};
+use super::endpoints::{Endpoint, EndpointKind};
 use super::list::{Linked, List};
 use super::loss::Loss;
 use super::{Engine, NIL};
@@ -317,7 +317,7 @@ impl Engine {
         let Self { connections, endpoints, .. } = self;
         let connection = &mut connections[index as usize];
         let own = &endpoints[usize::from(connection.endpoint)];
-        let (endpoint, is_stranger) = (own.receiver, own.kind == Kind::Rdm && connection.peer == NIL);
+        let (endpoint, is_stranger) = (own.receiver, own.kind == EndpointKind::Rdm && connection.peer == NIL);
         let envelope = Envelope { tag: Tag(tag), source: source_of(connection.peer) };
         let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(id) = matcher.receive_for(&envelope) {
@@ -434,7 +434,7 @@ impl Engine {
     /// Returns `true` if the connection is that of an endpoint with connections.
     pub(super) fn is_connected(&self, connection: u32) -> bool {
         let endpoint = self.connections[connection as usize].endpoint;
-        self.endpoints[usize::from(endpoint)].kind == Kind::Connected
+        self.endpoints[usize::from(endpoint)].kind == EndpointKind::Connected
     }
 
     /// Cancels all posted receives of an endpoint.

@@ -13,7 +13,7 @@ use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
 use super::connected::ConnectData;
 use super::connection::Connection;
-use super::endpoints::{Bound, Endpoint, Kind};
+use super::endpoints::{Bound, Endpoint, EndpointKind};
 use super::event_queues::{EventQueue, OWN_EVENTS, QueuedEvent};
 use super::list::Free;
 use super::matching::{PIECE, Piece, Receive, Unexpected};
@@ -155,7 +155,7 @@ impl Engine {
             endpoints: super::Table::try_new_in(counts.endpoints, block, |number| {
                 let first = index(number) * attr.tx_depth;
                 Ok(Endpoint {
-                    kind: Kind::Free,
+                    kind: EndpointKind::Free,
                     generation: 0,
                     events: 0,
                     receiver: 0,
