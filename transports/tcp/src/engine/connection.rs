@@ -7,6 +7,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 
 use super::list::{Linked, List};
+use super::regions::RegionIndices;
 use super::send::{Send, Verb};
 use super::{MessageKind, NIL};
 use crate::memory::Spans;
@@ -58,7 +59,7 @@ pub(super) enum Item {
 pub(super) struct Response {
     pub(super) spans: Spans,
     pub(super) len: u64,
-    pub(super) regions: heapless::Vec<u16, 4>,
+    pub(super) regions: RegionIndices,
 }
 
 /// State of the receive side.
@@ -82,7 +83,7 @@ pub(super) enum To {
     /// An unexpected message.
     Unexpected { kind: MessageKind, index: u32 },
     /// Regions.
-    Regions { spans: Spans, regions: heapless::Vec<u16, 4> },
+    Regions { spans: Spans, regions: RegionIndices },
     /// A read, by index.
     Read(u32),
 }

@@ -213,11 +213,11 @@ impl Engine {
             }
             Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
             Operation::Write { data, parts } => {
-                let reached = self.reach(parts, Access::REMOTE_WRITE, *data)?;
+                let (spans, regions) = self.memory_of(parts, Access::REMOTE_WRITE, *data)?;
                 let endpoint = self.connections[index as usize].endpoint;
                 let rx = self.endpoints[usize::from(endpoint)].bound.rx;
                 let has_room = data.is_none() || self.reserve(rx);
-                has_room.then_some(To::Regions { spans: reached.spans, regions: reached.regions })
+                has_room.then_some(To::Regions { spans, regions })
             }
             Operation::Acknowledgement => {
                 let connection = &mut self.connections[index as usize];
@@ -270,9 +270,9 @@ impl Engine {
 
     /// Queues the response to a read request. Returns `false` if the queue is full.
     fn queue_response(&mut self, index: u32, parts: &[RemoteRange]) -> Result<bool, Violation> {
-        let reached = self.reach(parts, Access::REMOTE_READ, None)?;
-        let (len, regions) = (reached.spans.left(), reached.regions);
-        let response = Response { spans: reached.spans, len, regions };
+        let (spans, regions) = self.memory_of(parts, Access::REMOTE_READ, None)?;
+        let len = spans.left();
+        let response = Response { spans, len, regions };
         let connection = &mut self.connections[index as usize];
         connection.has_reached_memory |= len > 0;
         if connection.is_broken {

@@ -4,7 +4,7 @@ use loom_core::vocabulary::{Access, Errno};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Engine;
-use super::connection::{Inbound, To};
+use super::connection::{Inbound, Item, Partial, To};
 use super::loss::Loss;
 use crate::memory::{Span, Spans};
 use crate::wire::{MAX_PARTS, RemoteRange, Violation};
@@ -20,11 +20,8 @@ pub(crate) struct Region {
     counter: Option<u16>,
 }
 
-/// Regions that a frame names, and the memory in them.
-pub(super) struct Reached {
-    pub(super) spans: Spans,
-    pub(super) regions: heapless::Vec<u16, MAX_PARTS>,
-}
+/// Indices of the regions that a frame names.
+pub(super) type RegionIndices = heapless::Vec<u16, MAX_PARTS>;
 
 pub(super) fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
@@ -72,27 +69,35 @@ impl Engine {
         self.regions[usize::from(region)] = None;
         for index in 0..self.connections.len() {
             let connection = &self.connections[index];
-            let fills = matches!(&connection.inbound, Inbound::Payload { to: To::Regions { regions, .. }, .. } if regions.contains(&region));
-            let reads = connection.responses.iter().any(|response| response.regions.contains(&region))
-                || connection.current.as_ref().is_some_and(|partial| match &partial.item {
-                    super::connection::Item::Response(response) => response.regions.contains(&region),
-                    _ => false,
-                });
-            if fills || reads {
+            let is_written = match &connection.inbound {
+                Inbound::Payload { to: To::Regions { regions, .. }, .. } => regions.contains(&region),
+                _ => false,
+            };
+            let current = match &connection.current {
+                Some(Partial { item: Item::Response(response), .. }) => Some(response),
+                _ => None,
+            };
+            let is_read = connection.responses.iter().chain(current).any(|response| response.regions.contains(&region));
+            if is_written || is_read {
                 #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
                 self.lose(index as u32, Loss::Violation(Violation::RegionClosed));
             }
         }
     }
 
-    /// Memory of the ranges that a peer names.
-    pub(super) fn reach(&self, parts: &[RemoteRange], access: Access, data: Option<u64>) -> Result<Reached, Violation> {
-        let mut reached = Reached { spans: Spans::default(), regions: heapless::Vec::new() };
+    /// Memory of the ranges that a peer names, and the regions of it.
+    pub(super) fn memory_of(
+        &self,
+        parts: &[RemoteRange],
+        access: Access,
+        data: Option<u64>,
+    ) -> Result<(Spans, RegionIndices), Violation> {
+        let (mut spans, mut regions) = (Spans::default(), RegionIndices::new());
         match (data, parts.iter().all(|part| part.len == 0)) {
             // Without a key, a stranger could make events.
             (Some(_), _) if parts.is_empty() => return Err(Violation::RemoteMemory),
             // No byte is accessed: the region may have been closed since.
-            (None, true) => return Ok(reached),
+            (None, true) => return Ok((spans, regions)),
             _ => {}
         }
         for part in parts {
@@ -100,10 +105,10 @@ impl Engine {
             let region = self.regions[usize::from(index)].as_ref().filter(|region| region.key == part.key);
             let region = region.filter(|region| region.access.contains(access)).ok_or(Violation::RemoteMemory)?;
             let span = region.memory.part(part.addr, part.len).ok_or(Violation::RemoteMemory)?;
-            reached.spans.push(span).ok_or(Violation::RemoteMemory)?;
-            let _ = reached.regions.push(index);
+            spans.push(span).ok_or(Violation::RemoteMemory)?;
+            let _ = regions.push(index);
         }
-        Ok(reached)
+        Ok((spans, regions))
     }
 
     /// Counts an operation of a peer on regions.
