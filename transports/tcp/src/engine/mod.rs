@@ -94,6 +94,9 @@ impl Full {
 /// Unit of receive buffers.
 type Page = [u8; TcpAttr::MIN_BUFFER as usize];
 
+/// Bytes of an injected operation.
+type Injected = [u8; TcpAttr::INJECT_SIZE];
+
 /// Frames of one system call.
 const BATCH: usize = 64;
 
@@ -147,8 +150,8 @@ pub(crate) struct Engine {
     /// Receive buffers of the connections.
     buffers: Table<Page>,
     sends: Table<Send>,
-    /// Bytes of injected operations, by send.
-    injected: Table<[u8; TcpAttr::INJECT_SIZE]>,
+    /// By index of the send.
+    injected: Table<Injected>,
     receives: Table<Receive>,
     unexpected: Table<Unexpected>,
     pieces: Table<Piece>,

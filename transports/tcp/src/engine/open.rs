@@ -22,7 +22,7 @@ use super::queues::{Counter, Queue};
 use super::regions::{Region, random};
 use super::send::Send;
 use super::socket::{Token, errno};
-use super::{Engine, MessageKind, NIL, OUTBOX, Page};
+use super::{Engine, Injected, MessageKind, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
 
@@ -82,7 +82,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<Connection>(counts.connections).ok(),
         Layout::array::<Page>(counts.buffers).ok(),
         Layout::array::<Send>(counts.sends).ok(),
-        Layout::array::<[u8; TcpAttr::INJECT_SIZE]>(counts.sends).ok(),
+        Layout::array::<Injected>(counts.sends).ok(),
         Layout::array::<Receive>(counts.receives).ok(),
         Layout::array::<Unexpected>(counts.unexpected).ok(),
         Layout::array::<Piece>(counts.pieces).ok(),

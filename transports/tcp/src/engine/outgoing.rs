@@ -10,16 +10,19 @@ use rustix::event::epoll::EventFlags;
 use rustix::fd::AsFd;
 use rustix::io;
 
-use super::connection::{Item, Partial, RESPONSES, State};
+use super::connection::{Connection, Item, Partial, RESPONSES, State};
 use super::loss::Loss;
 use super::send::{Post, Send, Verb};
 use super::socket::errno;
-use super::{BATCH, Engine, NIL};
+use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
 use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 
 /// Polls that try to send to a full socket, before the kernel is to report room.
 const ATTEMPTS: u32 = 64;
+
+/// Reads of a connection whose peer is gone, for as many bytes as the kernel may have.
+const LAST_READS: usize = 1024;
 
 const ACKNOWLEDGEMENT: Frame = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
 
@@ -35,22 +38,101 @@ enum Queued {
     Send(u32),
 }
 
-/// Frames of one system call, and the positions of their ends.
-struct Batch(Vec<Planned, BATCH>);
-
 #[derive(Clone, Copy)]
 struct Planned {
     queued: Queued,
+    /// Position behind the frame in the bytes of the system call.
     end: u64,
 }
 
+/// Frames of one system call that begin in it.
+struct Batch {
+    frames: Vec<Planned, BATCH>,
+    order: ByteOrder,
+    /// Number of the next frame.
+    number: u8,
+}
+
 impl Batch {
-    fn is_full(&self) -> bool {
-        self.0.is_full()
+    fn has_room(&self, gather: &Gather<'_>) -> bool {
+        !self.frames.is_full() && !gather.is_full()
     }
 
-    fn add(&mut self, queued: Queued, end: u64) {
-        let _ = self.0.push(Planned { queued, end });
+    fn add_header(&mut self, frame: &Frame, gather: &mut Gather<'_>) {
+        gather.encode(|out| frame.encode(self.order, self.number, out));
+        self.number = self.number.wrapping_add(1);
+    }
+
+    fn end_frame(&mut self, queued: Queued, gather: &Gather<'_>) {
+        let _ = self.frames.push(Planned { queued, end: gather.len() });
+    }
+
+    fn add_acknowledgements(&mut self, connection: &Connection, gather: &mut Gather<'_>) {
+        for _ in 0..connection.acknowledgements {
+            if !self.has_room(gather) {
+                return;
+            }
+            self.add_header(&ACKNOWLEDGEMENT, gather);
+            self.end_frame(Queued::Acknowledgement, gather);
+        }
+    }
+
+    fn add_responses<'a>(&mut self, connection: &'a Connection, gather: &mut Gather<'a>) {
+        for response in &connection.responses {
+            if !self.has_room(gather) {
+                return;
+            }
+            self.add_header(&response_frame(response.len), gather);
+            gather.spans(&response.spans);
+            self.end_frame(Queued::Response, gather);
+        }
+    }
+
+    fn add_operations<'a>(
+        &mut self,
+        connection: &Connection,
+        sends: &'a [Send],
+        injected: &[Injected],
+        gather: &mut Gather<'a>,
+    ) {
+        let mut next = connection.queue.first().unwrap_or(NIL);
+        let mut reading = connection.reading;
+        while next != NIL && self.has_room(gather) {
+            let send = &sends[next as usize];
+            let Some(frame) = &send.frame else { return };
+            if send.verb == Verb::Read {
+                if reading == RESPONSES {
+                    return;
+                }
+                reading += 1;
+            }
+            self.add_header(frame, gather);
+            gather.copy(injected[next as usize].get(..usize::from(send.injected)).unwrap_or_default());
+            if send.verb != Verb::Read {
+                gather.spans(&send.spans);
+            }
+            self.end_frame(Queued::Send(next), gather);
+            next = send.next;
+        }
+    }
+}
+
+impl Partial {
+    /// Adds the unsent bytes of the frame.
+    fn add_rest<'a>(&'a self, sends: &'a [Send], injected: &[Injected], gather: &mut Gather<'a>) {
+        gather.copy(self.header.get(self.sent..self.len).unwrap_or_default());
+        match &self.item {
+            Item::Send(send) => {
+                let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
+                let skipped = self.sent.saturating_sub(self.len);
+                gather.copy(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
+                if send.verb != Verb::Read {
+                    gather.spans(&send.spans);
+                }
+            }
+            Item::Response(response) => gather.spans(&response.spans),
+            Item::Acknowledgement => {}
+        }
     }
 }
 
@@ -188,25 +270,24 @@ impl Engine {
                     self.watch_open(index);
                 }
                 Err(io::Errno::INTR) => {}
-                Err(error) => self.break_off(index, errno(error)),
+                Err(error) => self.end_sends(index, errno(error)),
             }
         }
     }
 
     /// Ends the send side of a connection. Frames that the peer has sent before are received.
-    fn break_off(&mut self, index: u32, errno: Errno) {
+    fn end_sends(&mut self, index: u32, errno: Errno) {
         let loss = Loss::Ended(errno);
         let connection = &mut self.connections[index as usize];
         connection.is_broken = true;
-        // They cannot be sent any more, and make room for frames that have arrived.
+        // Answers cannot be sent any more, and make room for frames that have arrived.
         connection.acknowledgements = 0;
         connection.responses.clear();
         self.try_paused |= self.paused > 0;
         // Later operations open another connection. Those that were sent may still be answered.
         self.forget_routes(index);
         self.fail_unsent(index, loss);
-        // As many bytes as the kernel may have of a peer that is gone.
-        for _ in 0..1024 {
+        for _ in 0..LAST_READS {
             let before = self.connections[index as usize].received;
             self.read(index);
             let connection = &self.connections[index as usize];
@@ -236,64 +317,16 @@ impl Engine {
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
     fn send_batch(&mut self, index: u32) -> io::Result<bool> {
         let Self { connections, sends, injected, outbox, .. } = self;
-        let connection = &mut connections[index as usize];
+        let connection = &connections[index as usize];
         let mut gather = Gather::over(outbox);
         if let Some(partial) = &connection.current {
-            gather.copy(partial.header.get(partial.sent..partial.len).unwrap_or_default());
-            match &partial.item {
-                Item::Send(send) => {
-                    let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
-                    let skipped = partial.sent.saturating_sub(partial.len);
-                    gather.copy(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
-                    if send.verb != Verb::Read {
-                        gather.spans(&send.spans);
-                    }
-                }
-                Item::Response(response) => gather.spans(&response.spans),
-                Item::Acknowledgement => {}
-            }
+            partial.add_rest(sends, injected, &mut gather);
         }
         let first = gather.len();
-        let mut batch = Batch(Vec::new());
-        let mut number = connection.frame_number;
-        let mut header = |frame: &Frame, gather: &mut Gather<'_>| {
-            gather.encode(|out| frame.encode(connection.order, number, out));
-            number = number.wrapping_add(1);
-        };
-        for _ in 0..connection.acknowledgements {
-            if batch.is_full() || gather.is_full() {
-                break;
-            }
-            header(&ACKNOWLEDGEMENT, &mut gather);
-            batch.add(Queued::Acknowledgement, gather.len());
-        }
-        for response in &connection.responses {
-            if batch.is_full() || gather.is_full() {
-                break;
-            }
-            header(&response_frame(response.len), &mut gather);
-            gather.spans(&response.spans);
-            batch.add(Queued::Response, gather.len());
-        }
-        let mut next = connection.queue.first().unwrap_or(NIL);
-        let mut reading = connection.reading;
-        while next != NIL && !batch.is_full() && !gather.is_full() {
-            let send = &sends[next as usize];
-            let Some(frame) = &send.frame else { break };
-            if send.verb == Verb::Read {
-                if reading == RESPONSES {
-                    break;
-                }
-                reading += 1;
-            }
-            header(frame, &mut gather);
-            gather.copy(injected[next as usize].get(..usize::from(send.injected)).unwrap_or_default());
-            if send.verb != Verb::Read {
-                gather.spans(&send.spans);
-            }
-            batch.add(Queued::Send(next), gather.len());
-            next = send.next;
-        }
+        let mut batch = Batch { frames: Vec::new(), order: connection.order, number: connection.frame_number };
+        batch.add_acknowledgements(connection, &mut gather);
+        batch.add_responses(connection, &mut gather);
+        batch.add_operations(connection, sends, injected, &mut gather);
         let total = gather.len();
         let Some(socket) = &connection.socket else { return Ok(false) };
         let sent = match gather.send(socket.as_fd()) {
@@ -304,16 +337,16 @@ impl Engine {
         if sent > 0 {
             self.connections[index as usize].attempts = 0;
         }
-        self.was_sent(index, sent, first, &batch);
+        self.record_sent(index, sent, first, &batch);
         Ok(sent == total)
     }
 
-    /// Books the bytes that the kernel took: `first` of the frame that was begun before, then those
+    /// Records the bytes that the kernel took: `first` of the frame that was begun before, then those
     /// of the batch.
-    fn was_sent(&mut self, index: u32, sent: u64, first: u64, batch: &Batch) {
+    fn record_sent(&mut self, index: u32, sent: u64, first: u64, batch: &Batch) {
         if let Some(mut partial) = self.connections[index as usize].current.take() {
             if sent >= first {
-                self.sent_frame(index, partial.item);
+                self.finish_frame(index, partial.item);
             } else {
                 self.advance(&mut partial, sent);
                 self.connections[index as usize].current = Some(partial);
@@ -321,33 +354,18 @@ impl Engine {
             }
         }
         let mut begin = first;
-        for frame in &batch.0 {
+        for frame in &batch.frames {
             if sent <= begin {
                 return;
             }
             let connection = &mut self.connections[index as usize];
-            let number = connection.frame_number;
-            connection.frame_number = connection.frame_number.wrapping_add(1);
-            let item = match frame.queued {
-                Queued::Acknowledgement => {
-                    connection.acknowledgements -= 1;
-                    Item::Acknowledgement
-                }
-                Queued::Response => match connection.responses.pop_front() {
-                    Some(response) => Item::Response(response),
-                    None => return,
-                },
-                Queued::Send(send) => {
-                    connection.queue.pop(&mut self.sends);
-                    connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
-                    Item::Send(send)
-                }
-            };
+            let (order, number) = (connection.order, connection.frame_number);
+            connection.frame_number = number.wrapping_add(1);
+            let Some(item) = self.dequeue(index, frame.queued) else { return };
             if sent >= frame.end {
-                self.sent_frame(index, item);
+                self.finish_frame(index, item);
             } else {
-                let order = connection.order;
-                let mut partial = self.begun(item, order, number);
+                let mut partial = self.partial(item, order, number);
                 self.advance(&mut partial, sent - begin);
                 self.connections[index as usize].current = Some(partial);
                 return;
@@ -356,8 +374,25 @@ impl Engine {
         }
     }
 
-    /// A frame without a booked byte, with the header that was sent.
-    fn begun(&self, item: Item, order: ByteOrder, number: u8) -> Partial {
+    /// Removes a frame from its queue.
+    fn dequeue(&mut self, index: u32, queued: Queued) -> Option<Item> {
+        let connection = &mut self.connections[index as usize];
+        Some(match queued {
+            Queued::Acknowledgement => {
+                connection.acknowledgements -= 1;
+                Item::Acknowledgement
+            }
+            Queued::Response => Item::Response(connection.responses.pop_front()?),
+            Queued::Send(send) => {
+                connection.queue.pop(&mut self.sends);
+                connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
+                Item::Send(send)
+            }
+        })
+    }
+
+    /// State of a frame without a recorded byte, with the header that was sent.
+    fn partial(&self, item: Item, order: ByteOrder, number: u8) -> Partial {
         let mut header = [0; MAX_HEADER];
         let len = match &item {
             Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, number, &mut header),
@@ -369,7 +404,7 @@ impl Engine {
         Partial { item, header, len, sent: 0 }
     }
 
-    /// Books bytes of a frame that is not sent whole.
+    /// Records bytes of a frame that is not sent whole.
     fn advance(&mut self, partial: &mut Partial, sent: u64) {
         let injected = match partial.item {
             Item::Send(send) => usize::from(self.sends[send as usize].injected),
@@ -387,8 +422,8 @@ impl Engine {
         }
     }
 
-    /// The kernel has all bytes of a frame.
-    fn sent_frame(&mut self, index: u32, item: Item) {
+    /// Finishes a frame that the kernel has taken whole.
+    fn finish_frame(&mut self, index: u32, item: Item) {
         match item {
             Item::Acknowledgement => self.try_paused |= self.paused > 0,
             Item::Response(response) => {
