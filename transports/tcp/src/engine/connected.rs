@@ -66,7 +66,7 @@ impl Engine {
         endpoint.bound = bound;
         endpoint.events = events;
         endpoint.receiver = shared.unwrap_or(index);
-        endpoint.counters = super::queues::bound(counters);
+        endpoint.counters = super::queues::bind_counters(counters);
         if let Some(pending) = pending.filter(|pending| self.is_pending(*pending)) {
             let requested = &mut self.connections[pending.index as usize];
             requested.endpoint = index;

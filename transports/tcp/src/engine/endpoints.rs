@@ -83,7 +83,7 @@ impl Engine {
         let endpoint = &mut self.endpoints[usize::from(index)];
         endpoint.kind = EndpointKind::Rdm;
         endpoint.bound = bound;
-        endpoint.counters = queues::bound(counters);
+        endpoint.counters = queues::bind_counters(counters);
         self.routes_of(index).fill(NIL);
         Ok(index)
     }

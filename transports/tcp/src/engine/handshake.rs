@@ -117,7 +117,7 @@ impl Engine {
     /// otherwise.
     pub(super) fn set_timer(&mut self) {
         let ticks = self.opening > 0 || self.unwatched > 0;
-        if ticks != self.is_ticking && socket::tick(&self.timer, ticks).is_ok() {
+        if ticks != self.is_ticking && socket::set_ticking(&self.timer, ticks).is_ok() {
             self.is_ticking = ticks;
         }
     }

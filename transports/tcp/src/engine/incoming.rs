@@ -285,7 +285,7 @@ impl Engine {
         Ok(is_queued)
     }
 
-    /// All bytes of a frame have arrived.
+    /// Finishes a frame that has arrived whole.
     fn finish_payload(&mut self, index: u32) -> Result<(), Violation> {
         let connection = &mut self.connections[index as usize];
         let Inbound::Payload { frame, to, .. } = core::mem::replace(&mut connection.inbound, Inbound::Frame) else {
@@ -324,7 +324,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tries the frames again that had no room.
+    /// Tries the blocked frames again.
     pub(super) fn read_paused(&mut self) {
         self.try_paused = false;
         for index in 0..self.connections.len() {

@@ -38,6 +38,7 @@ mod socket;
 use loom_core::storage::Array;
 use loom_core::vocabulary::Errno;
 use rustix::fd::OwnedFd;
+use rustix::io;
 
 use self::connection::Connection;
 use self::endpoints::Endpoint;
@@ -47,6 +48,7 @@ use self::matching::{Piece, Receive, Unexpected};
 use self::queues::{Counter, Queue};
 use self::regions::Region;
 use self::send::Send;
+use self::socket::errno;
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
 
@@ -60,20 +62,20 @@ pub(crate) use self::send::{Post, Verb};
 
 pub(crate) type Table<V> = Array<V, Block>;
 
-/// No index.
+/// Value of an index that refers to no element.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// Numbers of tables without a free place, which the kernel does not return for sockets.
+/// Errors of tables without a free place. The kernel does not return them for sockets.
 #[derive(Debug)]
 pub(crate) struct Full(());
 
 impl Full {
-    pub(crate) const ENDPOINTS: Errno = Errno::from_raw(87);
-    pub(crate) const VECTORS: Errno = Errno::from_raw(63);
-    pub(crate) const QUEUES: Errno = Errno::from_raw(31);
-    pub(crate) const COUNTERS: Errno = Errno::from_raw(55);
-    pub(crate) const CONNECTIONS: Errno = Errno::from_raw(54);
-    pub(crate) const EVENT_QUEUES: Errno = Errno::from_raw(44);
+    pub(crate) const ENDPOINTS: Errno = errno(io::Errno::USERS);
+    pub(crate) const VECTORS: Errno = errno(io::Errno::NOSR);
+    pub(crate) const QUEUES: Errno = errno(io::Errno::MLINK);
+    pub(crate) const COUNTERS: Errno = errno(io::Errno::NOANO);
+    pub(crate) const CONNECTIONS: Errno = errno(io::Errno::XFULL);
+    pub(crate) const EVENT_QUEUES: Errno = errno(io::Errno::CHRNG);
 
     /// Attribute to raise.
     pub(crate) fn attribute(errno: Errno) -> Option<&'static str> {
@@ -128,13 +130,13 @@ pub(crate) struct Engine {
     polled: u16,
     /// Connection that had the last bytes, or `NIL`.
     last: u32,
-    /// Polls of that connection since all connections had their turn.
-    others_wait: u32,
+    /// Polls of that connection alone since the last poll of all.
+    polls_of_last: u32,
     /// Number of the current poll.
     turn: u64,
-    /// First of the connections with frames to send.
+    /// First connection with frames to send.
     dirty: u32,
-    /// First of those of which the kernel did not take all, for the next poll.
+    /// First connection with frames that the kernel did not take, for the next poll.
     retried: u32,
     queues: Table<Queue>,
     counters: Table<Counter>,

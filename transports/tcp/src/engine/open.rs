@@ -32,7 +32,7 @@ fn matcher(attr: &TcpAttr, seed: u64) -> TagMatcherAttr {
     TagMatcherAttr { receives: attr.rx_depth, messages: attr.unexpected, seed, ..TagMatcherAttr::DEFAULT }
 }
 
-/// Numbers of elements that an engine has.
+/// Numbers of elements in the tables of an engine.
 struct Counts {
     endpoints: usize,
     connections: usize,
@@ -67,17 +67,21 @@ impl Counts {
     }
 }
 
-/// Memory that an engine takes, with the engine in front: in the order in which `open` takes it.
+/// Layout of the tables of an engine, in the order in which `open` makes them.
 pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
     let counts = Counts::of(attr);
     let matcher = matcher(attr, 0).layout().ok();
-    let tables = [
+    let before = [
         Layout::array::<Queue>(attr.queues.into()).ok(),
         Layout::array::<Counter>(attr.counters.into()).ok(),
         Layout::array::<Option<Region>>(counts.regions).ok(),
         Layout::array::<bool>(attr.vectors.into()).ok(),
         Layout::array::<Option<SocketAddr>>(counts.peers).ok(),
         Layout::array::<Endpoint>(counts.endpoints).ok(),
+    ];
+    // Matchers are made with their endpoints.
+    let matchers = core::iter::repeat_n(matcher, counts.endpoints * MessageKind::COUNT);
+    let behind = [
         Layout::array::<u32>(counts.routes).ok(),
         Layout::array::<Connection>(counts.connections).ok(),
         Layout::array::<Page>(counts.buffers).ok(),
@@ -90,10 +94,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
         Layout::array::<Option<QueuedEvent>>(counts.events).ok(),
     ];
-    let matchers = core::iter::repeat_n(matcher, counts.endpoints * MessageKind::COUNT);
-    // Matchers are made with their endpoints.
-    let (before, behind) = tables.split_at(6);
-    Block::layout(before.iter().copied().chain(matchers).chain(behind.iter().copied()))
+    Block::layout(before.into_iter().chain(matchers).chain(behind))
 }
 
 fn number(error: OpenError) -> Errno {
@@ -143,7 +144,7 @@ impl Engine {
             try_paused: false,
             polled: NO_QUEUE,
             last: NIL,
-            others_wait: 0,
+            polls_of_last: 0,
             turn: 0,
             dirty: NIL,
             retried: NIL,

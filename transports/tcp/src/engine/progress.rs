@@ -15,16 +15,16 @@ use super::{Engine, NIL};
 /// Events of one system call.
 const EVENTS: usize = 64;
 
-/// Polls of the last connection until all have their turn: while it has bytes, and while it has
-/// none.
+/// Polls of the last connection alone, while it has bytes.
 const LAST_IN_A_ROW: u32 = 16;
+/// Polls of the last connection alone, while it has no bytes.
 const MISSES: u32 = 4;
 
 /// No queue is being polled.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 impl Engine {
-    /// Returns the next event of a queue, after progress if there is none at hand.
+    /// Drives progress, unless a queue has an event.
     #[inline]
     pub(crate) fn poll(&mut self, queue: u16) -> Result<(), Errno> {
         if self.is_dirty() {
@@ -38,8 +38,8 @@ impl Engine {
         self.progress(queue, 0)
     }
 
-    /// Reads the connection that had the last bytes, without asking the kernel which ones have
-    /// some. Returns `false` if it is the turn of all connections.
+    /// Reads the connection that had the last bytes, without a wait for events of the others. Returns
+    /// `false` if all connections have their turn.
     fn read_last(&mut self, queue: u16) -> bool {
         if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;
@@ -51,11 +51,11 @@ impl Engine {
         self.send_dirty();
         self.polled = NO_QUEUE;
         let has_received = self.last != NIL && self.connections[self.last as usize].received != before;
-        self.others_wait += 1;
-        if has_received && self.others_wait < LAST_IN_A_ROW || self.others_wait < MISSES {
+        self.polls_of_last += 1;
+        if has_received && self.polls_of_last < LAST_IN_A_ROW || self.polls_of_last < MISSES {
             return true;
         }
-        self.others_wait = 0;
+        self.polls_of_last = 0;
         false
     }
 
@@ -128,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// The next event of a queue, if it is a success.
+    /// Returns the next event of a queue, if it is a success.
     #[inline]
     pub(crate) fn take_success(&mut self, queue: u16) -> Result<Option<Event>, Errno> {
         match self.first_event(queue) {

@@ -23,14 +23,14 @@ const COUNTED: [(Counted, CompletionFlags); 6] = [
 /// Counters of an endpoint, by kind of operation.
 pub(super) type BoundCounters = [Option<u16>; COUNTED.len()];
 
-pub(super) fn bound(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> BoundCounters {
+pub(super) fn bind_counters(counters: impl Iterator<Item = (Counted, u16)> + Clone) -> BoundCounters {
     COUNTED.map(|(counted, _)| counters.clone().find(|(wanted, _)| wanted.contains(counted)).map(|(_, index)| index))
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     ring: Option<Ring>,
-    /// Operations in flight. Their events have room.
+    /// Number of events with reserved room, of operations in flight.
     reserved: u32,
     wait: Option<Wait>,
 }

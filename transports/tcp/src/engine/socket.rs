@@ -18,20 +18,21 @@ use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 /// Connections that the kernel completes before they are accepted.
 const BACKLOG: i32 = 4096;
 
+/// Period of the timer in milliseconds.
 pub(super) const TICK_MS: u32 = 20;
 
-pub(super) fn errno(error: io::Errno) -> Errno {
+pub(super) const fn errno(error: io::Errno) -> Errno {
     Errno::from_raw(error.raw_os_error())
 }
 
-fn new(address: SocketAddr) -> io::Result<OwnedFd> {
+fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
 }
 
-/// Returns the socket, and its address.
+/// Opens a listener, and returns it with its address.
 pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-    let socket = new(address)?;
+    let socket = new_socket(address)?;
     set_socket_reuseaddr(&socket, true)?;
     net::bind(&socket, &address)?;
     net::listen(&socket, BACKLOG)?;
@@ -41,7 +42,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 
 /// Begins to connect from an address, with any port.
 pub(super) fn connect(mut from: SocketAddr, to: SocketAddr) -> io::Result<OwnedFd> {
-    let socket = new(to)?;
+    let socket = new_socket(to)?;
     prepare(&socket)?;
     // Peers recognise an endpoint by the address of its listener.
     from.set_port(0);
@@ -52,7 +53,8 @@ pub(super) fn connect(mut from: SocketAddr, to: SocketAddr) -> io::Result<OwnedF
     }
 }
 
-/// The kernel ends connections to hosts that are gone, also those without bytes in flight.
+/// Sets the options of a connection. The kernel ends it if its peer's host is gone, also without bytes
+/// in flight.
 fn prepare(socket: impl AsFd) -> io::Result<()> {
     set_tcp_nodelay(&socket, true)?;
     set_tcp_keepidle(&socket, Duration::from_secs(10))?;
@@ -61,7 +63,8 @@ fn prepare(socket: impl AsFd) -> io::Result<()> {
     set_socket_keepalive(socket, true)
 }
 
-/// Returns the next connection, with the address of its peer, or `None` if there is none yet.
+/// Returns the next connection, with the address of its peer, or `None` if the kernel has not accepted
+/// another one.
 pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, Some(address))) => {
@@ -79,7 +82,7 @@ pub(super) fn connect_result(socket: impl AsFd) -> io::Result<()> {
     socket_error(socket)?
 }
 
-/// Receives into a buffer. `Ok(None)` if there is no byte, and zero at the end of the stream.
+/// Receives into a buffer. Returns `None` without a byte, and zero at the end of the stream.
 pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match io::read(&socket, &mut *buffer) {
@@ -91,7 +94,7 @@ pub(super) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option
     }
 }
 
-/// Reads what a socket has, so that closing it does not reset the connection.
+/// Reads the bytes of a socket, so that closing it does not reset the connection.
 pub(super) fn drain(socket: impl AsFd) {
     let mut dropped = [MaybeUninit::uninit(); 4096];
     // The kernel's buffer usually has at most 6 MiB.
@@ -108,14 +111,15 @@ pub(super) fn shut_down(socket: impl AsFd) {
     let _ = net::shutdown(socket, Shutdown::Both);
 }
 
-/// Periods of [`TICK_MS`], or no more.
-pub(super) fn tick(timer: impl AsFd, on: bool) -> io::Result<()> {
+/// Starts the periods of a timer, or stops them.
+pub(super) fn set_ticking(timer: impl AsFd, on: bool) -> io::Result<()> {
     let nanoseconds = if on { i64::from(TICK_MS) * 1_000_000 } else { 0 };
     let period = Timespec { tv_sec: 0, tv_nsec: nanoseconds };
     timerfd_settime(timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: period, it_value: period }).map(drop)
 }
 
-/// Word of the kernel's events: kind, generation and index.
+/// Source of an event of the kernel. In the event's word, bits 0 to 31 are the index, bit 32 marks a
+/// listener, and bits 33 to 63 are the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Timer,

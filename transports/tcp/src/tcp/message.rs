@@ -1,4 +1,4 @@
-//! [`Messages`], and what posts share.
+//! [`Messages`], and posts of all operations.
 
 #![allow(unsafe_code, reason = "implements unsafe traits of the boundary")]
 
@@ -18,7 +18,7 @@ fn frame_flags(flags: OpFlags) -> FrameFlags {
     if wanted { FrameFlags::DELIVERY_COMPLETE } else { FrameFlags::empty() }
 }
 
-fn message(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
+fn message_of(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
     let data = data.map(|data| data.0);
     match tag {
         None => (Verb::Message, Operation::Message { data }),
@@ -28,7 +28,7 @@ fn message(tag: Option<Tag>, data: Option<ImmediateData>) -> (Verb, Operation) {
 
 /// # Safety
 /// The memory is valid until the operation ends (L1).
-unsafe fn lent(pieces: &[Lent]) -> Result<Spans, Refusal> {
+unsafe fn spans_of(pieces: &[Lent]) -> Result<Spans, Refusal> {
     // SAFETY: the caller guarantees the memory.
     unsafe { Spans::lent(pieces) }.ok_or(Refusal::Errno(Errno::EINVAL))
 }
@@ -60,7 +60,7 @@ impl TcpEndpoint {
             verb,
             frame: Frame { operation, flags: FrameFlags::empty(), payload },
             // SAFETY: the caller guarantees the memory.
-            spans: unsafe { lent(core::slice::from_ref(piece)) }?,
+            spans: unsafe { spans_of(core::slice::from_ref(piece)) }?,
             inject: None,
             context: Some(context),
             reports_success: true,
@@ -84,7 +84,7 @@ impl TcpEndpoint {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }
         // SAFETY: the caller guarantees the memory.
-        let spans = unsafe { lent(msg.pieces) }?;
+        let spans = unsafe { spans_of(msg.pieces) }?;
         let payload = if verb == Verb::Read { 0 } else { spans.left() };
         let post = Post {
             peer: msg.address.0,
@@ -126,7 +126,7 @@ unsafe impl Messages for Tcp {
         context: Context,
     ) -> Result<(), Refusal> {
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
-        unsafe { endpoint.post_piece(to, piece, message(tag, data), context) }
+        unsafe { endpoint.post_piece(to, piece, message_of(tag, data), context) }
     }
 
     #[inline]
@@ -141,7 +141,7 @@ unsafe impl Messages for Tcp {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         // SAFETY: the endpoint is open (H1), and no memory is lent.
-        unsafe { endpoint.post(TcpEndpoint::injected(to, bytes, message(tag, data))) }
+        unsafe { endpoint.post(TcpEndpoint::injected(to, bytes, message_of(tag, data))) }
     }
 
     #[inline]
@@ -153,20 +153,20 @@ unsafe impl Messages for Tcp {
         context: Context,
     ) -> Result<(), Refusal> {
         // SAFETY: the memory is valid until the operation ends (L1).
-        let spans = unsafe { lent(core::slice::from_ref(piece)) }?;
-        let (kind, want) = wanted(from, tag);
+        let spans = unsafe { spans_of(core::slice::from_ref(piece)) }?;
+        let (kind, want) = want_of(from, tag);
         // SAFETY: the endpoint is open (H1).
         unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, context.addr())
     }
 
     unsafe fn sendmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
-        unsafe { endpoint.post_msg(msg, message(tag, msg.data)) }
+        unsafe { endpoint.post_msg(msg, message_of(tag, msg.data)) }
     }
 
     unsafe fn recvmsg(endpoint: &TcpEndpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
         if let (OpFlags::PEEK, Some(_)) = (msg.flags.difference(OpFlags::COMPLETION | OpFlags::MORE), tag) {
-            let (_, want) = wanted(msg.address, tag);
+            let (_, want) = want_of(msg.address, tag);
             // SAFETY: the endpoint is open (H1).
             return unsafe { endpoint.engine.get() }?.peek(endpoint.index, &want, msg.context.addr());
         }
@@ -174,14 +174,14 @@ unsafe impl Messages for Tcp {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }
         // SAFETY: the memory is valid until the operation ends (L1).
-        let spans = unsafe { lent(msg.pieces) }?;
-        let (kind, want) = wanted(msg.address, tag);
+        let spans = unsafe { spans_of(msg.pieces) }?;
+        let (kind, want) = want_of(msg.address, tag);
         // SAFETY: the endpoint is open (H1).
         unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, msg.context.addr())
     }
 }
 
-fn wanted(source: FabricAddr, tag: Option<TagMatch>) -> (MessageKind, Want) {
+fn want_of(source: FabricAddr, tag: Option<TagMatch>) -> (MessageKind, Want) {
     match tag {
         None => (MessageKind::Untagged, Want { tag: TagMatch::ANY, source }),
         Some(tag) => (MessageKind::Tagged, Want { tag, source }),

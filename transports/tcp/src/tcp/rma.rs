@@ -11,7 +11,7 @@ use crate::attr::TcpAttr;
 use crate::engine::Verb;
 use crate::wire::{MAX_PARTS, Operation, RemoteRange};
 
-fn one(target: RmaTarget, len: usize) -> heapless::Vec<RemoteRange, MAX_PARTS> {
+fn one_range(target: RmaTarget, len: usize) -> heapless::Vec<RemoteRange, MAX_PARTS> {
     core::iter::once(RemoteRange { addr: target.addr.0, len: len as u64, key: target.key.0 }).collect()
 }
 
@@ -27,7 +27,7 @@ fn ranges(remote: &[RemotePart]) -> Result<heapless::Vec<RemoteRange, MAX_PARTS>
 // SAFETY: see `Transport`.
 unsafe impl Rma for Tcp {
     unsafe fn read(endpoint: &TcpEndpoint, from: RmaTarget, piece: &Lent, context: Context) -> Result<(), Refusal> {
-        let operation = Operation::ReadRequest { parts: one(from, piece.len) };
+        let operation = Operation::ReadRequest { parts: one_range(from, piece.len) };
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
         unsafe { endpoint.post_piece(from.to, piece, (Verb::Read, operation), context) }
     }
@@ -39,7 +39,7 @@ unsafe impl Rma for Tcp {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let operation = Operation::Write { data: data.map(|data| data.0), parts: one(to, piece.len) };
+        let operation = Operation::Write { data: data.map(|data| data.0), parts: one_range(to, piece.len) };
         // SAFETY: the endpoint is open (H1), and the memory valid (L1).
         unsafe { endpoint.post_piece(to.to, piece, (Verb::Write, operation), context) }
     }
@@ -53,7 +53,7 @@ unsafe impl Rma for Tcp {
         if bytes.len() > TcpAttr::INJECT_SIZE {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
-        let operation = Operation::Write { data: data.map(|data| data.0), parts: one(to, bytes.len()) };
+        let operation = Operation::Write { data: data.map(|data| data.0), parts: one_range(to, bytes.len()) };
         // SAFETY: the endpoint is open (H1), and no memory is lent.
         unsafe { endpoint.post(TcpEndpoint::injected(to.to, bytes, (Verb::Write, operation))) }
     }
