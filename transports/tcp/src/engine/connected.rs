@@ -31,7 +31,6 @@ impl Engine {
         self.name_of(index)
     }
 
-    /// Opens a listener.
     pub(crate) fn open_passive(&mut self, address: SocketAddr, events: u16) -> Result<u16, Errno> {
         let index = self.take_endpoint(address)?;
         self.listen(index, address)?;
@@ -158,7 +157,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Rejects a request.
     pub(crate) fn reject_request(&mut self, pending: PendingRequest, data: &[u8]) -> Result<(), Errno> {
         if data.len() > MAX_CONNECT_DATA {
             return Err(Errno::EINVAL);

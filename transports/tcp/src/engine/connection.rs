@@ -13,8 +13,8 @@ use super::{MessageKind, NIL};
 use crate::memory::Spans;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
-/// Maximum number of queued read responses of a connection, and of its reads in flight. A connection
-/// with more requests is not read. The limit of reads lets two peers read from each other.
+/// Maximum number of queued read responses of a connection, after which it is not read, and of its
+/// reads in flight: two peers that read from each other go on.
 pub(super) const RESPONSES: usize = 32;
 
 /// State of a connection.
@@ -101,11 +101,11 @@ pub(super) struct Connection {
     pub(super) address: SocketAddr,
     /// This side has opened the connection.
     pub(super) initiated: bool,
-    /// The connection is that of an endpoint with connections, and ends with it.
+    /// The connection ends with its endpoint.
     pub(super) is_lasting: bool,
-    /// Number of connections of the engine up to this one.
+    /// Number of the connection.
     pub(super) since: u64,
-    /// The peer has reached memory: sent bytes to a receive or a region, or read from one.
+    /// The peer has sent bytes to a receive or a region, or read from one.
     pub(super) has_reached_memory: bool,
     /// Process id of the peer.
     pub(super) pid: u32,
@@ -142,7 +142,7 @@ pub(super) struct Connection {
     /// Range of the receive buffer with received bytes.
     pub(super) start: u32,
     pub(super) end: u32,
-    /// The connection is not read, because a frame has no room.
+    /// A frame has no room.
     pub(super) is_paused: bool,
     /// Number of system calls that received bytes.
     pub(super) received: u64,
@@ -193,8 +193,7 @@ impl Connection {
         }
     }
 
-    /// Generation of the next connection in this place. A [`Token`](super::socket::Token) has 31 bits
-    /// for it.
+    /// Generation of the next connection in this place, in 31 bits.
     pub(super) const fn next_generation(&self) -> u32 {
         self.generation.wrapping_add(1) & (u32::MAX >> 1)
     }
@@ -220,8 +219,8 @@ impl Connection {
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
-    /// Returns `true` if the connection may end for another one. It is that of a stranger that has
-    /// reached no memory or has a waiting message, or of a removed peer.
+    /// Returns `true` if the connection may end for another one: that of a removed peer, or of a
+    /// stranger that has reached no memory or has a waiting message.
     pub(super) fn is_dispensable(&self) -> bool {
         match self.state {
             _ if self.is_lasting => false,

@@ -28,7 +28,7 @@ impl Bound {
     pub(crate) const NO_VECTOR: u16 = u16::MAX;
 }
 
-/// Bits of an endpoint's generation, which its identity holds beside its index and a mark.
+/// Bits of a generation in an [`identity`](Engine::identity).
 const GENERATION_BITS: u32 = 47;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) struct Endpoint {
     pub(super) kind: EndpointKind,
     /// Number of endpoints in this place so far.
     pub(super) generation: u64,
-    /// Event queue of an endpoint with connections, or of a listener.
+    /// Event queue, of endpoints with connections and listeners.
     pub(super) events: u16,
     /// Endpoint with the receives.
     pub(super) receiver: u16,
@@ -61,7 +61,7 @@ pub(crate) struct Endpoint {
     pub(super) data: ConnectData,
     pub(super) remote: Option<SocketAddr>,
     pub(super) listener: Option<OwnedFd>,
-    /// The listener is not watched, because its connections have no room.
+    /// The listener is not watched: its connections have no room.
     pub(super) is_unwatched: bool,
     pub(super) name: SocketAddr,
     pub(super) bound: Bound,
@@ -88,7 +88,6 @@ impl Engine {
         Ok(index)
     }
 
-    /// Prepares a free place for an endpoint.
     pub(super) fn free_endpoint(&mut self) -> Result<u16, Errno> {
         let free =
             self.endpoints.iter().position(|endpoint| endpoint.kind == EndpointKind::Free).ok_or(Full::ENDPOINTS)?;

@@ -41,7 +41,7 @@ fn rank(address: SocketAddr) -> ([u8; 16], u16) {
 }
 
 impl Engine {
-    /// Connection of an endpoint to a peer. Opens one if the endpoint has none to the peer.
+    /// Connection of an endpoint to a peer, which the first call opens.
     pub(super) fn route(&mut self, endpoint: u16, peer: u64) -> Result<u32, Refusal> {
         let Endpoint { kind, connection, .. } = self.endpoints[usize::from(endpoint)];
         if kind == EndpointKind::Connected {
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Takes a free connection. Without one, the oldest dispensable connection ends for it.
+    /// Takes a free connection, or that of the oldest dispensable one.
     pub(super) fn take_connection(&mut self, endpoint: u16, address: SocketAddr) -> Result<u32, Errno> {
         if self.free_connections.count() == 0 {
             self.end_dispensable();
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Counts a connection that is being opened, and sets its time limit.
+    /// Counts a connection that is being opened, until a timeout.
     pub(super) fn begin_opening(&mut self, index: u32) {
         self.connections[index as usize].ticks = self.attr.connect_timeout.div_ceil(TICK_MS);
         self.opening += 1;
@@ -113,8 +113,7 @@ impl Engine {
         self.set_timer();
     }
 
-    /// Starts the timer while a connection is being opened or a listener is not watched, and stops it
-    /// otherwise.
+    /// Starts or stops the timer: see [`Engine::timer`].
     pub(super) fn set_timer(&mut self) {
         let ticks = self.opening > 0 || self.unwatched > 0;
         if ticks != self.is_ticking && socket::set_ticking(&self.timer, ticks).is_ok() {
@@ -151,7 +150,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends the request when the kernel has connected, or ends the connection if it failed to.
+    /// Sends the request if the kernel has connected.
     pub(super) fn finish_connecting(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let Some(socket) = &connection.socket else { return };
@@ -187,7 +186,6 @@ impl Engine {
         false
     }
 
-    /// Handles a connect message.
     pub(super) fn handle_connect_message(
         &mut self,
         index: u32,
@@ -294,8 +292,7 @@ impl Engine {
         existing.map(|existing| existing as u32)
     }
 
-    /// Moves operations to the connection for which the peer has rejected the request, or requests
-    /// again later.
+    /// Moves operations to the connection that the peer has opened, or requests again later.
     fn handle_rejection(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let (endpoint, address) = (connection.endpoint, connection.address);
@@ -331,7 +328,6 @@ impl Engine {
         (connection.start, connection.end) = (0, 0);
     }
 
-    /// Handles a tick of the timer.
     pub(super) fn tick(&mut self) {
         self.watch_listeners();
         for index in 0..self.connections.len() {

@@ -9,7 +9,7 @@ use super::Engine;
 use super::connection::{Connection, State};
 use super::socket::{self, Token, errno};
 
-/// Connections that one event of the kernel accepts at most, so that other sockets have their turn.
+/// Connections for one event of the kernel, so that other sockets have their turn.
 const ACCEPTS: usize = 16;
 
 impl Engine {

@@ -66,14 +66,13 @@ impl Loss {
 }
 
 impl Engine {
-    /// Removes a connection from the routes, so that no further operation takes it.
+    /// Keeps further operations from a connection.
     pub(super) fn forget_routes(&mut self, index: u32) {
         let endpoint = self.connections[index as usize].endpoint;
         self.routes_of(endpoint).iter_mut().filter(|route| **route == index).for_each(|route| *route = NIL);
     }
 
-    /// Fails the operations that the kernel has not taken whole. Those of a closed endpoint report no
-    /// event.
+    /// Fails the operations that are not sent whole. Those of a closed endpoint report no event.
     pub(super) fn fail_unsent(&mut self, index: u32, loss: Loss) {
         let connection = &mut self.connections[index as usize];
         let current = connection.current.take();

@@ -12,7 +12,7 @@ use super::{Engine, NIL};
 use crate::memory::Spans;
 use crate::wire::{Frame, Operation};
 
-/// Bytes in a piece of memory for unexpected messages.
+/// Bytes in a [`Piece`].
 pub(super) const PIECE: usize = 1020;
 
 /// Shares of the room for unexpected messages. A connection has at most one.
@@ -101,7 +101,7 @@ impl Linked for Piece {
     }
 }
 
-/// Kind of a message or receive. Those of different kinds do not match.
+/// Kind of a message or receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageKind {
     Untagged,
@@ -124,13 +124,11 @@ impl MessageKind {
             }
     }
 
-    /// Number of the endpoint's table of this kind.
     fn table(self, endpoint: u16) -> usize {
         usize::from(endpoint) * Self::COUNT + self as usize
     }
 }
 
-/// Kind of a message, and its tag.
 fn kind_of(frame: &Frame) -> Option<(MessageKind, u64)> {
     match frame.operation {
         Operation::Message { .. } => Some((MessageKind::Untagged, 0)),
@@ -358,7 +356,6 @@ impl Engine {
         Some(To::Unexpected { kind, index: at as u32 })
     }
 
-    /// Marks an unexpected message as whole.
     pub(super) fn finish_unexpected(&mut self, at: u32) {
         self.unexpected[at as usize].is_whole = true;
     }
@@ -402,7 +399,6 @@ impl Engine {
         }
     }
 
-    /// Drops an unexpected message.
     pub(super) fn drop_unexpected(&mut self, endpoint: u16, kind: MessageKind, at: u32) {
         let mut message = core::mem::replace(&mut self.unexpected[at as usize], Unexpected::free());
         while let Some(piece) = message.pieces.pop(&mut self.pieces) {
@@ -437,7 +433,6 @@ impl Engine {
         self.endpoints[usize::from(endpoint)].kind == EndpointKind::Connected
     }
 
-    /// Cancels all posted receives of an endpoint.
     pub(super) fn cancel_receives(&mut self, endpoint: u16) {
         let depth = self.attr.rx_depth as usize;
         for kind in MessageKind::ALL {

@@ -152,7 +152,6 @@ pub(crate) struct Engine {
     /// Receive buffers of the connections.
     buffers: Table<Page>,
     sends: Table<Send>,
-    /// By index of the send.
     injected: Table<Injected>,
     receives: Table<Receive>,
     unexpected: Table<Unexpected>,

@@ -32,7 +32,7 @@ fn matcher(attr: &TcpAttr, seed: u64) -> TagMatcherAttr {
     TagMatcherAttr { receives: attr.rx_depth, messages: attr.unexpected, seed, ..TagMatcherAttr::DEFAULT }
 }
 
-/// Numbers of elements in the tables of an engine.
+/// Lengths of tables.
 struct Counts {
     endpoints: usize,
     connections: usize,

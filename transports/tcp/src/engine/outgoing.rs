@@ -21,7 +21,7 @@ use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 /// Polls that try to send to a full socket, before the kernel is to report room.
 const ATTEMPTS: u32 = 64;
 
-/// Reads of a connection whose peer is gone, for as many bytes as the kernel may have.
+/// Reads of a connection that its peer has ended, for the bytes that the kernel may have.
 const LAST_READS: usize = 1024;
 
 const ACKNOWLEDGEMENT: Frame = Frame { operation: Operation::Acknowledgement, flags: FrameFlags::empty(), payload: 0 };
@@ -341,8 +341,7 @@ impl Engine {
         Ok(sent == total)
     }
 
-    /// Records the bytes that the kernel took: `first` of the frame that was begun before, then those
-    /// of the batch.
+    /// Records the bytes that the kernel took: `first` of the frame begun before, then the batch.
     fn record_sent(&mut self, index: u32, sent: u64, first: u64, batch: &Batch) {
         if let Some(mut partial) = self.connections[index as usize].current.take() {
             if sent >= first {

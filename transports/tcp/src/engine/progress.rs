@@ -17,7 +17,7 @@ const EVENTS: usize = 64;
 
 /// Polls of the last connection alone, while it has bytes.
 const LAST_IN_A_ROW: u32 = 16;
-/// Polls of the last connection alone, while it has no bytes.
+/// Polls while it has no bytes.
 const MISSES: u32 = 4;
 
 /// No queue is being polled.
@@ -38,8 +38,7 @@ impl Engine {
         self.progress(queue, 0)
     }
 
-    /// Reads the connection that had the last bytes, without a wait for events of the others. Returns
-    /// `false` if all connections have their turn.
+    /// Reads the connection that had the last bytes. Returns `false` if all have their turn.
     fn read_last(&mut self, queue: u16) -> bool {
         if self.last == NIL || self.try_paused && self.paused > 0 {
             return false;

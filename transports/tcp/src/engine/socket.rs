@@ -53,8 +53,7 @@ pub(super) fn connect(mut from: SocketAddr, to: SocketAddr) -> io::Result<OwnedF
     }
 }
 
-/// Sets the options of a connection. The kernel ends it if its peer's host is gone, also without bytes
-/// in flight.
+/// Sets options, so that the kernel ends connections to hosts that are gone, also idle ones.
 fn prepare(socket: impl AsFd) -> io::Result<()> {
     set_tcp_nodelay(&socket, true)?;
     set_tcp_keepidle(&socket, Duration::from_secs(10))?;
@@ -63,8 +62,7 @@ fn prepare(socket: impl AsFd) -> io::Result<()> {
     set_socket_keepalive(socket, true)
 }
 
-/// Returns the next connection, with the address of its peer, or `None` if the kernel has not accepted
-/// another one.
+/// Returns the next connection, with the address of its peer.
 pub(super) fn accept(listener: impl AsFd) -> io::Result<Option<(OwnedFd, SocketAddr)>> {
     match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
         Ok((socket, Some(address))) => {
@@ -118,8 +116,7 @@ pub(super) fn set_ticking(timer: impl AsFd, on: bool) -> io::Result<()> {
     timerfd_settime(timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: period, it_value: period }).map(drop)
 }
 
-/// Source of an event of the kernel. In the event's word, bits 0 to 31 are the index, bit 32 marks a
-/// listener, and bits 33 to 63 are the generation.
+/// Word of the kernel's events: index in bits 0–31, mark of a listener, generation from bit 33 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Timer,

@@ -1,16 +1,16 @@
 //! [`Frame`]: header of each message on an open connection, `struct xnet_base_hdr` of libfabric.
 //!
-//! | bytes | field |
-//! |---|---|
-//! | 0 | `version` |
-//! | 1 | `op` |
-//! | 2–3 | `flags` |
-//! | 4 | `op_data`: 2 in an acknowledgement, or the number of a rendezvous |
-//! | 5 | `rma_iov_cnt`: number of ranges |
-//! | 6 | `hdr_size`: length of the header |
-//! | 7 | `id`: number of the frame |
-//! | 8–15 | `size`: length of the frame with header and payload |
-//! | from 16 on | words of 8 bytes: immediate data, tag, length of an announced message, ranges |
+//! ```text
+//! byte  0     version
+//!       1     op
+//!       2–3   flags
+//!       4     op_data: 2 in an acknowledgement, or the number of a rendezvous
+//!       5     rma_iov_cnt: number of ranges
+//!       6     hdr_size: length of the header
+//!       7     id: number of the frame
+//!       8–15  size: length of the frame with header and payload
+//!      16–    words of 8 bytes: immediate data, tag, length of an announced message, ranges
+//! ```
 //!
 //! Flags, size and words have the byte order of the connection.
 
@@ -197,8 +197,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Writes the header and returns its length in bytes. Debug builds of libfabric compare
-    /// `frame_number`: frames before this one in its direction of the connection, modulo 256.
+    /// Writes the header and returns its length in bytes. `frame_number` counts the frames of this
+    /// direction of the connection, modulo 256: debug builds of libfabric compare it.
     #[must_use]
     pub fn encode(&self, order: ByteOrder, frame_number: u8, out: &mut [u8; MAX_HEADER]) -> usize {
         let mut words = Words { order, out, at: BASE };
