@@ -10,7 +10,7 @@ use super::connection::{Inbound, Response, State, To};
 use super::loss::Loss;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
-use crate::wire::{ConnectMessage, Frame, Opcode, Operation, RemoteRange, Violation};
+use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
 const CALLS: usize = 16;
@@ -54,36 +54,43 @@ impl Engine {
         if connection.start == connection.end {
             (connection.start, connection.end) = (0, 0);
         }
-        match connection.inbound {
-            Inbound::Payload { left, .. } if connection.end == 0 && left >= DIRECT => self.receive_direct(index),
-            _ => self.receive_buffered(index),
+        if let Inbound::Payload { left, .. } = connection.inbound
+            && connection.end == 0
+            && left >= DIRECT
+            && let Some(received) = self.receive_direct(index)
+        {
+            return received;
         }
+        self.receive_buffered(index)
     }
 
     /// Receives payload into its destination, and the bytes behind it into the empty buffer.
-    fn receive_direct(&mut self, index: u32) -> Result<bool, Errno> {
+    /// Returns `None` if the payload goes through the buffer.
+    fn receive_direct(&mut self, index: u32) -> Option<Result<bool, Errno>> {
         let size = self.attr.receive_buffer as usize;
         let Self { connections, buffers, sends, .. } = self;
         let connection = &mut connections[index as usize];
         let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
-        let Some(socket) = &connection.socket else { return Ok(false) };
-        let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return Ok(false) };
+        let socket = connection.socket.as_ref()?;
+        let Inbound::Payload { to, left, .. } = &mut connection.inbound else { return None };
         let spans = match to {
-            To::Receive(receive) => Some(&mut receive.spans),
-            To::Regions { spans, .. } => Some(spans),
-            To::Read(send) => Some(&mut sends[*send as usize].spans),
-            To::Unexpected { .. } => None,
+            To::Receive(receive) => &mut receive.spans,
+            To::Regions { spans, .. } => spans,
+            To::Read(send) => &mut sends[*send as usize].spans,
+            To::Unexpected { .. } => return None,
         };
         // Payload beyond the spans is dropped, by way of the buffer.
-        let Some(spans) = spans.filter(|spans| spans.left() > 0) else { return self.receive_buffered(index) };
+        if spans.left() == 0 {
+            return None;
+        }
         let room_behind = if spans.left() >= *left { size } else { 0 };
         let wanted = spans.left().min(*left) + room_behind as u64;
         let (direct, received_behind) = match spans.receive(socket.as_fd(), *left, &mut buffer[..room_behind]) {
-            Ok((0, 0)) => return Err(Errno::ENOTCONN),
+            Ok((0, 0)) => return Some(Err(Errno::ENOTCONN)),
             Ok(received) => received,
-            Err(io::Errno::AGAIN) => return Ok(false),
-            Err(io::Errno::INTR) => return Ok(true),
-            Err(error) => return Err(errno(error)),
+            Err(io::Errno::AGAIN) => return Some(Ok(false)),
+            Err(io::Errno::INTR) => return Some(Ok(true)),
+            Err(error) => return Some(Err(errno(error))),
         };
         *left -= direct;
         connection.received += 1;
@@ -91,7 +98,7 @@ impl Engine {
         let end = received_behind as u32;
         connection.end = end;
         self.last = index;
-        Ok(direct + received_behind as u64 == wanted)
+        Some(Ok(direct + received_behind as u64 == wanted))
     }
 
     /// Receives into the room of the buffer behind its bytes.
@@ -227,7 +234,16 @@ impl Engine {
                 return Ok(());
             }
             Operation::ReadRequest { parts } => {
-                if self.queue_response(index, parts)? {
+                let (spans, regions) = self.memory_of(parts, Access::REMOTE_READ, None)?;
+                let len = spans.left();
+                let response = Response { spans, len, regions };
+                let connection = &mut self.connections[index as usize];
+                connection.has_reached_memory |= len > 0;
+                if connection.is_broken {
+                    return Ok(());
+                }
+                if connection.responses.push_back(response).is_ok() {
+                    self.mark_dirty(index);
                     return Ok(());
                 }
                 None
@@ -266,23 +282,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Queues the response to a read request. Returns `false` if the queue is full.
-    fn queue_response(&mut self, index: u32, parts: &[RemoteRange]) -> Result<bool, Violation> {
-        let (spans, regions) = self.memory_of(parts, Access::REMOTE_READ, None)?;
-        let len = spans.left();
-        let response = Response { spans, len, regions };
-        let connection = &mut self.connections[index as usize];
-        connection.has_reached_memory |= len > 0;
-        if connection.is_broken {
-            return Ok(true);
-        }
-        let is_queued = connection.responses.push_back(response).is_ok();
-        if is_queued {
-            self.mark_dirty(index);
-        }
-        Ok(is_queued)
     }
 
     /// Finishes a frame that has arrived whole.

@@ -67,6 +67,7 @@ impl Batch {
         let _ = self.frames.push(Planned { queued, end: gather.len() });
     }
 
+    #[inline]
     fn add_acknowledgements(&mut self, connection: &Connection, gather: &mut Gather<'_>) {
         for _ in 0..connection.acknowledgements {
             if !self.has_room(gather) {
@@ -77,6 +78,7 @@ impl Batch {
         }
     }
 
+    #[inline]
     fn add_responses<'a>(&mut self, connection: &'a Connection, gather: &mut Gather<'a>) {
         for response in &connection.responses {
             if !self.has_room(gather) {
@@ -88,6 +90,7 @@ impl Batch {
         }
     }
 
+    #[inline]
     fn add_operations<'a>(
         &mut self,
         connection: &Connection,
@@ -119,6 +122,7 @@ impl Batch {
 
 impl Partial {
     /// Adds the unsent bytes of the frame.
+    #[inline]
     fn add_rest<'a>(&'a self, sends: &'a [Send], injected: &[Injected], gather: &mut Gather<'a>) {
         gather.copy(self.header.get(self.sent..self.len).unwrap_or_default());
         match &self.item {
@@ -360,7 +364,21 @@ impl Engine {
             let connection = &mut self.connections[index as usize];
             let (order, number) = (connection.order, connection.frame_number);
             connection.frame_number = number.wrapping_add(1);
-            let Some(item) = self.dequeue(index, frame.queued) else { return };
+            let item = match frame.queued {
+                Queued::Acknowledgement => {
+                    connection.acknowledgements -= 1;
+                    Item::Acknowledgement
+                }
+                Queued::Response => match connection.responses.pop_front() {
+                    Some(response) => Item::Response(response),
+                    None => return,
+                },
+                Queued::Send(send) => {
+                    connection.queue.pop(&mut self.sends);
+                    connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
+                    Item::Send(send)
+                }
+            };
             if sent >= frame.end {
                 self.finish_frame(index, item);
             } else {
@@ -371,23 +389,6 @@ impl Engine {
             }
             begin = frame.end;
         }
-    }
-
-    /// Removes a frame from its queue.
-    fn dequeue(&mut self, index: u32, queued: Queued) -> Option<Item> {
-        let connection = &mut self.connections[index as usize];
-        Some(match queued {
-            Queued::Acknowledgement => {
-                connection.acknowledgements -= 1;
-                Item::Acknowledgement
-            }
-            Queued::Response => Item::Response(connection.responses.pop_front()?),
-            Queued::Send(send) => {
-                connection.queue.pop(&mut self.sends);
-                connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
-                Item::Send(send)
-            }
-        })
     }
 
     /// State of a frame without a recorded byte, with the header that was sent.
