@@ -12,9 +12,10 @@
 #![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::quirks::{av_lock, shm_registry};
+use super::raw::NUMBER;
 
 unsafe extern "C" {
     pub(crate) safe fn getpid() -> c_int;
@@ -25,40 +26,29 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-static NUMBER: AtomicU32 = AtomicU32::new(0);
-
 static ID: AtomicI32 = AtomicI32::new(0);
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Process(u32);
-
-impl Process {
-    pub(super) fn current() -> Self {
-        unsafe extern "C" fn in_child() {
-            // A child in its own namespace may have the process id of its parent.
-            NUMBER.fetch_add(1, Ordering::Relaxed);
+/// Returns the number of this process, which differs in a forked child.
+pub(super) fn process_number() -> u32 {
+    unsafe extern "C" fn in_child() {
+        // A child in its own namespace may have the process id of its parent.
+        NUMBER.fetch_add(1, Ordering::Relaxed);
+        ID.store(getpid(), Ordering::Relaxed);
+        // SAFETY: a forked child has one thread. It does not hold the locks: calls that hold them
+        // do not fork.
+        unsafe { av_lock::release() };
+        // SAFETY: that thread does not hold the lock.
+        unsafe { shm_registry::start_anew() };
+    }
+    if ID.load(Ordering::Relaxed) == 0 {
+        // SAFETY: the handler calls only functions that signal handlers may call. Registering it
+        // twice is harmless.
+        let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
+        if code == 0 {
             ID.store(getpid(), Ordering::Relaxed);
-            // SAFETY: a forked child has one thread. It does not hold the locks: calls that hold
-            // them do not fork.
-            unsafe { av_lock::release() };
-            // SAFETY: that thread does not hold the lock.
-            unsafe { shm_registry::start_anew() };
         }
-        if ID.load(Ordering::Relaxed) == 0 {
-            // SAFETY: the handler calls only functions that signal handlers may call. Registering
-            // it twice is harmless.
-            let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
-            if code == 0 {
-                ID.store(getpid(), Ordering::Relaxed);
-            }
-        }
-        Process(NUMBER.load(Ordering::Relaxed))
     }
-
-    #[inline(always)]
-    pub(super) fn is_current(self) -> bool {
-        self.0 == NUMBER.load(Ordering::Relaxed)
-    }
+    NUMBER.load(Ordering::Relaxed)
 }
 
 /// Numbers a child made without handlers. Locks stay unchanged.

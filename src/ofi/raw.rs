@@ -1,22 +1,26 @@
 use core::fmt;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::fork::Process;
+use super::fork::process_number;
+
+/// Number of this process, counted by [`fork`](super::fork).
+pub(super) static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// Pointer to an object of libfabric, with the process that opened it.
 pub(crate) struct Raw<F> {
     object: NonNull<F>,
-    opened_by: Process,
+    opened_by: u32,
 }
 
 impl<F> Raw<F> {
     pub(crate) fn opened(object: NonNull<F>) -> Self {
-        Raw { object, opened_by: Process::current() }
+        Raw { object, opened_by: process_number() }
     }
 
     #[inline(always)]
     pub(crate) fn is_here(self) -> bool {
-        self.opened_by.is_current()
+        self.opened_by == NUMBER.load(Ordering::Relaxed)
     }
 
     #[inline]

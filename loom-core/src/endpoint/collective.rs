@@ -4,7 +4,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
 use super::opened::Opened;
-use super::operation::{Op, Use};
+use super::post::{Op, Use};
 use crate::atomic::Element;
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::collective::{Collective, ReduceOp};

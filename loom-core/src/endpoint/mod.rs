@@ -31,7 +31,6 @@ mod limits;
 mod msg_endpoint;
 mod multicast;
 mod opened;
-mod operation;
 mod options;
 mod park;
 mod pieces;

@@ -5,8 +5,8 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::binding::Binding;
-use super::operation::Op;
 use super::options::SendOptions;
+use super::post::Op;
 use super::{Connectionless, Endpoint};
 use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};

@@ -1,13 +1,12 @@
 //! Posts of several pieces of memory.
 
 use super::opened::Opened;
-use super::operation::{Op, Use, with_fence};
-use super::post::{Address, Posting};
+use super::post::{Address, Op, Posting, Use};
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::engine::op_table::Lending;
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Msg, Transport};
-use crate::vocabulary::{FabricAddr, ImmediateData, OpFlags};
+use crate::vocabulary::{Caps, FabricAddr, ImmediateData, OpFlags};
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// [`prepare`](Self::prepare) for several pieces, which the caller checks.
@@ -89,4 +88,8 @@ impl<T: Transport, B: Buffer> Posting<'_, T, B, IoVecs> {
         let flags = flags | OpFlags::COMPLETION;
         Msg { address: self.address, pieces, data, context: self.context, flags }
     }
+}
+
+pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
+    if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
 }

@@ -2,9 +2,8 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
-use super::operation::Op;
 use super::options::RecvOptions;
-use super::post::Address;
+use super::post::{Address, Op};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, Kind, OpKey};
 use crate::error::{PostError, Rejected};

@@ -2,8 +2,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::operation::Op;
 use super::options::{ReadOptions, SendOptions};
+use super::post::Op;
 use super::remote_range::rma_target;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;

@@ -2,8 +2,8 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::operation::Op;
 use super::options::SendOptions;
+use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};

@@ -5,8 +5,9 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::opened::Opened;
-use super::operation::{Op, with_fence};
 use super::options::{ReadOptions, SendOptions};
+use super::pieces::with_fence;
+use super::post::Op;
 use super::remote_range::rma_target;
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
