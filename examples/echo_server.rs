@@ -21,8 +21,8 @@ use loom_async::tokio::{Mode, run};
 use loom_fabric::loom_core::driver::EqDriver;
 use loom_fabric::loom_core::eq::EndpointId;
 use loom_fabric::{
-    Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Error,
-    Hints, Info, Local, MsgEndpoint, Ofi, ThePeer, Unclaimed, WaitObj,
+    Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, EqAttr, EqEvent, Error,
+    EventQueue, Hints, Info, Local, MsgEndpoint, Ofi, ThePeer, Unclaimed, WaitObj,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -55,7 +55,7 @@ impl Queues {
         let domain = Domain::open(info)?;
         let attr = CqAttr { endpoints: PEERS, wait: WaitObj::FD, ..CqAttr::new(4 * usize::from(PEERS)) };
         let cq = CqDriver::open(&Cq::open(&domain, attr)?, Unclaimed::Drop)?;
-        let eq = EqDriver::open(&Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?, 64)?;
+        let eq = EqDriver::open(&EventQueue::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?, 64)?;
         Ok(Queues { cq, eq, messages: Cell::new(0) })
     }
 

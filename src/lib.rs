@@ -78,8 +78,8 @@ pub use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 pub use loom_core::{
     Access, AddressError, Arrivals, Av, AvAttr, Binding, Buffer, Caps, Completion, CompletionLevel, Counted, Counter,
     CounterAttr, Cq, CqAttr, CqDriver, CqError, Deadline, Domain, Done, Driving, Endpoint, EndpointAddr,
-    EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr,
-    MrAttr, MsgEndpoint, MsgOrder, OpError, OpKey, OpenError, Peer, Piece, PostError, Rejected, RemoteEvent,
+    EndpointAttributes, EndpointType, EqAttr, EqEvent, Errno, Error, EventQueue, Forever, Hints, ImmediateData, Info,
+    Mr, MrAttr, MsgEndpoint, MsgOrder, OpError, OpKey, OpenError, Peer, Piece, PostError, Rejected, RemoteEvent,
     RemoteRegion, RunError, Scope, SendOptions, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer, ThePeer,
     Transfer, Transport, Unclaimed, WaitObj, scope,
 };

@@ -34,7 +34,7 @@
 //!   the [address table](engine::address_table) over the [peer table](engine::peer_table). They
 //!   call no transport and use no objects.
 //! - Objects, the safe API: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`],
-//!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`Eq`](struct@Eq) and
+//!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`EventQueue`] and
 //!   [`MsgEndpoint`] for connections, and [`ScalableEndpoint`](endpoint::ScalableEndpoint).
 //! - [`soft`]: the software transport.
 //!
@@ -141,7 +141,7 @@ pub use endpoint::{Binding, CompletionLevel, Endpoint, MsgEndpoint, SendOptions,
 pub use engine::arrivals::Arrivals;
 pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
-pub use eq::{Eq, EqAttr, EqEvent};
+pub use eq::{EqAttr, EqEvent, EventQueue};
 pub use error::{CqError, OpenError, PostError, Rejected};
 pub use info::{Hints, Info};
 pub use mr::{Mr, MrAttr, RemoteRegion};

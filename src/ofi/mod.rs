@@ -10,7 +10,7 @@
 //! use loom_fabric::ofi::{Local, Ofi};
 //! use loom_fabric::{EqEvent, Hints};
 //! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
-//! # use loom_fabric::{Caps, Cq, Domain, EndpointType, Eq, EqAttr, ThePeer};
+//! # use loom_fabric::{Caps, Cq, Domain, EndpointType, EventQueue, EqAttr, ThePeer};
 //! # use std::time::{Duration, Instant};
 //! # let hints = || Hints {
 //! #     caps: Caps::MSG,
@@ -22,7 +22,7 @@
 //! # let serve = move || {
 //! #     let info = Ofi::<Local>::query(&hints())?.next().ok_or("no connections over tcp here")?;
 //! #     let domain = Domain::open(&info)?;
-//! #     let (cq, eq) = (Cq::open(&domain, 16)?, Eq::open(&domain, EqAttr::default())?);
+//! #     let (cq, eq) = (Cq::open(&domain, 16)?, EventQueue::open(&domain, EqAttr::default())?);
 //!
 //! // The server:
 //! let address = eq.listen(&info)?.address()?;
@@ -43,7 +43,7 @@
 //! let hints = Hints { node: None, listen: false, destination: Some(&address), ..hints };
 //! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no route to the server")?;
 //! # let domain = Domain::open(&info)?;
-//! # let (cq, eq) = (Cq::open(&domain, 16)?, Eq::open(&domain, EqAttr::default())?);
+//! # let (cq, eq) = (Cq::open(&domain, 16)?, EventQueue::open(&domain, EqAttr::default())?);
 //! let connecting = cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in")?;
 //! let Some(EqEvent::Connected(event)) = eq.poll_for(limit)? else { return Err("no connection".into()) };
 //! let endpoint = connecting.established(&event).map_err(|_| "event of another endpoint")?;
@@ -64,7 +64,7 @@
 //! # use std::time::{Duration, Instant};
 //! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
 //! # use loom_fabric::ofi::{Local, Ofi};
-//! # use loom_fabric::{Av, Caps, Cq, Domain, EndpointType, Eq, EqAttr, Hints};
+//! # use loom_fabric::{Av, Caps, Cq, Domain, EndpointType, EventQueue, EqAttr, Hints};
 //! # let hints = Hints {
 //! #     caps: Caps::MSG | Caps::MULTICAST,
 //! #     endpoint_attr: EndpointAttributes::of(EndpointType::DGRAM),
@@ -74,7 +74,7 @@
 //! # let info = Ofi::<Local>::query(&hints)?.next().ok_or("no datagrams here")?;
 //! # let domain = Domain::open(&info)?;
 //! # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
-//! # let eq = Eq::open(&domain, EqAttr::default())?;
+//! # let eq = EventQueue::open(&domain, EqAttr::default())?;
 //!
 //! let endpoint = cq.multicast_endpoint(&av, &eq)?;
 //! let address: SocketAddr = "239.1.2.3:4000".parse()?;

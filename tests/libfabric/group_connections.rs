@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::cq::CqAttr;
 use loom_core::domain::Domain;
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::PostError;
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, Tag};
@@ -248,7 +248,7 @@ fn teams_run_over_connections_with_and_without_tags() {
 fn strangers(provider: &str, address: &EndpointAddr) {
     let info = info(provider, Caps::MSG).unwrap();
     let domain = Domain::open(&info).unwrap();
-    let eq = Eq::open(&domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(&domain, EqAttr::default()).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { endpoints: 8, ..CqAttr::new(16) }).unwrap();
     // Something else, the rank of the other side, one that is higher, and nothing.
     let said = [&b"hello"[..], b"loomgrp\x01\x01\0\0\0", b"loomgrp\x01\xff\0\0\0", b""];

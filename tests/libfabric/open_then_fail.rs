@@ -18,8 +18,8 @@ use loom_core::vocabulary::{
     MrMode, WaitObj,
 };
 use loom_core::{
-    Av, Binding, Caps, Counter, CounterAttr, Cq, CqAttr, Domain, EndpointType, Eq, EqAttr, EqEvent, Errno, Error,
-    Hints, Info, Mr, MrAttr,
+    Av, Binding, Caps, Counter, CounterAttr, Cq, CqAttr, Domain, EndpointType, EqAttr, EqEvent, Errno, Error,
+    EventQueue, Hints, Info, Mr, MrAttr,
 };
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, PollSet, WaitSet};
@@ -57,7 +57,7 @@ const OBJECTS: &[Object] = &[
     }),
     ("event queue", |walk| {
         let domain = Domain::open(&info("tcp", Caps::MSG))?;
-        walk.open(|| Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })).map(drop)
+        walk.open(|| EventQueue::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })).map(drop)
     }),
     ("endpoint with counters, options and collectives", |walk| {
         let side = Side::new("tcp;ofi_rxm", Caps::MSG | Caps::RMA | Caps::COLLECTIVE)?;
@@ -148,7 +148,7 @@ const OBJECTS: &[Object] = &[
     }),
     ("multicast endpoint and its group", |walk| {
         let side = Side::new("udp", Caps::MSG | Caps::MULTICAST | Caps::RECV)?;
-        let eq = Eq::open(&side.domain, EqAttr::default())?;
+        let eq = EventQueue::open(&side.domain, EqAttr::default())?;
         let group = EndpointAddr::from(SocketAddr::from((GROUP, 4000)));
         let join = || {
             let endpoint = side.cq.multicast_endpoint(&side.av, &eq)?;
@@ -224,9 +224,9 @@ impl Side {
     }
 }
 
-fn connected() -> Result<(Side, Eq<'static, T>), Error> {
+fn connected() -> Result<(Side, EventQueue<'static, T>), Error> {
     let side = Side::new("tcp", Caps::MSG)?;
-    let eq = Eq::open(&side.domain, EqAttr::default())?;
+    let eq = EventQueue::open(&side.domain, EqAttr::default())?;
     Ok((side, eq))
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use loom_core::av::Av;
 use loom_core::cq::Cq;
 use loom_core::domain::Domain;
-use loom_core::eq::{Eq, EqAttr};
+use loom_core::eq::{EqAttr, EventQueue};
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
@@ -106,7 +106,7 @@ fn open<P: Profile>(opened: &mut Vec<(&'static str, EndpointType)>) {
     let domain = Domain::open(info).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, 8).unwrap();
     let checked = if P::ENDPOINT == EndpointType::MSG {
-        let eq = Eq::open(&domain, EqAttr::default()).unwrap();
+        let eq = EventQueue::open(&domain, EqAttr::default()).unwrap();
         P::endpoint(cq.msg_endpoint(&eq, info).unwrap()).map(drop).map_err(|refused| refused.error)
     } else {
         let av = Av::open(&domain, 2).unwrap();

@@ -10,7 +10,7 @@ use loom_core::cq::Cq;
 use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Binding, MsgEndpoint, ThePeer};
 use loom_core::engine::op_table::OpKey;
-use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue, PassiveEndpoint};
 use loom_core::error::PostError;
 use loom_core::info::{Hints, Info};
 use loom_core::mr::RemoteRegion;
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// An endpoint, and where it would be told that its connection has ended.
 struct Connection<'q, 'd, 'b, T: Connected> {
     endpoint: MsgEndpoint<'d, T, Buffer<'b>>,
-    eq: &'q Eq<'d, T>,
+    eq: &'q EventQueue<'d, T>,
 }
 
 type End<'q, 'd, 'b, T> = Side<'q, 'd, 'b, T, Connection<'q, 'd, 'b, T>>;
@@ -125,7 +125,7 @@ impl Found for Tcp {
 /// Objects that are opened once, and the info of clients.
 struct Listening<'q, 'd, T: Found> {
     info: &'q Info<T>,
-    eq: &'q Eq<'d, T>,
+    eq: &'q EventQueue<'d, T>,
     listener: PassiveEndpoint<'d, T>,
     counter: Option<&'q Counter<'d, T>>,
 }
@@ -188,7 +188,7 @@ pub fn run<T: Found>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Fai
     let (exposed, mut buffers) = memory.parts();
     scope(|s| {
         let domain = s.open_in(info, measure.seal)?;
-        let eq = Eq::open(&domain, EqAttr::default())?;
+        let eq = EventQueue::open(&domain, EqAttr::default())?;
         let counter = counter(&domain)?;
         let info = domain.info();
         let listening = Listening { info, eq: &eq, listener: eq.listen(info)?, counter: counter.as_ref() };

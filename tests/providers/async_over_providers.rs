@@ -19,7 +19,7 @@ use loom_async::tokio::Mode;
 use loom_async::window::{Window, ranges, transfer, transfer_each};
 use loom_core::CqError;
 use loom_core::driver::{CounterDriver, CqDriver, Drive, EqDriver, Sleepable, Unclaimed};
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
@@ -244,7 +244,7 @@ fn requests_and_ends_of_connections_are_a_stream() {
     let for_tcp = Hints { caps: Caps::MSG, provider: Some("tcp"), ..Hints::default() };
     let listening = of_connections(Hints { node: Some("127.0.0.1"), listen: true, ..for_tcp.clone() });
     let domain = Domain::open(&listening).unwrap();
-    let [server, client] = [(); 2].map(|()| Eq::open(&domain, EqAttr::default()).unwrap());
+    let [server, client] = [(); 2].map(|()| EventQueue::open(&domain, EqAttr::default()).unwrap());
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr { endpoints: 2 * CLIENTS, ..CqAttr::new(64) }).unwrap();
     let listener = server.listen(&listening).unwrap();
     let address = listener.address().unwrap();

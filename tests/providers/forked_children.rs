@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use loom_core::Error;
 use loom_core::cq::CqError;
 use loom_core::endpoint::{MsgEndpoint, ThePeer};
-use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue, PassiveEndpoint};
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType};
@@ -144,7 +144,7 @@ struct Objects {
     to_b: Peer,
     counter: Option<Counter<'static, T>>,
     region: Option<Mr<'static, T, Vec<u8>>>,
-    eq: Option<Eq<'static, T>>,
+    eq: Option<EventQueue<'static, T>>,
 }
 
 impl Objects {
@@ -161,7 +161,7 @@ impl Objects {
         let (a, b) = (cq.endpoint(&av).expect("an endpoint"), b.expect("an endpoint"));
         let to_b = av.insert(&b.address().expect("an address")).expect("inserted");
         let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_WRITE).ok();
-        let eq = Eq::open(&domain, EqAttr::default()).ok();
+        let eq = EventQueue::open(&domain, EqAttr::default()).ok();
         Objects { domain, av, empty_av, cq, a, b, to_b, counter, region, eq }
     }
 
@@ -197,7 +197,10 @@ impl Objects {
         }
         if let Some(eq) = eq {
             assert_eq!(eq.poll().expect_err("the child reads events"), CqError::OtherProcess);
-            assert_eq!(Eq::open(domain, EqAttr::default()).expect_err("an event queue"), OpenError::OtherProcess);
+            assert_eq!(
+                EventQueue::open(domain, EqAttr::default()).expect_err("an event queue"),
+                OpenError::OtherProcess
+            );
             assert!(eq.listen(info).is_err());
         }
     }
@@ -350,7 +353,7 @@ type Connected = MsgEndpoint<'static, T, Vec<u8>>;
 fn connect(
     domain: &Domain<'static, T>,
     cq: &Cq<'static, T, Vec<u8>>,
-    eq: &Eq<'static, T>,
+    eq: &EventQueue<'static, T>,
     info: &Info<T>,
 ) -> (PassiveEndpoint<'static, T>, Connected, Connected) {
     let listener = eq.listen(info).expect("a passive endpoint");
@@ -391,7 +394,7 @@ fn connect(
 
 fn connections(info: &Info<T>) {
     let domain = Domain::open(info).expect("a domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("an event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("an event queue");
     let cq = Cq::<_, Vec<u8>>::open(&domain, 16).expect("a queue");
     let (listener, client, server) = connect(&domain, &cq, &eq, info);
     let both_ways = |seed| {

@@ -5,8 +5,8 @@ use libtest_mimic::{Failed, Trial};
 use loom_core::transport::{Connected, Transport};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
-    Access, Av, Caps, CompletionLevel, Cq, Deadline, Domain, Driving, Endpoint, Eq, EqAttr, EqEvent, Errno, Hints,
-    ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
+    Access, Av, Caps, CompletionLevel, Cq, Deadline, Domain, Driving, Endpoint, EqAttr, EqEvent, Errno, EventQueue,
+    Hints, ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
 };
 use loom_fabric::ofi::{Local, Ofi};
 use loom_tcp::TcpAttr;
@@ -236,7 +236,7 @@ fn both_at_once<A: Transport, B: Transport>(a: &Side<A>, b: &Side<B>) -> Result<
 
 struct ConnectedSide<T: Connected + 'static> {
     domain: Domain<'static, T>,
-    eq: Eq<'static, T>,
+    eq: EventQueue<'static, T>,
     cq: Cq<'static, T, Bytes>,
     info: Info<T>,
 }
@@ -246,7 +246,7 @@ type Established<T> = MsgEndpoint<'static, T, Bytes>;
 impl<T: Connected + 'static> ConnectedSide<T> {
     fn open(info: Info<T>) -> Result<Self, Failed> {
         let domain = Domain::open(&info)?;
-        let (eq, cq) = (Eq::open(&domain, EqAttr::default())?, Cq::open(&domain, 64)?);
+        let (eq, cq) = (EventQueue::open(&domain, EqAttr::default())?, Cq::open(&domain, 64)?);
         Ok(ConnectedSide { domain, eq, cq, info })
     }
 

@@ -7,7 +7,7 @@ use loom_core::buffer::Buffer;
 use loom_core::cq::CqAttr;
 use loom_core::deadline::Deadline;
 use loom_core::endpoint::{Connecting, MsgEndpoint};
-use loom_core::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::eq::{ConnectionRequest, EndpointId, EqAttr, EqEvent, EventQueue, PassiveEndpoint};
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 use loom_core::transport::Connected;
@@ -43,7 +43,7 @@ pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     rank: Cell<PeerIndex>,
     serial: Cell<u64>,
     listener: PassiveEndpoint<'m, T>,
-    eq: Eq<'m, T>,
+    eq: EventQueue<'m, T>,
     cq: Cq<'m, T, B>,
     domain: Domain<'m, T>,
     alloc: A,
@@ -62,7 +62,7 @@ impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connect
     /// in memory of `alloc`.
     ///
     /// # Errors
-    /// See [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
+    /// See [`EventQueue::open_in`], [`EventQueue::listen`] and [`Cq::open_in`].
     pub fn open_in(
         domain: &Domain<'m, T>,
         capacity: u16,
@@ -71,7 +71,7 @@ impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connect
     ) -> Result<Self, OpenError> {
         let places = usize::from(capacity);
         let endpoints = u16::try_from(places + SPARE).map_err(|_| OpenError::Size)?;
-        let eq = Eq::open_in(domain, EqAttr::default(), alloc.clone())?;
+        let eq = EventQueue::open_in(domain, EqAttr::default(), alloc.clone())?;
         let listener = eq.listen(domain.info())?;
         let cq = Cq::open_in(domain, CqAttr { endpoints, ..queue.into() }, alloc.clone())?;
         let place = |_| Place {

@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
-use crate::eq::{EndpointId, Eq, EqEvent, Failure, Moment};
+use crate::eq::{EndpointId, EqEvent, EventQueue, Failure, Moment};
 use crate::error::{CqError, OpenError, Rejected};
 use crate::storage::Part;
 use crate::storage::block_slice::BlockSlice;
@@ -61,7 +61,7 @@ struct Kept<'m, T: Connected> {
 type Place<'m, T> = Cell<Option<Kept<'m, T>>>;
 
 struct EqDriverInner<'m, T: Connected> {
-    eq: Eq<'m, T>,
+    eq: EventQueue<'m, T>,
     /// The first `len` cells hold one event each, oldest first.
     events: BlockSlice<Place<'m, T>>,
     len: Cell<usize>,
@@ -79,7 +79,11 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// # Errors
     /// - [`OpenError::OutOfMemory`]
     /// - [`OpenError::Size`], see [`layout`](Self::layout)
-    pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in<A: Allocator + Send + 'm>(
+        eq: &EventQueue<'m, T>,
+        events: usize,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: the part was planned for these events. The slice is dropped before its block.
@@ -98,7 +102,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
 
     /// [`EqDriver::open_in`] with the global allocator.
     #[cfg(feature = "std")]
-    pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
+    pub fn open(eq: &EventQueue<'m, T>, events: usize) -> Result<Self, OpenError> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
     }
 
@@ -121,7 +125,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
 
     /// Polled queue.
     #[must_use]
-    pub fn eq(&self) -> &Eq<'m, T> {
+    pub fn eq(&self) -> &EventQueue<'m, T> {
         &self.body.eq
     }
 

@@ -3,7 +3,7 @@ use heapless::Vec;
 use crate::av::Av;
 use crate::counter::{BoundCounters, Counter};
 use crate::cq::{Bonds, ReceiveMode};
-use crate::eq::Eq;
+use crate::eq::EventQueue;
 use crate::error::OpenError;
 use crate::info::Info;
 use crate::transport::{Connected, Transport};
@@ -46,8 +46,8 @@ pub trait BothWays: super::kind::Sealed {}
 
 impl<T: Transport> super::kind::Sealed for Av<'_, T> {}
 impl<T: Transport> BothWays for Av<'_, T> {}
-impl<T: Connected> super::kind::Sealed for Eq<'_, T> {}
-impl<T: Connected> BothWays for Eq<'_, T> {}
+impl<T: Connected> super::kind::Sealed for EventQueue<'_, T> {}
+impl<T: Connected> BothWays for EventQueue<'_, T> {}
 
 impl<'m, T: Transport, W> Binding<'m, T, W> {
     /// Binds to this object alone.

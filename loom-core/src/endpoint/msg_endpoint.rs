@@ -9,7 +9,7 @@ use super::limits::Limits;
 use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::cq::{Cq, ReceiveMode};
-use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, check_data};
+use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, EventQueue, check_data};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::info::Info;
 use crate::transport::connected::MsgBindings;
@@ -19,12 +19,12 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, Fabri
 /// State before connecting.
 ///
 /// ```
-/// use loom_core::{Cq, EndpointAddr, Eq, Error, Info, MsgEndpoint, ThePeer};
+/// use loom_core::{Cq, EndpointAddr, EventQueue, Error, Info, MsgEndpoint, ThePeer};
 /// use loom_core::{endpoint::{Connecting, Idle}, transport::Connected};
 ///
 /// /// Posts a receive for the server's first message, and connects. An idle endpoint has no `send`.
 /// fn connect<'m, T: Connected>(
-///     (cq, eq, info): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, &Info<T>), server: &EndpointAddr,
+///     (cq, eq, info): (&Cq<'m, T, Vec<u8>>, &EventQueue<'m, T>, &Info<T>), server: &EndpointAddr,
 /// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
 ///     let endpoint: MsgEndpoint<'_, _, _, Idle> = cq.msg_endpoint(eq, info)?;
 ///     endpoint.recv(ThePeer, vec![0; 4096])?;
@@ -37,12 +37,12 @@ pub enum Idle {}
 /// State of an endpoint for a peer's request, before it accepts.
 ///
 /// ```
-/// use loom_core::{Cq, Eq, Error, MsgEndpoint, ThePeer};
+/// use loom_core::{Cq, EventQueue, Error, MsgEndpoint, ThePeer};
 /// use loom_core::{endpoint::{Connecting, Requested}, eq::ConnectionRequest, transport::Connected};
 ///
 /// /// Accepts a request: the receive is posted first, so that the peer's first message finds it.
 /// fn accept<'m, T: Connected>(
-///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &EventQueue<'m, T>),
 ///     request: ConnectionRequest<'m, T>,
 /// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
 ///     let endpoint: MsgEndpoint<'_, _, _, Requested> = request.endpoint(cq, eq)?;
@@ -161,7 +161,7 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     #[doc(alias = "fi_endpoint")]
     pub fn msg_endpoint(
         &self,
-        bind: impl Into<Binding<'m, T, Eq<'m, T>>>,
+        bind: impl Into<Binding<'m, T, EventQueue<'m, T>>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError> {
         MsgEndpoint::to_connect(self, None, bind.into(), info)
@@ -174,7 +174,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     fn open(
         cq: &Cq<'m, T, B>,
         through: Option<&Opened<'m, T, B>>,
-        bind: Binding<'m, T, Eq<'m, T>>,
+        bind: Binding<'m, T, EventQueue<'m, T>>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -248,7 +248,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     pub(super) fn to_connect(
         cq: &Cq<'m, T, B>,
         through: Option<&Opened<'m, T, B>>,
-        bind: Binding<'m, T, Eq<'m, T>>,
+        bind: Binding<'m, T, EventQueue<'m, T>>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
         if !info.same_domain(cq.domain().info()) {
@@ -319,10 +319,10 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// guarantees it.
     ///
     /// ```
-    /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, transport::Connected};
+    /// use loom_core::{EventQueue, EqEvent, Error, MsgEndpoint, transport::Connected};
     ///
     /// /// Ends a connection, and waits until the peer has ended it, too.
-    /// fn hang_up<T: Connected>(eq: &Eq<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
+    /// fn hang_up<T: Connected>(eq: &EventQueue<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
     ///     connection.shutdown()?;
     ///     while !matches!(eq.poll()?, Some(EqEvent::Shutdown(event)) if event.is_of(&connection)) {}
     ///     Ok(())
@@ -363,7 +363,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
     pub fn endpoint<'c, B: Buffer>(
         self,
         cq: &Cq<'c, T, B>,
-        bind: impl Into<Binding<'c, T, Eq<'c, T>>>,
+        bind: impl Into<Binding<'c, T, EventQueue<'c, T>>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         self.open_endpoint(cq, None, bind.into())
     }
@@ -372,7 +372,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
         mut self,
         cq: &Cq<'c, T, B>,
         through: Option<&Opened<'c, T, B>>,
-        bind: Binding<'c, T, Eq<'c, T>>,
+        bind: Binding<'c, T, EventQueue<'c, T>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         let (eq, info, request) = self.parts();
         if !eq.domain().is(cq.domain()) {

@@ -12,7 +12,7 @@ use crate::av::Av;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::cq::Cq;
 use crate::engine::op_table::OpKey;
-use crate::eq::{Eq, JoinedEvent};
+use crate::eq::{EventQueue, JoinedEvent};
 use crate::error::{OpenError, Rejected};
 use crate::transport::Multicast;
 use crate::transport::connected::Fid;
@@ -40,7 +40,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, OpFlags};
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_MULTICAST")]
-pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, Connectionless<'m, T, Eq<'m, T>>>;
+pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, Connectionless<'m, T, EventQueue<'m, T>>>;
 
 impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
     /// [`endpoint`](Self::endpoint) for multicast groups, also bound to an event queue, which
@@ -55,7 +55,7 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
     pub fn multicast_endpoint(
         &self,
         bind: impl Into<Binding<'m, T, Av<'m, T>>>,
-        eq: &Eq<'m, T>,
+        eq: &EventQueue<'m, T>,
     ) -> Result<MulticastEndpoint<'m, T, B>, OpenError> {
         let bind = bind.into();
         let domain = self.domain();
@@ -105,7 +105,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 
     /// Event queue for the endpoint's groups.
     #[must_use]
-    pub const fn eq(&self) -> &Eq<'m, T> {
+    pub const fn eq(&self) -> &EventQueue<'m, T> {
         &self.kind.eq
     }
 }

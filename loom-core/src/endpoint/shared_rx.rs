@@ -9,7 +9,7 @@ use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::{Bonds, ReceiveMode};
-use crate::eq::{ConnectionRequest, Eq};
+use crate::eq::{ConnectionRequest, EventQueue};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::transport::Connected;
@@ -102,7 +102,7 @@ impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
     #[doc(alias = "fi_ep_bind")]
     pub fn msg_endpoint(
         &self,
-        bind: impl Into<Binding<'m, T, Eq<'m, T>>>,
+        bind: impl Into<Binding<'m, T, EventQueue<'m, T>>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError> {
         MsgEndpoint::to_connect(self.cq(), Some(&self.opened), bind.into(), info)
@@ -116,7 +116,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
     pub fn endpoint_through<'c, B: Buffer>(
         self,
         shared_rx: &SharedRx<'c, T, B>,
-        bind: impl Into<Binding<'c, T, Eq<'c, T>>>,
+        bind: impl Into<Binding<'c, T, EventQueue<'c, T>>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         self.open_endpoint(shared_rx.cq(), Some(&shared_rx.opened), bind.into())
     }

@@ -10,10 +10,10 @@ use crate::vocabulary::{CmData, EventKind};
 /// Event of an event queue.
 ///
 /// ```
-/// use loom_core::{Eq, EqEvent, Error, MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};
+/// use loom_core::{EventQueue, EqEvent, Error, MsgEndpoint, endpoint::Connecting, eq::ConnectedEvent, transport::Connected};
 ///
 /// /// Waits until an endpoint is connected. Drops the events of other endpoints.
-/// fn wait<T: Connected>(eq: &Eq<'_, T>, of: &MsgEndpoint<'_, T, Vec<u8>, Connecting>) -> Result<ConnectedEvent, Error> {
+/// fn wait<T: Connected>(eq: &EventQueue<'_, T>, of: &MsgEndpoint<'_, T, Vec<u8>, Connecting>) -> Result<ConnectedEvent, Error> {
 ///     loop {
 ///         match eq.poll()? {
 ///             Some(EqEvent::Connected(event)) if event.is_of(of) => return Ok(event),
@@ -186,10 +186,10 @@ impl JoinedEvent {
 /// A failed operation.
 ///
 /// ```
-/// use loom_core::{Eq, Errno, eq::Failure, transport::Connected};
+/// use loom_core::{EventQueue, Errno, eq::Failure, transport::Connected};
 ///
 /// /// What a client reports when it could not connect: a server that rejects may have given a reason as data.
-/// fn report<T: Connected>(eq: &Eq<'_, T>, failure: &Failure) -> String {
+/// fn report<T: Connected>(eq: &EventQueue<'_, T>, failure: &Failure) -> String {
 ///     match failure.fault.errno {
 ///         Errno::ECONNREFUSED if failure.data.is_empty() => "no server listens there".into(),
 ///         Errno::ECONNREFUSED => format!("rejected: {}", String::from_utf8_lossy(&failure.data)),

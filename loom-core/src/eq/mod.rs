@@ -1,4 +1,4 @@
-//! [`struct@Eq`]: event queue for connections and multicast groups.
+//! [`EventQueue`]: event queue for connections and multicast groups.
 //!
 //! A server listens on a [`PassiveEndpoint`]. A client connects a
 //! [`MsgEndpoint`](super::endpoint::MsgEndpoint).
@@ -46,10 +46,10 @@ const UNREAD: u32 = 1 << 16;
 /// A counted handle. Queue and bound objects stay on the thread that opened it.
 ///
 /// ```
-/// use loom_core::{Eq, EqEvent, Error, transport::Connected};
+/// use loom_core::{EventQueue, EqEvent, Error, transport::Connected};
 ///
 /// /// Handles the next event of a server.
-/// fn turn<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
+/// fn turn<T: Connected>(eq: &EventQueue<'_, T>) -> Result<(), Error> {
 ///     match eq.poll()? {
 ///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
 ///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint),
@@ -63,7 +63,7 @@ const UNREAD: u32 = 1 << 16;
 /// # References
 /// - `man fi_eq`, `man fi_cm`
 #[doc(alias = "fid_eq")]
-pub struct Eq<'m, T: Connected> {
+pub struct EventQueue<'m, T: Connected> {
     body: Handle<'m, EqInner<T>>,
     /// Invariant in `'m`: a scope of these queues may end on another thread.
     lives: Brand<'m>,
@@ -99,7 +99,7 @@ impl Default for EqAttr {
     }
 }
 
-impl<'m, T: Connected> Eq<'m, T> {
+impl<'m, T: Connected> EventQueue<'m, T> {
     /// Opens an event queue on the domain's fabric, in memory of `alloc`.
     ///
     /// # Errors
@@ -125,10 +125,10 @@ impl<'m, T: Connected> Eq<'m, T> {
             bound: Cell::new(0),
             listeners: RefCell::new(Vec::new()),
         };
-        Ok(Eq { body: block.fill(body), lives: PhantomData })
+        Ok(EventQueue { body: block.fill(body), lives: PhantomData })
     }
 
-    /// [`Eq::open_in`] with the global allocator.
+    /// [`EventQueue::open_in`] with the global allocator.
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: EqAttr) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
@@ -147,10 +147,10 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Drives connections, as polls of completion queues do.
     ///
     /// ```
-    /// use loom_core::{CqError, Eq, EqEvent, eq::ConnectionRequest, transport::Connected};
+    /// use loom_core::{CqError, EventQueue, EqEvent, eq::ConnectionRequest, transport::Connected};
     ///
     /// /// Waits for the next request of a peer.
-    /// fn next_request<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<ConnectionRequest<'m, T>, CqError> {
+    /// fn next_request<'m, T: Connected>(eq: &EventQueue<'m, T>) -> Result<ConnectionRequest<'m, T>, CqError> {
     ///     loop {
     ///         if let Some(EqEvent::Request(request)) = eq.poll()? {
     ///             return Ok(request);
@@ -208,10 +208,10 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// [`EventKind::NOTIFY`].
     ///
     /// ```
-    /// use loom_core::{CqError, Eq, EqEvent, transport::Connected, vocabulary::EventKind};
+    /// use loom_core::{CqError, EventQueue, EqEvent, transport::Connected, vocabulary::EventKind};
     ///
     /// /// Ends a loop that sleeps on the queue (`EqAttr::write`): it reads this event among the others.
-    /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), CqError> {
+    /// fn stop<T: Connected>(eq: &EventQueue<'_, T>) -> Result<(), CqError> {
     ///     eq.notify(0, STOP)
     /// }
     ///
@@ -264,10 +264,10 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///
     /// ```
     /// use core::ffi::c_int;
-    /// use loom_core::{CqError, Eq, transport::Connected};
+    /// use loom_core::{CqError, EventQueue, transport::Connected};
     ///
     /// /// Takes all events, and sleeps if the queue is empty.
-    /// fn turn<T: Connected>(eq: &Eq<'_, T>, sleep_on: impl FnOnce(c_int)) -> Result<(), CqError> {
+    /// fn turn<T: Connected>(eq: &EventQueue<'_, T>, sleep_on: impl FnOnce(c_int)) -> Result<(), CqError> {
     ///     while eq.poll()?.is_some() {}
     ///     if eq.may_sleep()? {
     ///         sleep_on(eq.wait_fd()?);
@@ -379,6 +379,6 @@ impl<T: Connected> Object for EqInner<T> {
     }
 }
 
-clone_struct!([T: Connected] Eq['_, T], body, lives);
+clone_struct!([T: Connected] EventQueue['_, T], body, lives);
 
-debug_struct!([T: Connected] Eq['_, T], |it| attr: it.body.attr);
+debug_struct!([T: Connected] EventQueue['_, T], |it| attr: it.body.attr);

@@ -1,6 +1,6 @@
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
-use super::{Eq, Fid};
+use super::{EventQueue, Fid};
 use crate::error::{OpenError, Rejected};
 use crate::info::Info;
 use crate::transport::Connected;
@@ -24,13 +24,13 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "fid_pep")]
 pub struct PassiveEndpoint<'m, T: Connected> {
-    eq: Eq<'m, T>,
+    eq: EventQueue<'m, T>,
     index: usize,
     /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
     pub fid: Fid,
 }
 
-impl<'m, T: Connected> Eq<'m, T> {
+impl<'m, T: Connected> EventQueue<'m, T> {
     /// Listens at the info's source address. This queue reports peers' requests.
     ///
     /// # Errors
@@ -84,11 +84,11 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// A peer's connection request. Dropping it rejects it.
 ///
 /// ```
-/// use loom_core::{Cq, Eq, Error, MsgEndpoint, endpoint::Requested, eq::ConnectionRequest, transport::Connected};
+/// use loom_core::{Cq, EventQueue, Error, MsgEndpoint, endpoint::Requested, eq::ConnectionRequest, transport::Connected};
 ///
 /// /// Opens an endpoint for a peer of the same version (the provider may add zeros), and rejects others.
 /// fn admit<'m, T: Connected>(
-///     (cq, eq, request): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>, ConnectionRequest<'m, T>),
+///     (cq, eq, request): (&Cq<'m, T, Vec<u8>>, &EventQueue<'m, T>, ConnectionRequest<'m, T>),
 /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
 ///     if request.data.starts_with(b"version 1") {
 ///         return Ok(Some(request.endpoint(cq, eq)?));
@@ -102,7 +102,7 @@ debug_struct!([T: Connected] PassiveEndpoint['_, T], |it| fid: it.fid);
 /// - `man fi_cm`
 #[doc(alias = "FI_CONNREQ")]
 pub struct ConnectionRequest<'m, T: Connected> {
-    pub(super) eq: Eq<'m, T>,
+    pub(super) eq: EventQueue<'m, T>,
     /// Identifier of the passive endpoint.
     pub listener: Fid,
     pub(super) place: usize,
@@ -120,7 +120,7 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         &self.info
     }
 
-    pub(crate) fn parts(&mut self) -> (&Eq<'m, T>, &Info<T>, &mut Option<T::Request>) {
+    pub(crate) fn parts(&mut self) -> (&EventQueue<'m, T>, &Info<T>, &mut Option<T::Request>) {
         (&self.eq, &self.info, &mut self.request)
     }
 

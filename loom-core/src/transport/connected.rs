@@ -26,11 +26,11 @@ pub struct Fid(pub u64);
 /// Attributes of an event queue.
 ///
 /// ```
-/// use loom_core::{Domain, Eq, EqAttr, Error, WaitObj, transport::Connected};
+/// use loom_core::{Domain, EventQueue, EqAttr, Error, WaitObj, transport::Connected};
 ///
 /// /// Opens a queue with a descriptor to sleep on, which takes events of the program, too.
-/// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<Eq<'m, T>, Error> {
-///     Ok(Eq::open(domain, EqAttr { wait: WaitObj::FD, write: true, ..EqAttr::default() })?)
+/// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<EventQueue<'m, T>, Error> {
+///     Ok(EventQueue::open(domain, EqAttr { wait: WaitObj::FD, write: true, ..EqAttr::default() })?)
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub enum Notice<T: Connected> {
 /// ```
 /// use loom_core::{transport::connected::{EqEntry, Fid}, vocabulary::EventKind};
 ///
-/// /// The number that the program gave to `Eq::notify`, if the entry is its own.
+/// /// The number that the program gave to `EventQueue::notify`, if the entry is its own.
 /// fn notified(entry: &EqEntry) -> Option<u64> {
 ///     (entry.kind == EventKind::NOTIFY).then_some(entry.context)
 /// }
@@ -123,11 +123,11 @@ pub struct Fault {
 /// A transport with connection-oriented endpoints (`FI_EP_MSG`).
 ///
 /// ```
-/// use loom_core::{EndpointAddr, Eq, Error, Info, eq::PassiveEndpoint, transport::Connected};
+/// use loom_core::{EndpointAddr, EventQueue, Error, Info, eq::PassiveEndpoint, transport::Connected};
 ///
 /// /// Listens over any transport that has connections, and returns the address for the peers.
 /// fn listen<'m, T: Connected>(
-///     eq: &Eq<'m, T>,
+///     eq: &EventQueue<'m, T>,
 ///     info: &Info<T>,
 /// ) -> Result<(PassiveEndpoint<'m, T>, EndpointAddr), Error> {
 ///     let passive = eq.listen(info)?;

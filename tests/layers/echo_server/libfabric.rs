@@ -13,8 +13,8 @@ use loom_core::endpoint::{Established, Msg};
 use loom_core::eq::{ConnectionRequest, EndpointId};
 use loom_core::transport::connected::Fid;
 use loom_fabric::{
-    Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Hints,
-    Info, Local, Ofi, ThePeer, Unclaimed, WaitObj,
+    Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, EqAttr, EqEvent, EventQueue,
+    Hints, Info, Local, Ofi, ThePeer, Unclaimed, WaitObj,
 };
 use tokio::select;
 use tokio::sync::{mpsc, oneshot};
@@ -153,7 +153,7 @@ impl Side {
         let domain = Domain::open(info)?;
         let cq =
             Cq::open(&domain, CqAttr { endpoints: peers, wait: WaitObj::FD, ..CqAttr::new(connection::depth(peers)) })?;
-        let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?;
+        let eq = EventQueue::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?;
         Ok(Side { cq: CqDriver::open(&cq, Unclaimed::Drop)?, eq: EqDriver::open(&eq, EVENTS)?, ends: Ends::default() })
     }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use loom_core::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, SharedRx};
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::OpenError;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 use loom_core::{Access, Av, AvAttr, Cq, CqAttr, Domain, Hints, Info, Mr};
@@ -121,7 +121,7 @@ pub(crate) fn connected(
     info: &Info<T>,
     shared: Option<&SharedRx<'static, T, Bytes>>,
 ) -> (Connection, Connection) {
-    let eq = Eq::open(domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(domain, EqAttr::default()).unwrap();
     let listener = eq.listen(info).unwrap();
     let address = listener.address().unwrap();
     let hints = Hints {

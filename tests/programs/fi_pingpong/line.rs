@@ -5,8 +5,8 @@ use std::time::Instant;
 use loom_core::eq::{ConnectedEvent, ConnectionRequest};
 use loom_core::transport::Connected;
 use loom_fabric::{
-    Av, Cq, Endpoint, EndpointAddr, Eq, EqEvent, Info, MsgEndpoint, OpKey, Peer, PostError, Rejected, Source, Tag,
-    ThePeer,
+    Av, Cq, Endpoint, EndpointAddr, EqEvent, EventQueue, Info, MsgEndpoint, OpKey, Peer, PostError, Rejected, Source,
+    Tag, ThePeer,
 };
 
 use crate::control::{Control, LIMIT};
@@ -59,7 +59,7 @@ fn recv<T: Connected, S>(
 
 /// The next event that `wanted` takes; everything that fails is an error.
 fn event<T: Connected, V>(
-    eq: &Eq<'static, T>,
+    eq: &EventQueue<'static, T>,
     what: &str,
     mut wanted: impl FnMut(EqEvent<'static, T>) -> Option<V>,
 ) -> Outcome<V> {
@@ -79,7 +79,7 @@ fn event<T: Connected, V>(
     Err(format!("{what} did not come within {} s", LIMIT.as_secs()).into())
 }
 
-fn connected<T: Connected>(eq: &Eq<'static, T>) -> Outcome<ConnectedEvent> {
+fn connected<T: Connected>(eq: &EventQueue<'static, T>) -> Outcome<ConnectedEvent> {
     event(eq, "the connection", |event| match event {
         EqEvent::Connected(event) => Some(event),
         _ => None,
@@ -91,7 +91,7 @@ const OTHER: &str = "another endpoint was connected";
 /// Listens, tells the other side where, and accepts its request. A buffer is posted before, for the first message.
 pub(crate) fn accept<T: Connected>(
     cq: &Cq<'static, T, Vec<u8>>,
-    eq: &Eq<'static, T>,
+    eq: &EventQueue<'static, T>,
     info: &Info<T>,
     control: &mut Control,
     (tagged, inbox): (bool, Vec<u8>),
@@ -111,7 +111,7 @@ pub(crate) fn accept<T: Connected>(
 /// Connects to the other side. A buffer is posted before, for the first message.
 pub(crate) fn connect<T: Connected>(
     cq: &Cq<'static, T, Vec<u8>>,
-    eq: &Eq<'static, T>,
+    eq: &EventQueue<'static, T>,
     info: &Info<T>,
     server: &EndpointAddr,
     (tagged, inbox): (bool, Vec<u8>),

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use control::{Control, LIMIT};
 use loom_core::vocabulary::AddressFormat;
 use loom_fabric::{
-    Av, Caps, Cq, CqAttr, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, Hints, Info, Local, Ofi,
+    Av, Caps, Cq, CqAttr, Domain, EndpointAddr, EndpointAttributes, EndpointType, EqAttr, EventQueue, Hints, Info,
+    Local, Ofi,
 };
 use options::{HELP, LONGEST, Options};
 use play::{Outcome, Player, Rules};
@@ -54,7 +55,7 @@ fn run(options: &Options) -> Outcome<()> {
     let rules = Rules { is_client, tagged: options.tagged, check: options.check, inject_size };
     let domain = Domain::open(&info)?;
     // One of them finds the other side.
-    let eq = connected.then(|| Eq::open(&domain, EqAttr::default())).transpose()?;
+    let eq = connected.then(|| EventQueue::open(&domain, EqAttr::default())).transpose()?;
     let av = (!connected).then(|| Av::open(&domain, 2)).transpose()?;
     let cq = Cq::open(&domain, CqAttr::new(16))?;
     let inbox = || vec![0; longest];

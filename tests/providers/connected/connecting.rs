@@ -3,7 +3,7 @@
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
-use loom_core::eq::{Eq, EqAttr, EqEvent, LISTENERS};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue, LISTENERS};
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointOption, EndpointType, Errno};
@@ -90,7 +90,7 @@ fn an_earlier_endpoints_event_is_not_the_next_ones(info: &Info<T>) {
 /// `sockets` goes on looking into the info that its listener was opened from.
 fn the_info_may_go_before_the_listener(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let (server, client) = (Eq::open(&domain, EqAttr::default()), Eq::open(&domain, EqAttr::default()));
+    let (server, client) = (EventQueue::open(&domain, EqAttr::default()), EventQueue::open(&domain, EqAttr::default()));
     let (server, client) = (server.expect("event queue"), client.expect("event queue"));
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     let listener = {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
-use loom_core::eq::{Eq, EqAttr};
+use loom_core::eq::{EqAttr, EventQueue};
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
@@ -269,10 +269,10 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
 
 fn unread_requests_end_with_the_queue(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let client = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let client = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     for round in 0..20 {
-        let server = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let server = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
         let address = server.listen(info).expect("listens").address().expect("its address");
         let info = super::sides::client_info(info, &address);
         let connecting = cq.msg_endpoint(&client, &info).expect("endpoint").connect(&address, &[]).expect("asks");
@@ -313,7 +313,7 @@ fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
     });
     // A completion queue with an endpoint: the event queue and the domain stay open.
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let address = eq.listen(info).expect("listens").address().expect("its address");
     let info = super::sides::client_info(info, &address);
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
@@ -328,7 +328,7 @@ fn borrowed_buffers_come_back_before_a_scope_ends(info: &Info<T>) {
     let mut bytes = [0; 64];
     scope(|s| {
         let domain = s.domain(&domain);
-        let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
         let address = eq.listen(info).expect("listens").address().expect("its address");
         let info = super::sides::client_info(info, &address);
         let cq = Cq::open(&domain, CqAttr::new(16)).expect("a queue");

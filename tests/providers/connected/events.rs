@@ -7,7 +7,7 @@ use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::transport::connected::{EqEntry, Fid};
@@ -31,7 +31,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 
 fn an_idle_queue_has_nothing_and_sleeps_its_time(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     assert!(eq.poll().expect("works").is_none());
     let (before, time) = (Instant::now(), Duration::from_millis(20));
     // It may be woken for nothing, but not always.
@@ -43,9 +43,9 @@ fn an_idle_queue_has_nothing_and_sleeps_its_time(info: &Info<T>) {
 
 fn ones_own_events_come_back(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     assert_eq!(eq.notify(1, 2), Err(CqError::NotOpenedFor));
-    let eq = Eq::open(&domain, EqAttr { write: true, ..EqAttr::default() }).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr { write: true, ..EqAttr::default() }).expect("event queue");
     for (context, data) in [(1, 2), (3, u64::MAX)] {
         eq.notify(context, data).expect("writes");
     }
@@ -63,7 +63,7 @@ fn ones_own_events_come_back(info: &Info<T>) {
 
 fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr { wait: WaitObj::NONE, ..EqAttr::default() }).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr { wait: WaitObj::NONE, ..EqAttr::default() }).expect("event queue");
     assert_eq!(eq.poll_for(Duration::ZERO).map(|_| ()), Err(CqError::NotOpenedFor));
     assert_eq!(eq.wait_fd(), Err(CqError::NotOpenedFor));
     assert_eq!(eq.may_sleep(), Err(CqError::NotOpenedFor));
@@ -95,7 +95,7 @@ fn readable(fd: i32, time: Duration) -> bool {
 
 fn a_descriptor_tells_of_a_request(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() }).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() }).expect("event queue");
     let fd = eq.wait_fd().expect("a descriptor");
     let address = eq.listen(info).expect("listens").address().expect("its address");
     assert!(eq.poll().expect("works").is_none());
@@ -136,11 +136,11 @@ fn a_descriptor_tells_of_a_request(info: &Info<T>) {
 fn with_client<R>(
     info: &Info<T>,
     address: &loom_core::vocabulary::EndpointAddr,
-    client: impl FnOnce(&Eq<'_, T>) -> R,
+    client: impl FnOnce(&EventQueue<'_, T>) -> R,
 ) -> R {
     let info = super::sides::client_info(info, address);
     let domain = Domain::open(&info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).expect("queue");
     let connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(address, b"hello").expect("asks");
     let result = client(&eq);
@@ -216,7 +216,7 @@ fn closed_connections_leave_their_queues(info: &Info<T>) {
     for first in 0..CLOSINGS {
         let domain = Domain::open(info).expect("domain");
         let attr = EqAttr { wait: WaitObj::FD, ..EqAttr::default() };
-        let eq = Eq::open(&domain, attr).expect("event queue");
+        let eq = EventQueue::open(&domain, attr).expect("event queue");
         let sleepy = Cq::<T, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let cq = sleepy.unwrap_or_else(|_| Cq::open(&domain, CqAttr::new(16)).expect("queue"));
         let call = || {

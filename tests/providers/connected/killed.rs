@@ -11,7 +11,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
 use loom_core::engine::op_table::OpKey;
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::{PostError, Rejected};
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
@@ -48,7 +48,7 @@ pub(crate) fn play(role: &str) {
     let info = client_info(&crate::connected::info(provider).expect("the provider"), &address);
     let domain = Domain::open(&info).expect("domain");
     let region = Mr::open(&domain, room(LONG), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(64)).expect("queue");
     let endpoint = cq.msg_endpoint(&eq, &info).expect("endpoint");
     let connecting = endpoint.connect(&address, b"pair").expect("asks");

@@ -8,7 +8,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
 use loom_core::engine::op_table::OpKey;
-use loom_core::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
+use loom_core::eq::{ConnectionRequest, EqAttr, EqEvent, EventQueue, Failure, PassiveEndpoint, ShutdownEvent};
 use loom_core::error::{OpenError, Rejected};
 use loom_core::info::{Hints, Info};
 use loom_core::scope;
@@ -33,8 +33,8 @@ pub(crate) fn room(len: usize) -> Bytes {
 pub(crate) struct Sides<'q, 'd> {
     pub(crate) domain: &'q Domain<'d, T>,
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
-    pub(crate) server: &'q Eq<'d, T>,
-    pub(crate) client: &'q Eq<'d, T>,
+    pub(crate) server: &'q EventQueue<'d, T>,
+    pub(crate) client: &'q EventQueue<'d, T>,
     pub(crate) listener: PassiveEndpoint<'d, T>,
     pub(crate) address: EndpointAddr,
     /// What clients open their endpoints from.
@@ -63,8 +63,8 @@ pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_,
 }
 
 fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
-    let server = Eq::open(domain, EqAttr::default()).expect("the server's event queue");
-    let client = Eq::open(domain, EqAttr::default()).expect("the client's event queue");
+    let server = EventQueue::open(domain, EqAttr::default()).expect("the server's event queue");
+    let client = EventQueue::open(domain, EqAttr::default()).expect("the client's event queue");
     let cq = Cq::<T, Bytes>::open(domain, CqAttr { endpoints: 32, ..CqAttr::new(256) }).expect("completion queue");
     let listener = server.listen(info).expect("listens");
     let address = listener.address().expect("the listener's address");
@@ -75,7 +75,7 @@ fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Side
 /// Waits until a client that asks for a connection has one, with a server that has the same event queue, and whose endpoint
 /// `open` opens: the server's endpoint and the client's.
 pub(crate) fn meet<'d>(
-    eq: &Eq<'d, T>,
+    eq: &EventQueue<'d, T>,
     client: Endpoint<'d, Connecting>,
     open: impl Fn(ConnectionRequest<'d, T>) -> Result<Endpoint<'d, Requested>, OpenError>,
 ) -> (Endpoint<'d>, Endpoint<'d>) {
@@ -121,7 +121,7 @@ impl<'d> Sides<'_, 'd> {
     }
 
     /// The next event of one queue, while connections of both make progress. With `alone`, the other queue must have none.
-    pub(crate) fn event(&self, of: &Eq<'d, T>, alone: bool) -> EqEvent<'d, T> {
+    pub(crate) fn event(&self, of: &EventQueue<'d, T>, alone: bool) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
@@ -136,7 +136,7 @@ impl<'d> Sides<'_, 'd> {
         panic!("no event within {LIMIT:?}");
     }
 
-    pub(crate) fn established(&self, of: &Eq<'d, T>, endpoint: Endpoint<'d, Connecting>) -> Endpoint<'d> {
+    pub(crate) fn established(&self, of: &EventQueue<'d, T>, endpoint: Endpoint<'d, Connecting>) -> Endpoint<'d> {
         match self.event(of, false) {
             EqEvent::Connected(event) => endpoint.established(&event).expect("the event is about this endpoint"),
             other => panic!("connected, not {other:?}"),
@@ -144,14 +144,14 @@ impl<'d> Sides<'_, 'd> {
     }
 
     /// Waits for the event that an endpoint is not connected any more.
-    pub(crate) fn ended(&self, of: &Eq<'d, T>) -> ShutdownEvent {
+    pub(crate) fn ended(&self, of: &EventQueue<'d, T>) -> ShutdownEvent {
         match self.event(of, false) {
             EqEvent::Shutdown(event) => event,
             other => panic!("the end of a connection, not {other:?}"),
         }
     }
 
-    pub(crate) fn failure(&self, of: &Eq<'d, T>) -> Failure {
+    pub(crate) fn failure(&self, of: &EventQueue<'d, T>) -> Failure {
         match self.event(of, true) {
             EqEvent::Failed(failure) => failure,
             other => panic!("a failure, not {other:?}"),

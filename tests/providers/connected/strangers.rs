@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use loom_core::domain::Domain;
-use loom_core::eq::{Eq, EqAttr};
+use loom_core::eq::{EqAttr, EventQueue};
 use loom_core::info::Info;
 
 use super::Case;
@@ -74,10 +74,10 @@ fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
         );
     }
     let domain = Domain::open(info).expect("domain");
-    let other = Eq::open(&domain, EqAttr::default()).expect("another event queue");
+    let other = EventQueue::open(&domain, EqAttr::default()).expect("another event queue");
     let mut streams = Vec::new();
     for _ in 0..8 {
-        let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
         let address = eq.listen(info).expect("listens").address().expect("its address");
         let stream = TcpStream::connect(SocketAddr::try_from(&address).expect("a socket address")).expect("connects");
         let soon = Instant::now() + Duration::from_millis(5);

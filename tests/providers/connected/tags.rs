@@ -8,7 +8,7 @@ use loom_core::completion::{OpError, Transfer};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{MsgEndpoint, ThePeer};
-use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue, PassiveEndpoint};
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
@@ -45,8 +45,8 @@ fn slowness(info: &Info<T>) -> usize {
 
 /// Where connections come from.
 struct Place<'p, 'd> {
-    server: &'p Eq<'d, T>,
-    client: &'p Eq<'d, T>,
+    server: &'p EventQueue<'d, T>,
+    client: &'p EventQueue<'d, T>,
     _listener: PassiveEndpoint<'d, T>,
     address: EndpointAddr,
     info: Info<T>,
@@ -54,7 +54,7 @@ struct Place<'p, 'd> {
 
 fn with_place(info: &Info<T>, test: impl for<'d> FnOnce(&Domain<'d, T>, &Place<'_, 'd>)) {
     let domain = Domain::open(info).expect("domain");
-    let [server, client] = [(), ()].map(|()| Eq::open(&domain, EqAttr::default()).expect("event queue"));
+    let [server, client] = [(), ()].map(|()| EventQueue::open(&domain, EqAttr::default()).expect("event queue"));
     let listener = server.listen(info).expect("listens");
     let address = listener.address().expect("the listener's address");
     let info = client_info(info, &address);
@@ -63,7 +63,7 @@ fn with_place(info: &Info<T>, test: impl for<'d> FnOnce(&Domain<'d, T>, &Place<'
 
 impl<'d> Place<'_, 'd> {
     /// The next event of one queue, while both make progress.
-    fn event(&self, of: &Eq<'d, T>) -> EqEvent<'d, T> {
+    fn event(&self, of: &EventQueue<'d, T>) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {

@@ -7,7 +7,7 @@ use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{AnyConnection, Binding, ThePeer};
-use loom_core::eq::{Eq, EqAttr};
+use loom_core::eq::{EqAttr, EventQueue};
 use loom_core::error::PostError;
 use loom_core::info::{Hints, Info};
 use loom_core::mr::Mr;
@@ -207,7 +207,7 @@ fn counters_count_through_a_shared_context(info: &Info<T>) {
 /// Counts messages over a connection, whose server receives through a shared context or by itself.
 fn count(info: &Info<T>, through_shared: bool) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let (sent, received) = match [(); 2].map(|()| Counter::open(&domain, CounterAttr::default())) {
         [Ok(sent), Ok(received)] => (sent, received),
         [Err(error), _] | [_, Err(error)] => {

@@ -10,7 +10,7 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, ThePeer};
 use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
-use loom_core::eq::{Eq, EqAttr};
+use loom_core::eq::{EqAttr, EventQueue};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
@@ -56,7 +56,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     let answer = pattern(64, 5);
     let mut back = room(1 << 20);
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("a counter");
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     let listener = eq.listen(info).expect("listens");

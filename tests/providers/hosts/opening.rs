@@ -8,7 +8,7 @@ use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Binding;
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::info::{Hints, Info};
 use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointOption, EndpointType};
@@ -74,7 +74,7 @@ pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, pla
     let domain = Domain::open(&info).expect("domain");
     let counters = [Counted::SEND, Counted::RECV]
         .map(|counted| Some((counted, Counter::open(&domain, CounterAttr::default()).ok()?)));
-    let eq = (way == Way::Connection).then(|| Eq::open(&domain, EqAttr::default()).expect("event queue"));
+    let eq = (way == Way::Connection).then(|| EventQueue::open(&domain, EqAttr::default()).expect("event queue"));
     let av = (way == Way::Peers).then(|| Av::open(&domain, 8).expect("address vector"));
     let region = Mr::open(&domain, vec![0; LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
     let cq = Cq::open(&domain, CqAttr { claims: true, ..CqAttr::new(64) }).expect("queue");
@@ -116,7 +116,7 @@ fn knowing<'d>(
 }
 
 fn connected<'d>(
-    eq: &Eq<'d, T>,
+    eq: &EventQueue<'d, T>,
     cq: &Cq<'d, T, Halves>,
     info: &Info<T>,
     counters: &Counters<'d>,
@@ -144,7 +144,7 @@ fn connected<'d>(
 }
 
 /// The next event.
-fn next<'d>(eq: &Eq<'d, T>, cq: &Cq<'d, T, Halves>) -> EqEvent<'d, T> {
+fn next<'d>(eq: &EventQueue<'d, T>, cq: &Cq<'d, T, Halves>) -> EqEvent<'d, T> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         if let Some(event) = eq.poll().expect("the event queue works") {

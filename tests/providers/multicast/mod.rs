@@ -20,7 +20,7 @@ use loom_core::driver::EqDriver;
 use loom_core::endpoint::Source;
 use loom_core::endpoint::{MulticastEndpoint, MulticastGroup, SendOptions};
 use loom_core::engine::op_table::OpKey;
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
 use loom_core::scope;
@@ -54,7 +54,7 @@ struct Side<'q, 'd> {
     domain: &'q Domain<'d, T>,
     cq: &'q Cq<'d, T, Vec<u8>>,
     av: &'q Av<'d, T>,
-    eq: &'q Eq<'d, T>,
+    eq: &'q EventQueue<'d, T>,
     addresses: RefCell<Vec<EndpointAddr>>,
 }
 
@@ -74,7 +74,7 @@ fn with_side_in_a_scope(node: &str, service: Option<&str>, test: impl FnOnce(&Si
 
 fn play_on(domain: &Domain<'_, T>, test: impl FnOnce(&Side<'_, '_>)) -> Vec<EndpointAddr> {
     let av = Av::open(domain, 8).unwrap();
-    let eq = Eq::open(domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(domain, EqAttr::default()).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(64)).unwrap();
     let side = Side { domain, cq: &cq, av: &av, eq: &eq, addresses: RefCell::default() };
     test(&side);
@@ -203,7 +203,7 @@ fn a_join_is_awaited() {
             here.send_to(&mut group, bytes(100, 1));
             assert!(there.finish(received).0[..100] == bytes(100, 1));
             // Through the driver of another queue it would wait for ever, and so it is refused.
-            let (other, another) = (there.endpoint(), Eq::open(there.domain, EqAttr::default()).unwrap());
+            let (other, another) = (there.endpoint(), EventQueue::open(there.domain, EqAttr::default()).unwrap());
             let of_another = EqDriver::open(&another, 4).unwrap();
             let refused = loom_async::block_on(&of_another, of_another.join(&other, &address)).map(drop);
             assert_eq!(refused.unwrap_err().error, OpenError::Unconnected(Errno::EINVAL));
@@ -273,7 +273,7 @@ fn multicast_has_to_be_granted() {
     let local = |hints: &Hints<'_>| T::query(&Hints { node: Some("127.0.0.1"), ..*hints }).unwrap().next().unwrap();
     let refused = |info: &Info<T>| {
         let domain = Domain::open(info).unwrap();
-        let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
+        let (av, eq) = (Av::open(&domain, 1).unwrap(), EventQueue::open(&domain, EqAttr::default()).unwrap());
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
         cq.multicast_endpoint(&av, &eq).map(|_| ()).unwrap_err()
     };
@@ -294,7 +294,7 @@ fn multicast_has_to_be_granted() {
     }
 
     let (domain, other) = (Domain::open(&sends).unwrap(), Domain::open(&sends).unwrap());
-    let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&other, EqAttr::default()).unwrap());
+    let (av, eq) = (Av::open(&domain, 1).unwrap(), EventQueue::open(&other, EqAttr::default()).unwrap());
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
     assert_eq!(cq.multicast_endpoint(&av, &eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
 }

@@ -210,14 +210,14 @@ fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
     use loom_core::av::{Av, AvAttr};
     use loom_core::domain::Domain;
     use loom_core::endpoint::{Contexts, ScalableEndpoint};
-    use loom_core::eq::{Eq, EqAttr};
+    use loom_core::eq::{EqAttr, EventQueue};
 
     type T = loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>;
 
     let info = libfabric("sockets");
     let domain = Domain::open(&info).expect("it opens");
-    takes_one_block("event queue", Eq::<T>::layout::<Counting>(), |alloc| {
-        Eq::open_in(&domain, EqAttr::default(), alloc)
+    takes_one_block("event queue", EventQueue::<T>::layout::<Counting>(), |alloc| {
+        EventQueue::open_in(&domain, EqAttr::default(), alloc)
     });
     let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).expect("it opens");
     takes_one_block("scalable endpoint", ScalableEndpoint::<T>::layout::<Counting>(), |alloc| {

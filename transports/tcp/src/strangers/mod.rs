@@ -17,8 +17,8 @@ use std::vec::Vec;
 
 use loom_core::vocabulary::MemoryKey;
 use loom_core::{
-    Access, CompletionLevel, Cq, Deadline, Domain, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Errno, Hints,
-    Mr, MsgEndpoint, OpenError, PostError, RemoteRegion, SendOptions, Source, Tag, ThePeer,
+    Access, CompletionLevel, Cq, Deadline, Domain, EndpointAttributes, EndpointType, EqAttr, EqEvent, Errno,
+    EventQueue, Hints, Mr, MsgEndpoint, OpenError, PostError, RemoteRegion, SendOptions, Source, Tag, ThePeer,
 };
 
 use crate::wire::{ConnectKind, FrameFlags, Operation, RdmData};
@@ -431,7 +431,8 @@ fn strangers_do_not_end_connections() {
     let hints = Hints { endpoint_attr, ..Hints::default() };
     let attr = TcpAttr { endpoints: 3, ..SMALL };
     let domain = Domain::open(&query(&hints, attr).expect("loopback")).expect("domain");
-    let (eq, cq) = (Eq::open(&domain, EqAttr::default()).expect("queue"), Cq::open(&domain, 16).expect("queue"));
+    let (eq, cq) =
+        (EventQueue::open(&domain, EqAttr::default()).expect("queue"), Cq::open(&domain, 16).expect("queue"));
     let listener = eq.listen(domain.info()).expect("listens");
     let address = listener.address().expect("address");
     let client = cq.msg_endpoint(&eq, domain.info()).expect("endpoint").connect(&address, &[]).expect("connects");

@@ -11,8 +11,8 @@ use loom_core::exposed::Window;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{AddressFormat, MsgOrder};
 use loom_core::{
-    Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Mr,
-    MsgEndpoint,
+    Access, Buffer, Completion, Cq, CqAttr, CqError, Domain, EndpointAddr, EqAttr, EqEvent, Errno, Error, EventQueue,
+    Mr, MsgEndpoint,
 };
 
 use super::super::files::{Files, HEAD};
@@ -97,7 +97,7 @@ pub struct FabricsInitiator<'m, T: Connected, M: Buffer + Send> {
     pub(super) links: Vec<(TargetKey, Option<Link<'m, T, M>>)>,
     pub(super) sendings: Vec<Option<Sending>>,
     pub(super) cq: Cq<'m, T, Part<'m, T, M>>,
-    pub(super) eq: Eq<'m, T>,
+    pub(super) eq: EventQueue<'m, T>,
     /// Memory of writes: the ring of grains, or a block of samples for each transfer.
     pub(super) from: Source<'m, T, M>,
     pub(super) memory: Rc<Mr<'m, T, M>>,
@@ -151,7 +151,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
             links: (0..attr.targets.into()).map(|index| (TargetKey::new(index), None)).collect(),
             sendings: vec![None; sendings],
             cq,
-            eq: Eq::open(domain, EqAttr::default())?,
+            eq: EventQueue::open(domain, EqAttr::default())?,
             from: blocks.map_or(Source::Ring(memory.clone()), |blocks| Source::Blocks(Rc::new(blocks))),
             memory,
             scratch: vec![0; scratch],
@@ -392,7 +392,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
     /// time in nanoseconds of any clock.
     ///
     /// # Errors
-    /// Those of [`Cq::poll`] and [`Eq::poll`].
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
     #[doc(alias = "mxlFabricsInitiatorMakeProgressNonBlocking")]
     pub fn poll(&mut self, now: u64) -> Result<Option<InitiatorEvent>, Error> {
         while let Some(event) = self.eq.poll()? {

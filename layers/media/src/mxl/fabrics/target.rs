@@ -11,7 +11,9 @@ use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::RangeError;
-use loom_core::{Access, Buffer, Completion, Cq, CqAttr, Domain, Eq, EqAttr, EqEvent, Errno, Error, Mr, MsgEndpoint};
+use loom_core::{
+    Access, Buffer, Completion, Cq, CqAttr, Domain, EqAttr, EqEvent, Errno, Error, EventQueue, Mr, MsgEndpoint,
+};
 
 use super::super::memory::Ring;
 use super::super::wire::take;
@@ -136,7 +138,7 @@ pub struct FabricsTarget<'m, T: Connected, M: Buffer + Send> {
     accepting: Option<MsgEndpoint<'m, T, Vec<u8>, Connecting>>,
     listener: PassiveEndpoint<'m, T>,
     cq: Cq<'m, T, Vec<u8>>,
-    eq: Eq<'m, T>,
+    eq: EventQueue<'m, T>,
     memory: Mr<'m, T, M>,
     bounce: Option<(BounceBuffer, Mr<'m, T, Vec<u8>>)>,
     layout: FlowLayout,
@@ -160,7 +162,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
     ///
     /// # Errors
     /// [`Error::Invalid`] for a domain without connections, a layout without header, or short memory, and those of
-    /// [`Eq::listen`] and [`Mr::open`].
+    /// [`EventQueue::listen`] and [`Mr::open`].
     pub fn open(domain: &Domain<'m, T>, memory: M, layout: FlowLayout, attr: FabricsAttr) -> Result<Self, Error> {
         let (access, slots) = match layout {
             FlowLayout::Grains(_, slots) => (Access::REMOTE_WRITE, slots as usize),
@@ -179,7 +181,7 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsTarget<'m, T, M> {
                 Some((bounce, Mr::open(domain, entries, with_random_key(domain, Access::REMOTE_WRITE))?))
             }
         };
-        let eq = Eq::open(domain, EqAttr::default())?;
+        let eq = EventQueue::open(domain, EqAttr::default())?;
         let cq = Cq::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(attr.depth) })?;
         let listener = eq.listen(domain.info())?;
         let places = bounce.as_ref().map_or(slots, |(bounce, _)| usize::try_from(bounce.entry_count).unwrap_or(0));
@@ -269,7 +271,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsTarget<'m, T, M> {
     /// Accepts initiators, and returns the next event.
     ///
     /// # Errors
-    /// Those of [`Cq::poll`] and [`Eq::poll`].
+    /// Those of [`Cq::poll`] and [`EventQueue::poll`].
     #[doc(alias = "mxlFabricsTargetReadGrainNonBlocking")]
     #[doc(alias = "mxlFabricsTargetReadSamplesNonBlocking")]
     pub fn poll(&mut self) -> Result<Option<FabricsEvent>, Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use loom_core::CqError;
 use loom_core::OpenError;
 use loom_core::endpoint::{AnyConnection, Connecting, MsgEndpoint};
-use loom_core::eq::{ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqEvent};
+use loom_core::eq::{ConnectedEvent, ConnectionRequest, EqAttr, EqEvent, EventQueue};
 use loom_core::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{
@@ -16,11 +16,11 @@ use super::line::{Asked, LISTENER, asked, line, name_endpoints, say, say_failed}
 use super::{Queue, Scene, T, attributes};
 use crate::scripted::{FD, OPTION};
 
-fn scene() -> (Scene, Eq<'static, T>) {
+fn scene() -> (Scene, EventQueue<'static, T>) {
     let mut attributes: Attributes = attributes();
     attributes.endpoint.kind = EndpointType::MSG;
     let scene = Scene::new(attributes);
-    let eq = Eq::open(&scene.domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(&scene.domain, EqAttr::default()).unwrap();
     (scene, eq)
 }
 
@@ -28,18 +28,22 @@ fn address() -> EndpointAddr {
     EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()
 }
 
-fn connecting(queue: &Queue, eq: &Eq<'static, T>, info: &Info<T>) -> MsgEndpoint<'static, T, Vec<u8>, Connecting> {
+fn connecting(
+    queue: &Queue,
+    eq: &EventQueue<'static, T>,
+    info: &Info<T>,
+) -> MsgEndpoint<'static, T, Vec<u8>, Connecting> {
     queue.msg_endpoint(eq, info).unwrap().connect(&address(), b"").unwrap()
 }
 
 /// The event queue says that an endpoint is connected.
-fn connected(eq: &Eq<'static, T>, fid: u64) -> ConnectedEvent {
+fn connected(eq: &EventQueue<'static, T>, fid: u64) -> ConnectedEvent {
     say(Notice::Connected(Fid(fid)));
     let Some(EqEvent::Connected(event)) = eq.poll().unwrap() else { panic!("it was said") };
     event
 }
 
-fn request(scene: &Scene, eq: &Eq<'static, T>, number: u64) -> ConnectionRequest<'static, T> {
+fn request(scene: &Scene, eq: &EventQueue<'static, T>, number: u64) -> ConnectionRequest<'static, T> {
     say(Notice::Request { listener: LISTENER, info: scene.script, request: number });
     let Some(EqEvent::Request(request)) = eq.poll().unwrap() else { panic!("it was said") };
     request
@@ -142,7 +146,7 @@ fn a_failure_tells_what_came_with_it() {
 #[test]
 fn an_event_queue_is_slept_on_as_it_was_opened() {
     let (scene, _) = scene();
-    let open = |wait| Eq::open(&scene.domain, EqAttr { wait, ..EqAttr::default() }).unwrap();
+    let open = |wait| EventQueue::open(&scene.domain, EqAttr { wait, ..EqAttr::default() }).unwrap();
     let (none, fd, any) = (open(WaitObj::NONE), open(WaitObj::FD), open(WaitObj::UNSPEC));
     assert_eq!((fd.wait_fd(), fd.may_sleep()), (Ok(FD), Ok(false)));
     for other in [&none, &any] {

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use loom_core::CqError;
 use loom_core::OpenError;
 use loom_core::driver::{Drive, EqDriver};
-use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, EndpointType, Errno};
 
@@ -26,7 +26,7 @@ impl Events {
         let mut attributes: Attributes = attributes();
         attributes.endpoint.kind = EndpointType::MSG;
         let scene = Scene::new(attributes);
-        let eq = Eq::open(&scene.domain, EqAttr::default()).unwrap();
+        let eq = EventQueue::open(&scene.domain, EqAttr::default()).unwrap();
         let (queue, driver) = (scene.queue(4), EqDriver::open(&eq, places).unwrap());
         Events { scene, queue, driver }
     }
@@ -212,7 +212,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     let other = events.queue.msg_endpoint(events.driver.eq(), &events.scene.script.info()).unwrap();
     assert!(!event.is_of(&other) && !failure.is_of(&other));
     name_endpoints(1);
-    let eq = Eq::open(&events.scene.domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(&events.scene.domain, EqAttr::default()).unwrap();
     let elsewhere = events.queue.msg_endpoint(&eq, &events.scene.script.info()).unwrap();
     assert!(!event.is_of(&elsewhere) && !failure.is_of(&elsewhere));
 }

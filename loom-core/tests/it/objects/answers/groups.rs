@@ -1,7 +1,7 @@
 //! Multicast groups.
 
 use loom_core::endpoint::MulticastEndpoint;
-use loom_core::eq::{Eq, EqAttr, EqEvent, JoinedEvent};
+use loom_core::eq::{EqAttr, EqEvent, EventQueue, JoinedEvent};
 use loom_core::error::OpenError;
 use loom_core::transport::connected::{Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr};
@@ -9,15 +9,15 @@ use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr};
 use super::line::{Asked, asked, line, name_endpoints, say};
 use super::{Scene, T, attributes};
 
-fn scene(caps: Caps) -> (Scene, Eq<'static, T>) {
+fn scene(caps: Caps) -> (Scene, EventQueue<'static, T>) {
     let mut attributes = attributes();
     attributes.caps |= caps;
     let scene = Scene::new(attributes);
-    let eq = Eq::open(&scene.domain, EqAttr::default()).unwrap();
+    let eq = EventQueue::open(&scene.domain, EqAttr::default()).unwrap();
     (scene, eq)
 }
 
-fn open(scene: &Scene, eq: &Eq<'static, T>) -> Result<MulticastEndpoint<'static, T, Vec<u8>>, OpenError> {
+fn open(scene: &Scene, eq: &EventQueue<'static, T>) -> Result<MulticastEndpoint<'static, T, Vec<u8>>, OpenError> {
     scene.queue(4).multicast_endpoint(&scene.vector(), eq)
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use loom_core::exposed::Window;
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{
-    Access, Caps, Cq, CqAttr, Domain as FabricDomain, EndpointAddr, Eq, EqAttr, EqEvent, Hints, ImmediateData, Info,
-    RemoteRegion, ThePeer,
+    Access, Caps, Cq, CqAttr, Domain as FabricDomain, EndpointAddr, EqAttr, EqEvent, EventQueue, Hints, ImmediateData,
+    Info, RemoteRegion, ThePeer,
 };
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
@@ -309,8 +309,10 @@ fn immediate_data_is_rejected(from_files: bool) {
         target = Target::open(&fabric(), header_in_each_slot(&header), grains(5), ATTR).unwrap();
     }
     let domain = fabric();
-    let (cq, eq) =
-        (Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
+    let (cq, eq) = (
+        Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap(),
+        EventQueue::open(&domain, EqAttr::default()).unwrap(),
+    );
     let TargetInfo { fabric_address, regions, .. } = target.info().unwrap();
     let to = EndpointAddr::new(domain.info().attributes().addr_format, &fabric_address).unwrap();
     let mut connecting = Some(cq.msg_endpoint(&eq, domain.info()).unwrap().connect(&to, &[]).unwrap());
