@@ -1,11 +1,8 @@
 //! Checks by the compiler: a program's requirements of endpoints and providers, as types and
 //! constants.
 //!
-//! - [`query`]: requirements of an endpoint as a type, which give the hints and the operations
-//!   ([`Only`]).
-//! - [`profiles`]: guarantees of providers as constants, compared with an endpoint once
-//!   ([`Profiled`]).
-//! - [`protocol`]: traits for code that is generic over endpoints and other protocols.
+//! Requirements of endpoints are [queries](query), guarantees of providers [`profiles`]. Code that
+//! is generic over endpoints uses [`protocol`].
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};

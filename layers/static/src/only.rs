@@ -19,11 +19,10 @@ use crate::query::{
     self, AnyType, Asked, AtomicOps, Dgram, EndpointKind, Group, Injects, Messages, Query, Rdm, Reads, Tagged, Writes,
 };
 
-/// The endpoint `E` with the operations of the [query](crate::query) `Q`, from [`Query::endpoint`]
-/// or [`Query::only`].
+/// Endpoint `E` with the [protocol traits](crate::protocol) of the [query](crate::query) `Q`.
 ///
-/// It has the [protocol traits](crate::protocol) of the query's groups. The [whole](Self::whole)
-/// endpoint has the rest.
+/// [`Query::endpoint`] and [`Query::only`] return it. The [whole](Self::whole) endpoint has the
+/// rest.
 ///
 /// ```
 /// use loom_core::soft::Soft;
@@ -47,7 +46,7 @@ pub struct Only<E, Q> {
     query: PhantomData<fn() -> Q>,
 }
 
-/// Connectionless endpoint with the operations of a query ([`Query::endpoint`]).
+/// Connectionless endpoint of a query ([`Query::endpoint`]).
 pub type OnlyEndpoint<'m, T, B, Q> = Only<Endpoint<'m, T, B>, Q>;
 
 impl<E, Q> Only<E, Q> {
@@ -83,7 +82,7 @@ impl<E: fmt::Debug, Q> fmt::Debug for Only<E, Q> {
     }
 }
 
-/// A connectionless endpoint type, or any type.
+/// Connectionless endpoint type, or any.
 #[diagnostic::on_unimplemented(
     message = "an endpoint of type `{Self}` is connected, and this one is not",
     label = "the query asks for `{Self}`",
@@ -95,7 +94,7 @@ impl WithoutConnections for AnyType {}
 impl WithoutConnections for Rdm {}
 impl WithoutConnections for Dgram {}
 
-/// A kind of endpoint that a query for this type can narrow.
+/// Endpoint kind that a query for this type can narrow.
 #[diagnostic::on_unimplemented(
     message = "an endpoint of kind `{Self}` cannot be narrowed to a query for one of type `{E}`",
     label = "the query asks for `{E}`"

@@ -12,7 +12,7 @@ use loom_core::{Error, RangeError};
 
 use crate::profiles::{Profile, ProfileError, Promise};
 
-/// An endpoint that meets the [profile](crate::profiles) `P` ([`Profile::endpoint`]).
+/// Endpoint that meets the [profile](crate::profiles) `P` ([`Profile::endpoint`]).
 ///
 /// It has the [`Endpoint`]'s methods, and checks lengths at compile time.
 ///
@@ -151,7 +151,7 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
     }
 }
 
-/// An unchanged endpoint that does not meet a profile.
+/// Unchanged endpoint that does not meet a profile.
 ///
 /// ```
 /// use loom_static::Unmet;

@@ -33,9 +33,7 @@
 //! # fn main() { let _ = too_long as fn(&_, _); }
 //! ```
 //!
-//! # Checks at run time
-//!
-//! [`Profile::check`] and [`Profile::endpoint`] compare the `Info` with the profile.
+//! # Values
 //!
 //! The values are the weakest of the sources and manual pages of libfabric 2.1.0, the manual pages
 //! of 1.17, and `fi_getinfo` of 1.17.0 and 2.5.1.
@@ -44,8 +42,8 @@
 //!
 //! # Profiles of one's own
 //!
-//! A program for one cluster may promise more, for example `verbs` on cards with room for 60 bytes
-//! in a work request:
+//! A cluster may promise more, for example `verbs` on cards with room for 60 bytes in a work
+//! request:
 //!
 //! ```
 //! use loom_static::profiles::{InjectCapable, Profile, Verbs};

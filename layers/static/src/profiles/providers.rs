@@ -1,10 +1,9 @@
 //! A profile for each provider of libfabric.
 //!
-//! Comments name the source of the values: a file of libfabric 2.1.0 (`prov/...`), a manual page of
-//! 2.1.0 or 1.17 (`fi_shm(7)`), or `fi_getinfo` (of 1.17.0 and 2.5.1 unless stated), which the
-//! tests query. No profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17
-//! does not always report. `mrail`, hooks and `coll` have the limits of the provider below, and no
-//! profile.
+//! Comments name the source of the values ([versions](super)): a file (`prov/...`), a manual page
+//! (`fi_shm(7)`), or `fi_getinfo`, which the tests query. No profile promises device memory, nor
+//! `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not always report. `mrail`, hooks and `coll`
+//! have the limits of the provider below, and no profile.
 
 use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
@@ -91,7 +90,7 @@ impl Profile for Shm {
     const MSG_ORDER: MsgOrder = MsgOrder::SAS;
     const INJECT_SIZE: usize = 4096;
     const CQ_DATA_SIZE: usize = 8;
-    // smr_query_atomic in prov/shm/src/smr_atomic.c
+    // `smr_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -108,7 +107,7 @@ impl Profile for Sm2 {
     const MSG_ORDER: MsgOrder = MsgOrder::SAS;
     // `SM2_ATOMIC_INJECT_SIZE` of prov/sm2/src/sm2.h
     const INJECT_SIZE: usize = 3864;
-    // sm2_query_atomic in prov/sm2/src/sm2_atomic.c. Reads are granted but return no data.
+    // `sm2_query_atomic`. Reads are granted but return no data.
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS_WITHOUT_READ;
 }
 
@@ -128,7 +127,7 @@ impl Profile for Tcp {
     const CQ_DATA_SIZE: usize = 8;
 }
 
-/// `tcp` without connections, since libfabric 2. [`Net`] is its predecessor.
+/// `tcp` without connections, since libfabric 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_tcp")]
 pub struct TcpRdm;
@@ -159,7 +158,7 @@ impl Profile for TcpRxm {
     // `XNET_DEF_INJECT` less `struct rxm_pkt` (rxm_info_to_rxm).
     const INJECT_SIZE: usize = 64;
     const CQ_DATA_SIZE: usize = 8;
-    // rxm_ep_query_atomic in prov/rxm/src/rxm_atomic.c
+    // `rxm_ep_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -170,8 +169,7 @@ const RXM_ORDER: MsgOrder = MsgOrder::SAS.union(MsgOrder::RAS).union(MsgOrder::W
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Net;
 
-// fi_getinfo of 1.17.0, which reports automatic progress, as for `tcp`. Sources and fi_tcp(7) of
-// `tcp`.
+// fi_getinfo of 1.17.0. Sources and fi_tcp(7) of `tcp`.
 impl Profile for Net {
     const NAME: &'static str = "net";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -241,7 +239,7 @@ impl Profile for Sockets {
     const CQ_DATA_SIZE: usize = 8;
     const CONTROL_PROGRESS: Progress = Progress::AUTO;
     const DATA_PROGRESS: Progress = Progress::AUTO;
-    // sock_query_atomic in prov/sockets/src/sock_atomic.c
+    // `sock_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -321,7 +319,7 @@ impl Profile for Efa {
     const MSG_ORDER: MsgOrder = MsgOrder::SAS;
     // `EFA_CQ_DATA_SIZE` of efa_cq.h
     const CQ_DATA_SIZE: usize = 4;
-    // efa_rdm_atomic_query in prov/efa/src/rdm/efa_rdm_atomic.c
+    // `efa_rdm_atomic_query`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -342,7 +340,7 @@ impl Profile for Cxi {
     const INJECT_SIZE: usize = 192;
     // `CXIP_REMOTE_CQ_DATA_SZ`
     const CQ_DATA_SIZE: usize = 8;
-    // `_cxip_amo_valid` in prov/cxi/src/cxip_atomic.c
+    // `_cxip_amo_valid`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -403,7 +401,7 @@ impl Profile for Psm2 {
     const INJECT_SIZE: usize = 64;
     // Only if hints request it: it takes 4 bits of the tags.
     const CQ_DATA_SIZE: usize = 4;
-    // psmx2_query_atomic in prov/psm2/src/psmx2_atomic.c
+    // `psmx2_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -423,7 +421,7 @@ impl Profile for Psm3 {
     const INJECT_SIZE: usize = 64;
     // See `Psm2`.
     const CQ_DATA_SIZE: usize = 4;
-    // psmx3_query_atomic in prov/psm3/src/psmx3_atomic.c
+    // `psmx3_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
@@ -477,7 +475,7 @@ impl Profile for Lpp {
     const INJECT_SIZE: usize = 64;
     // `LPP_MIN_CQ_DATA_SIZE`
     const CQ_DATA_SIZE: usize = 4;
-    // lpp_fi_query_atomic in prov/lpp/src/lpp_atomic.c
+    // `lpp_fi_query_atomic`
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 

@@ -7,9 +7,8 @@ use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress
 use super::{AtomicSet, ProfileError, Promise};
 use crate::profiled::{Profiled, Unmet};
 
-/// Promises of a provider about one kind of its endpoints.
-///
-/// The constants hold the promises, by default none. See the [module](super) for their sources.
+/// Promises of a provider about one kind of its endpoints, empty by default. The [module](super)
+/// names their sources.
 ///
 /// ```
 /// use loom_static::profiles::{Opx, Profile, Shm};
@@ -100,7 +99,7 @@ pub trait Profile: Sized {
     }
 }
 
-/// Profiles of providers with atomic operations of their own, in hardware or software.
+/// Profiles of providers with atomic operations of their own.
 ///
 /// ```
 /// use loom_core::atomic::{FetchOp, Operation};

@@ -57,7 +57,7 @@ pub trait RmaWrite: Transmitter {
     /// Writes the buffer into a peer's region, from `offset` bytes on.
     ///
     /// # Errors
-    /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
+    /// See [`RmaRead::read`].
     #[doc(alias = "fi_write")]
     fn write(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
 
@@ -101,7 +101,7 @@ pub trait Atomics: Transmitter {
     /// [`Endpoint::atomic`](loom_core::Endpoint::atomic).
     ///
     /// # Errors
-    /// The buffer is returned. A refusal by the peer is an [`Outcome`](super::Outcome).
+    /// See [`RmaRead::read`].
     #[doc(alias = "fi_atomic")]
     #[doc(alias = "fi_fetch_atomic")]
     #[doc(alias = "fi_compare_atomic")]

@@ -1,24 +1,8 @@
 //! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
-//! | trait | operations | capability |
-//! |---|---|---|
-//! | [`Completes`] | waits for an operation, drives progress | |
-//! | [`Transmitter`], [`Receiver`] | identify the other side | |
-//! | [`MsgSend`], [`MsgRecv`] | messages | [`Caps::MSG`](loom_core::Caps::MSG) |
-//! | [`TaggedSend`], [`TaggedRecv`] | tagged messages | [`Caps::TAGGED`](loom_core::Caps::TAGGED) |
-//! | [`RmaRead`], [`RmaWrite`] | reads and writes of a peer's memory | [`Caps::RMA`](loom_core::Caps::RMA) |
-//! | [`Atomics`] | atomic operations on a peer's memory | [`Caps::ATOMIC`](loom_core::Caps::ATOMIC) |
-//! | [`Inject`], [`TaggedInject`] | messages that are copied at once | that of the messages |
-//! | [`Connection`] | address of the peer, shutdown | |
-//!
-//! | implemented by | traits |
-//! |---|---|
-//! | [`Endpoint`](loom_core::Endpoint), [`MulticastEndpoint`](loom_core::endpoint::MulticastEndpoint) | all but `Connection` |
-//! | [`MsgEndpoint`](loom_core::MsgEndpoint) | all; before it is connected `Receiver`, `MsgRecv`, `TaggedRecv` |
-//! | [`TxContext`](loom_core::endpoint::TxContext) | all of a `Transmitter` |
-//! | [`RxContext`](loom_core::endpoint::RxContext), [`SharedRx`](loom_core::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
-//! | [`MulticastGroup`](loom_core::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
-//! | `TaggedEndpoint` of the package `loom-fabric-tagged` | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
+//! [`Completes`] is the base of all, [`Transmitter`] and [`Receiver`] of those with another side.
+//! loom's endpoints, contexts and multicast groups implement the traits of their operations, and so
+//! does `TaggedEndpoint` of the package `loom-fabric-tagged`.
 //!
 //! Posts that the provider does not grant are refused with [`PostError::NotGranted`].
 //!
@@ -67,13 +51,13 @@ use loom_core::engine::op_table::Transfer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
-/// Result of a post: the key, or the buffer and the error.
+/// Result of a post.
 pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Buf, <P as Completes>::PostError>>;
 
 /// Result of a wait: an outcome, or `Ok(None)` after the deadline.
 pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
 
-/// Outcome of an operation: its buffer, and the transfer or the error.
+/// Outcome of an operation.
 ///
 /// ```
 /// use loom_core::cq::CqError;
@@ -233,7 +217,7 @@ pub trait Completes {
     }
 }
 
-/// A protocol with operations to a peer.
+/// Protocol with operations to a peer.
 ///
 /// ```
 /// use loom_core::Forever;
@@ -265,7 +249,7 @@ pub trait Transmitter: Completes {
     type To: Copy;
 }
 
-/// A protocol that receives from peers.
+/// Protocol that receives from peers.
 ///
 /// ```
 /// use loom_static::protocol::{MsgRecv, Receiver};
@@ -291,7 +275,7 @@ pub trait Receiver: Completes {
     const ANY: Self::From;
 }
 
-/// A protocol connected to one peer.
+/// Protocol connected to one peer.
 ///
 /// ```
 /// use loom_static::protocol::{Connection, MsgSend, Posted};

@@ -1,9 +1,7 @@
 //! Compile-time queries: a program's requirements of an endpoint, as a type.
 //!
-//! A requirement is an endpoint type ([`Rdm`], [`Dgram`], [`Msg`]), a group of operations
-//! ([`Messages`], [`Tagged`], [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`],
-//! [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), another capability ([`Capable`]), or a tuple
-//! of up to eight requirements. It determines
+//! A requirement is an endpoint type ([`Rdm`]), a group of operations ([`Messages`]), another
+//! capability ([`Capable`]), or a tuple of up to eight requirements. It determines
 //!
 //! - the hints: [`Query::HINTS`] and [`Query::CAPS`], also in a `const`
 //! - one endpoint type: a query for two does not compile
@@ -54,9 +52,8 @@
 //! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
 //! ```
 //!
-//! Operations are those of the [protocol traits](crate::protocol) of the query's groups. Other
-//! kinds of endpoints (connections, contexts of scalable endpoints) are opened without a query and
-//! narrowed by [`Query::only`].
+//! Other kinds of endpoints (connections, contexts of scalable endpoints) are opened without a
+//! query and narrowed by [`Query::only`].
 //!
 //! Checked at run time: directed receives (`FI_DIRECTED_RECV`), fences (`FI_FENCE`), the width of
 //! immediate data, receives of a [`SharedRx`](loom_core::endpoint::SharedRx), and defects of

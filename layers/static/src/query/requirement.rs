@@ -51,7 +51,7 @@ pub trait Joins<Other: EndpointKind>: EndpointKind {
 #[derive(Clone, Copy, Debug)]
 pub enum AnyType {}
 
-/// Requirement: a reliable connectionless endpoint (`FI_EP_RDM`).
+/// Reliable connectionless endpoint (`FI_EP_RDM`).
 ///
 /// ```
 /// use loom_static::query::{Messages, Query, Rdm};
@@ -68,7 +68,7 @@ pub enum AnyType {}
 #[derive(Clone, Copy, Debug)]
 pub enum Rdm {}
 
-/// Requirement: a datagram endpoint (`FI_EP_DGRAM`).
+/// Datagram endpoint (`FI_EP_DGRAM`).
 ///
 /// ```
 /// use loom_static::query::{Dgram, Messages, Query};
@@ -86,7 +86,7 @@ pub enum Rdm {}
 #[derive(Clone, Copy, Debug)]
 pub enum Dgram {}
 
-/// Requirement: an endpoint connected to one peer (`FI_EP_MSG`).
+/// Endpoint connected to one peer (`FI_EP_MSG`).
 ///
 /// ```
 /// use loom_core::error::OpenError;
@@ -143,7 +143,7 @@ endpoint_type!(Rdm = EndpointType::RDM);
 endpoint_type!(Dgram = EndpointType::DGRAM);
 endpoint_type!(Msg = EndpointType::MSG);
 
-/// Requirement: untagged messages.
+/// Untagged messages.
 ///
 /// ```
 /// use loom_static::protocol::{MsgRecv, MsgSend};
@@ -173,7 +173,7 @@ impl Query for Messages {
     const CAPS: Caps = Caps::MSG.union(Caps::SEND).union(Caps::RECV);
 }
 
-/// Requirement: tagged messages.
+/// Tagged messages.
 ///
 /// ```
 /// use loom_static::protocol::{TaggedRecv, TaggedSend};
@@ -203,7 +203,7 @@ impl Query for Tagged {
     const CAPS: Caps = Caps::TAGGED.union(Caps::SEND).union(Caps::RECV);
 }
 
-/// Requirement: reads, local and by peers.
+/// Reads, local and by peers.
 ///
 /// ```
 /// use loom_static::protocol::RmaRead;
@@ -235,7 +235,7 @@ impl Query for Reads {
     const CAPS: Caps = Caps::RMA.union(Caps::READ).union(Caps::REMOTE_READ);
 }
 
-/// Requirement: writes, local and by peers.
+/// Writes, local and by peers.
 ///
 /// ```
 /// use loom_static::protocol::{RmaRead, RmaWrite};
@@ -270,7 +270,7 @@ impl Query for Writes {
     const CAPS: Caps = Caps::RMA.union(Caps::WRITE).union(Caps::REMOTE_WRITE);
 }
 
-/// Requirement: atomic operations, local and by peers.
+/// Atomic operations, local and by peers.
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
@@ -299,8 +299,8 @@ impl Query for AtomicOps {
         Caps::ATOMIC.union(Caps::READ).union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
 }
 
-/// Requirement: receives of many messages into one buffer, posted by the
-/// [whole](crate::Only::whole) endpoint, with [`Messages`].
+/// Receives of many messages into one buffer, posted by the [whole](crate::Only::whole) endpoint,
+/// with [`Messages`].
 ///
 /// ```
 /// use loom_static::query::{Messages, MultiRecvs, Query};
@@ -337,8 +337,8 @@ impl Query for MultiRecvs {
     const CAPS: Caps = Caps::MULTI_RECV;
 }
 
-/// Requirement: receives of many tagged messages into one buffer, posted by the
-/// [whole](crate::Only::whole) endpoint, with [`Tagged`].
+/// Receives of many tagged messages into one buffer, posted by the [whole](crate::Only::whole)
+/// endpoint, with [`Tagged`].
 ///
 /// ```
 /// use loom_core::Caps;
@@ -361,8 +361,8 @@ impl Query for TaggedMultiRecvs {
     const CAPS: Caps = Caps::TAGGED_MULTI_RECV;
 }
 
-/// Requirement: injection of at least `SIZE` bytes, as messages, writes and atomic operations
-/// of the query's other groups.
+/// Injection of at least `SIZE` bytes, as messages, writes and atomic operations of the query's
+/// other groups.
 ///
 /// ```
 /// use loom_core::error::OpenError;
@@ -399,7 +399,7 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
     const INJECT_SIZE: usize = SIZE;
 }
 
-/// Requirement: collective operations. The [whole](crate::Only::whole) endpoint joins groups.
+/// Collective operations. The [whole](crate::Only::whole) endpoint joins groups.
 ///
 /// ```
 /// use loom_static::query::{CollectiveOps, Messages, Query};
@@ -431,7 +431,7 @@ impl Query for CollectiveOps {
     const CAPS: Caps = Caps::COLLECTIVE;
 }
 
-/// Requirement: capabilities without operations of their own, as bits of [`Caps`]:
+/// Capabilities without operations of their own, as bits of [`Caps`]:
 /// `Capable<{ Caps::FENCE.bits() }>`.
 ///
 /// Operations that need one (a fence, a receive from one peer, device memory) are refused at run

@@ -32,7 +32,7 @@ impl Flag for No {
     type Or<O: Flag> = O;
 }
 
-/// A set of groups, with a flag for each.
+/// Set of groups, with a flag for each.
 pub trait GroupSet: Sealed {
     /// [`Messages`]
     type Messages: Flag;
@@ -50,7 +50,7 @@ pub trait GroupSet: Sealed {
     type Union<S: GroupSet>: GroupSet;
 }
 
-/// A set of groups, in the order of [`GroupSet`].
+/// Set of groups, in the order of [`GroupSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct Set<M = No, T = No, R = No, W = No, A = No, I = No>(PhantomData<(M, T, R, W, A, I)>);
 
@@ -73,7 +73,7 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, I: Flag> GroupSet for Set<M, T
     >;
 }
 
-/// A group of operations in queries, with [protocol traits](crate::protocol) of its own.
+/// Group of operations in queries, with [protocol traits](crate::protocol) of its own.
 ///
 /// ```
 /// use loom_static::query::{Asked, Group, Messages, Query, Rdm, Tagged};
@@ -102,7 +102,7 @@ macro_rules! groups {
 
 groups!(Messages, Tagged, Reads, Writes, AtomicOps, Injects);
 
-/// The flag of a group that a query contains.
+/// Flag of a group that a query contains.
 #[diagnostic::on_unimplemented(
     message = "the query does not ask for `{G}`",
     label = "this operation needs `{G}` in the query",
