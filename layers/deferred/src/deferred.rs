@@ -70,7 +70,7 @@ pub(crate) enum State {
     Ended,
 }
 
-/// Event that [`Deferred::poll`] reports.
+/// Event of [`Deferred::poll`].
 ///
 /// ```
 /// use loom_core::error::{PostError, Rejected};
@@ -101,7 +101,7 @@ pub enum DeferredEvent<'m, B> {
     Returned(WorkKey, Rejected<B>),
     /// A counter was not changed: refused, or cancelled or flushed (`ECANCELED`).
     NotCounted(WorkKey, Errno),
-    /// A completion without deferred work.
+    /// Completion without deferred work.
     Other(Completion<'m, B>),
 }
 
@@ -112,8 +112,8 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T>,
 {
-    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work until
-    /// their ends. Allocates two blocks ([`layouts`](Self::layouts)).
+    /// Opens a `Deferred` with room for `capacity` pieces of work until their ends, in two blocks
+    /// ([`layouts`](Self::layouts)).
     ///
     /// # Errors
     /// [`OpenError::OutOfMemory`], and [`OpenError::Size`].
@@ -190,8 +190,7 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Posts an operation when a counter reaches a threshold, `(&counter, threshold)`, or has
-    /// reached it.
+    /// Posts an operation once a counter has reached a threshold: `(&counter, threshold)`.
     ///
     /// ```
     /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -227,8 +226,8 @@ where
         self.defer(when, (endpoint, work, None), buf)
     }
 
-    /// [`post`](Self::post), and counts the operation in another counter: as a success, or as a failure if
-    /// it failed or was refused. Cancelled waiting work is not counted.
+    /// [`post`](Self::post), and counts the operation in another counter: refused work as failed,
+    /// cancelled waiting work not at all.
     ///
     /// ```
     /// use loom_deferred::{Deferred, Work};
@@ -361,8 +360,8 @@ where
         Ok(key)
     }
 
-    /// Requests that work ends early. The next poll [returns](DeferredEvent::Returned) waiting
-    /// work. A started operation is [cancelled](Endpoint::cancel), and still completes.
+    /// Ends work early: the next poll [returns](DeferredEvent::Returned) waiting work. A started
+    /// operation is [cancelled](Endpoint::cancel), and still completes.
     ///
     /// ```
     /// use loom_core::error::PostError;
@@ -463,8 +462,8 @@ where
         }))
     }
 
-    /// Starts due work, drives progress, and keeps completions, like [`Cq::progress`]. Returns
-    /// `true` if work started or an event was processed.
+    /// [`Cq::progress`] that also starts due work. Returns `true` if work started or an event was
+    /// processed.
     ///
     /// # Errors
     /// See [`Cq::progress`].

@@ -77,7 +77,7 @@ where
     A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Creates the driver of deferred work with that of its queue.
+    /// Creates the driver with that of the queue.
     ///
     /// # Errors
     /// [`OpenError::Errno`] with `EINVAL` if `driver` belongs to another queue.
@@ -234,7 +234,6 @@ where
 {
     driver: DeferredDriver<'d, 'm, T, B, A, K>,
     work: WorkKey,
-    /// This future waits for the work.
     claims: bool,
     finish: Option<Finish<'m, T, B>>,
     over: bool,

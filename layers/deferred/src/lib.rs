@@ -43,9 +43,8 @@
 //! - **Order.** Work of one counter starts in the order of thresholds, then of posting. After a
 //!   transient error ([`PostError::is_transient`](loom_core::error::PostError::is_transient)) the
 //!   next poll retries it before the counter's other work.
-//! - **Thresholds include failures.** Work starts when the sum of successful and failed operations
-//!   reaches the threshold, as in `fi_trigger`, so that a chain does not hang. To end a chain,
-//!   [flush](Deferred::flush).
+//! - **Thresholds include failures**, as in `fi_trigger`, so that a chain does not hang. To end a
+//!   chain, [flush](Deferred::flush).
 //! - **Each buffer is returned once.** The [`Deferred`] drops buffers of waiting work with itself.
 //!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned).
 //! - **Chains.** Counters of endpoints

@@ -15,7 +15,6 @@ pub(crate) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T
     pub(crate) job: Job<'m, T, B, K>,
     /// Present until posted.
     pub(crate) buf: Option<B>,
-    /// Reason for which the work is returned.
     pub(crate) refused: Option<PostError>,
 }
 

@@ -7,8 +7,7 @@ use loom_core::mr::RemoteRegion;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
-/// An operation that is posted later: the arguments of the method of the same name, except the
-/// buffer.
+/// Operation posted later: the method's arguments without the buffer.
 ///
 /// ```
 /// use loom_deferred::{Deferred, DeferredEvent, Work};
@@ -110,22 +109,22 @@ pub enum Work<To, From> {
 }
 
 impl<To, From> Work<To, From> {
-    /// A send with default options.
+    /// Send with default options.
     pub fn send(to: impl Into<To>) -> Self {
         Work::Send { to: to.into(), options: SendOptions::default() }
     }
 
-    /// A tagged send with default options.
+    /// Tagged send with default options.
     pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
         Work::TaggedSend { to: to.into(), tag, options: SendOptions::default() }
     }
 
-    /// A receive.
+    /// Receive.
     pub fn recv(from: impl Into<From>) -> Self {
         Work::Recv { from: from.into() }
     }
 
-    /// A tagged receive.
+    /// Tagged receive.
     pub fn tagged_recv(from: impl Into<From>, tag: impl Into<TagMatch>) -> Self {
         Work::TaggedRecv { from: from.into(), tag: tag.into() }
     }

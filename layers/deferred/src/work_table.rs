@@ -146,7 +146,7 @@ impl<C, V> Place<C, V> {
     }
 }
 
-/// Work to start when counters reach thresholds. `S` stores the slots of [`Place::free`].
+/// Work that waits for counters. `S` stores the slots of [`Place::free`].
 ///
 /// ```
 /// use loom_deferred::work_table::{Place, WorkTable};
@@ -200,7 +200,7 @@ pub struct WorkTable<S> {
 pub struct Vacant<'t, S>(&'t mut WorkTable<S>);
 
 impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
-    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter.
+    /// Adds work that waits for a counter's `threshold`. `is_same` finds the counter.
     pub fn add(self, (counter, threshold): (C, u64), is_same: impl Fn(&C, &C) -> bool, value: V) -> WorkKey {
         let Vacant(table) = self;
         let index = table.free;
@@ -269,7 +269,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (place.generation == key.generation && place.phase.is_some()).then_some(place)
     }
 
-    /// State of work, or `None` if it has ended.
+    /// State of work that has not ended.
     pub fn phase(&self, key: WorkKey) -> Option<Phase> {
         self.place(key)?.phase
     }
@@ -425,8 +425,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         counter
     }
 
-    /// Removes taken-out or started work. Returns started work, and the
-    /// counter if no other work waits for it.
+    /// Removes taken-out or started work. Returns started work, and the counter like
+    /// [`start`](Self::start).
     pub fn end(&mut self, key: WorkKey) -> (Option<V>, Option<C>) {
         let Some(place) = self.named(key) else { return (None, None) };
         let counter = match place.phase {
@@ -437,8 +437,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (self.release(key.index), counter)
     }
 
-    /// Moves waiting work to *returned*, after `edit`. Returns the counter if no other work waits
-    /// for it.
+    /// Moves waiting work to *returned*, after `edit`. Returns the counter like
+    /// [`start`](Self::start).
     ///
     /// # Errors
     /// The state of other work, or `None` if it has ended.

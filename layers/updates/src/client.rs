@@ -66,7 +66,7 @@ impl<E> fmt::Debug for UpdateKey<E> {
 enum State {
     Free,
     Requested,
-    /// The former value, or the server's error.
+    /// Former value, or the server's error.
     Answered(Result<Value, Errno>),
     Lost,
 }
@@ -92,8 +92,7 @@ enum Receive<P: MsgRecv> {
 
 /// Requests updates of servers' memory: see the [crate documentation](crate).
 ///
-/// The endpoint must serve this client alone: every message that it receives is taken for an
-/// answer.
+/// The endpoint serves this client alone: it takes every message for an answer.
 ///
 /// ```
 /// use loom_core::Spins;
@@ -146,8 +145,8 @@ where
     P::Buf: SourceBuffer + TargetBuffer,
     A: Allocator + Clone,
 {
-    /// Opens client number `client` of its servers, with at most `depth` requests in flight. Takes
-    /// twice as many buffers, and memory from `alloc`.
+    /// Opens client number `client` of its servers, with at most `depth` requests in flight and
+    /// twice as many buffers.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if `depth` is zero or 2^32 or more, buffers are missing, or a buffer
@@ -182,9 +181,8 @@ where
     /// # Errors
     /// - [`UpdateError::Full`] if `depth` requests are in flight: call [`progress`](Self::progress)
     ///   and retry
-    /// - [`UpdateError::Post`] if the request was not sent. If the error is transient
-    ///   ([`PostError::is_transient`]), as the first message to a peer may be, call
-    ///   [`progress`](Self::progress) and retry
+    /// - [`UpdateError::Post`] if the request was not sent: likewise if transient
+    ///   ([`PostError::is_transient`]), as the first message to a peer may be
     ///
     /// [`PostError::is_transient`]: loom_core::error::PostError::is_transient
     pub fn fetch<E: Element>(
@@ -319,14 +317,14 @@ where
         (slot.number == key.number && !matches!(slot.state, State::Free)).then_some(slot)
     }
 
-    /// Waits for an answer and returns the former value. Returns `Ok(None)` if the deadline has
-    /// passed; the request stays in flight.
+    /// Waits for an answer and returns the former value, or `Ok(None)` at the deadline, with the
+    /// request still in flight.
     ///
     /// # Errors
     /// - [`UpdateError::Refused`] if the server refused the update: `EFAULT` beyond its memory,
     ///   `EINVAL` if the element is misaligned, `EACCES` if the memory is read-only, `EOPNOTSUPP`
     ///   if its processor cannot change the element in one step
-    /// - [`UpdateError::Lost`] if the request was not delivered, as far as this side can detect
+    /// - [`UpdateError::Lost`] if the request was not delivered
     /// - [`UpdateError::UnknownKey`] if the answer was taken or given up
     /// - Those of [`progress`](Self::progress)
     pub fn wait<E: Element>(
@@ -360,7 +358,7 @@ where
         self.slot(key).map(|slot| slot.state = State::Free).is_some()
     }
 
-    /// Gives up all requests with answers not yet taken, as [`give_up`](Self::give_up) does.
+    /// Gives up all requests with untaken answers ([`give_up`](Self::give_up)).
     pub fn give_up_all(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.state = State::Free);
     }

@@ -8,12 +8,11 @@
 //! the owner's accesses ([`Window::element`](loom_core::exposed::Window::element)), but not
 //! relative to the provider's RMA writes and atomic operations.
 //!
-//! Updates run over any [`protocol`](loom_static::protocol) that delivers each message once. Client
-//! and server each need their own endpoint. A server identifies clients by numbers, so the provider
-//! need not report sources, but any peer that can send to an endpoint can impersonate a client or
-//! the server. Malformed messages are refused, and memory outside the window is never touched.
-//! Answers that are not received occupy the server's buffers: a client must call
-//! [`Updates::progress`] while it has requests in flight.
+//! Updates run over any [`protocol`](loom_static::protocol) that delivers each message once. A
+//! server identifies clients by numbers, so the provider need not report sources, but any peer that
+//! can send to an endpoint can impersonate a client or the server. Malformed messages are refused,
+//! and memory outside the window is never touched. Answers that are not received occupy the
+//! server's buffers: a client must call [`Updates::progress`] while it has requests in flight.
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;
@@ -66,7 +65,7 @@ pub use self::client::{UpdateKey, Updates};
 pub use self::server::UpdateServer;
 pub use self::wire::MESSAGE_LEN;
 
-/// Error of an update. `E` is the error of a post of the protocol below.
+/// Error of an update. `E` is the protocol's error of a post.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -159,7 +158,7 @@ impl<E: Into<Error>> From<UpdateError<E>> for Error {
     }
 }
 
-/// The message in a buffer of exactly `MESSAGE_LEN` bytes.
+/// Message in a buffer of exactly `MESSAGE_LEN` bytes.
 fn message_of<B: Buffer>(buf: &mut B) -> Option<&mut [u8; MESSAGE_LEN]> {
     bytes_mut(buf)?.try_into().ok()
 }

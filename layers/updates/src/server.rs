@@ -22,10 +22,9 @@ enum Place<P: MsgSend> {
     Nowhere,
 }
 
-/// Serves the requests of clients on memory of this side: see the [crate documentation](crate).
+/// Serves requests on memory of this side: see the [crate documentation](crate).
 ///
-/// The endpoint must serve this server alone: every message that it receives is taken for a
-/// request.
+/// The endpoint serves this server alone: it takes every message for a request.
 ///
 /// ```
 /// use loom_core::allocator_api2::alloc::Global;
@@ -75,8 +74,8 @@ where
     P::Buf: SourceBuffer + TargetBuffer,
     A: Allocator + Clone,
 {
-    /// Opens a server for these clients, numbered from zero, which holds at most `depth` requests
-    /// and answers. Takes `depth` buffers, and memory from `alloc`.
+    /// Opens a server for these clients, numbered from zero, with `depth` buffers: it holds at most
+    /// as many requests and answers.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if `depth` or the number of clients is zero, buffers are missing, or a
@@ -103,8 +102,8 @@ where
         Ok(UpdateServer { protocol, clients, places, refused: 0 })
     }
 
-    /// Does the requests that have arrived, in this memory (a region's window, or atomics of the
-    /// program), and sends the answers. Returns the number of updates done.
+    /// Does arrived requests in this memory (a region's window, or atomics of the program), and
+    /// sends the answers. Returns the number of updates.
     ///
     /// # Errors
     /// - [`UpdateError::Post`] if the endpoint refuses a receive
@@ -190,7 +189,7 @@ where
         Ok(())
     }
 
-    /// Number of messages that were no valid requests of its clients.
+    /// Number of messages without a valid request.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused

@@ -25,7 +25,7 @@ pub const MESSAGE_LEN: usize = 64;
 const REQUEST: u32 = 0x4c55_5101;
 const ANSWER: u32 = 0x4c55_4101;
 
-/// A value in a message: as long as the longest element.
+/// Value as long as the longest element.
 pub(crate) type Value = [u8; 16];
 
 /// Bytes of an element, followed by zeros.
