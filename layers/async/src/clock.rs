@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::time::Duration;
 
-/// A clock that never goes back.
+/// Clock that never goes back.
 ///
 /// ```
 /// use core::cell::Cell;
@@ -93,7 +93,7 @@ impl Clock for StdClock {
     }
 }
 
-/// A clock for tests.
+/// Clock for tests.
 ///
 /// ```
 /// use core::pin::pin;

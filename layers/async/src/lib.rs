@@ -1,10 +1,7 @@
 //! Async programs over loom, without `std` or a global allocator.
 //!
-//! For the futures of [`loom_core::driver`], this crate has:
-//! - [`LocalExecutor`]: a fixed number of tasks. [`block_on`]: one future.
-//! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
-//! - [`stream`]: streams of events.
-//! - [`window`]: transfers in many parts, with a fixed number in flight.
+//! Adds an [executor](LocalExecutor) of fixed size, [`timers`], [streams](stream) and transfers in
+//! parts ([`window`]) to the futures of [`loom_core::driver`].
 //!
 //! # Example
 //! Bob's task returns a message. Alice waits for it at most 10 s:

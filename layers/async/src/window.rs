@@ -175,7 +175,7 @@ impl Outcome {
 }
 
 /// Transfers parts (see the [module](self)). `post` posts a part's number and buffer through an
-/// endpoint of the driver's queue, again after a transient error.
+/// endpoint of the driver's queue.
 ///
 /// Buffers are dropped when their parts complete.
 ///

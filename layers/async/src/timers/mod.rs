@@ -15,7 +15,7 @@ pub use self::sleep::Sleep;
 pub use self::timeout::Timeout;
 use crate::clock::Clock;
 
-/// Wakes futures at times of a clock.
+/// Wakes futures by a clock.
 ///
 /// A turn wakes the due futures, never early, by deadline and then by first poll.
 ///

@@ -11,7 +11,7 @@ use super::Sleep;
 use crate::clock::Clock;
 
 /// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout),
-/// [`Timers::timeout_at`](super::Timers::timeout_at). Its error is [`Errno::ETIMEDOUT`].
+/// [`Timers::timeout_at`](super::Timers::timeout_at).
 ///
 /// ```
 /// use core::future::{pending, ready};

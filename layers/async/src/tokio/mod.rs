@@ -26,11 +26,8 @@
 //! ```
 //!
 //! # Modes
-//! | | without events | a message is noticed |
-//! |---|---|---|
-//! | [`Mode::Busy`] | the thread spins | at once |
-//! | [`Mode::Sleep`] | the thread sleeps, at no cost | after the system has woken it up |
-//! | [`Mode::Hybrid`] | spins for a time, then sleeps | at once, if it comes soon |
+//! Without events, the thread spins or sleeps by its [`Mode`]. A sleeping thread notices a message
+//! once the system has woken it up.
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::wait`](loom_core::CqAttr::wait)), which
 //! not every provider supports: otherwise it fails with

@@ -118,7 +118,7 @@ impl<Q, A> Requests<Q, A> {
     }
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its answer.
 ///
 /// ```
 /// use std::time::Duration;

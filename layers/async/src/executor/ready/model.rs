@@ -1,5 +1,5 @@
 //! Wakers write relaxed flags, which only the list orders: every wake-up leads to a poll that sees
-//! them. Controls are at the end.
+//! them.
 
 #![allow(clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
