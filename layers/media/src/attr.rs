@@ -1,13 +1,12 @@
 use loom_transfer::EngineAttr;
 
-/// Sizes of a target or an initiator. Memory is allocated at opening, except for the tables of
-/// flows.
+/// Sizes of a target or an initiator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaAttr {
     /// Maximum number of flows.
     pub flows: usize,
-    /// Maximum number of peers: initiators of a target, of which those without a flow make room for
-    /// others, or targets of an initiator. A target of two flows counts twice.
+    /// Maximum number of peers: initiators of a target (those without a flow make room for others),
+    /// or targets of an initiator. A target of two flows counts twice.
     pub peers: usize,
     /// Maximum number of unfinished transfers, each to one target.
     pub transfers: usize,

@@ -72,7 +72,7 @@ impl Backlog {
         self.parts.front().copied()
     }
 
-    /// Removes the beginning of the first part, or all of it.
+    /// Removes the first part, or its beginning.
     pub(crate) fn remove(&mut self, part: Part) {
         match (self.parts.front_mut(), part) {
             (Some(Part::Samples { start, count }), Part::Samples { count: removed, .. }) if removed < *count => {
@@ -91,7 +91,6 @@ impl Backlog {
         }
     }
 
-    /// Gives up all below a number.
     pub(crate) fn pass_below(&mut self, number: u64) {
         while self.first().is_some_and(|part| part.range().0 < number) {
             self.pass();

@@ -4,8 +4,7 @@
 //! may be written. The ring has a slot for each number between them. `kept` does not pass a number
 //! with a transfer that has not ended. Numbers below `floor` that have not arrived are *lapped*.
 //!
-//! An attachment ends with its first failure, and the initiator attaches again when all of its
-//! operations have completed. Messages of former attachments have other tokens.
+//! Messages of former attachments have other tokens.
 
 use allocator_api2::alloc::Allocator;
 use heapless::Vec;
@@ -84,7 +83,7 @@ pub(crate) struct Inflow<A: Allocator> {
     floor: u64,
     limit: u64,
     informed: Sequence,
-    /// The request has been accepted, and is to be answered.
+    /// The accepted request is to be answered.
     answers: bool,
     attached_report: bool,
     detached_report: Option<Option<Error>>,
@@ -160,7 +159,7 @@ impl<A: Allocator> Inflow<A> {
                 self.end(Some(Error::Provider(Errno::ECONNRESET)));
                 self.enter(new, sequence);
             }
-            // Its earlier transfers have ended at its side. Missing parts will not arrive.
+            // Its earlier transfers have ended. Missing parts will not arrive.
             Some(current) if current.peer == new.peer => {
                 self.floor = self.seen;
                 if is_first {
@@ -207,8 +206,8 @@ impl<A: Allocator> Inflow<A> {
         } else if self.keeps() {
             return;
         } else {
-            // Before the first initiator, and in the numbers of another source, there is no gap.
-            // Numbers reported shortly before are not reported again.
+            // Before the first initiator, and in another source's numbers, there is no gap. Numbers
+            // reported shortly before are not reported again.
             if !self.has_begun || next.saturating_add(ring) < self.arrived.start() {
                 self.arrived = Ranges::new(next);
             }

@@ -27,14 +27,14 @@ pub enum InitiatorEvent {
     /// A target is ready, has refused the flow, or has failed. With [`MediaAttr::retry`], it is
     /// tried again.
     Target {
-        /// The target.
+        /// Target.
         target: TargetKey,
         /// Reason of the failure.
         result: Result<(), Error>,
     },
     /// A transfer to a target has ended.
     Ended {
-        /// The target.
+        /// Target.
         target: TargetKey,
         /// Index of the grain, or number of the first sample.
         start: u64,
@@ -44,16 +44,16 @@ pub enum InitiatorEvent {
     /// Deferred grains or samples that will not be sent: the target failed, or had no room before
     /// others took their places in the ring.
     Passed {
-        /// The target.
+        /// Target.
         target: TargetKey,
-        /// The first.
+        /// First.
         from: u64,
-        /// End, which does not belong to them.
+        /// Exclusive end.
         to: u64,
     },
     /// A target was removed, and all transfers to it have ended.
     Removed {
-        /// The target.
+        /// Target.
         target: TargetKey,
     },
 }
@@ -62,10 +62,10 @@ pub enum InitiatorEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "targets may have been passed over"]
 pub struct Fanout {
-    /// The transfer was submitted, and ends with [`InitiatorEvent::Ended`].
+    /// Submitted: ends with [`InitiatorEvent::Ended`].
     pub submitted: usize,
-    /// The target has no room, or has not yet processed earlier transfers. A later call of
-    /// [`Initiator::poll`] submits it, or [`InitiatorEvent::Passed`] reports it.
+    /// The target has no room, or has not yet processed earlier transfers: a later
+    /// [`Initiator::poll`] submits it, or [`InitiatorEvent::Passed`] follows.
     pub deferred: usize,
     /// Passed over: the target is not ready yet.
     pub connecting: usize,
@@ -270,10 +270,10 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     /// Cancels transfers that keep grains or samples below `end` from their places, so that
-    /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are lapped: each
-    /// goes on by another attachment once its operations in flight have completed
-    /// ([`Target`](crate::Target) states an exception). For flows in real time, in which a slow or
-    /// dead target must not delay others.
+    /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are
+    /// lapped: each goes on by another attachment once its operations in flight have completed
+    /// ([`Target`](crate::Target) states an exception). In real time, a slow or dead target then
+    /// does not delay others.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow.
@@ -300,7 +300,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     }
 
     /// Sends slices of a grain to all targets of its flow: those produced since the last call, or
-    /// none, for a header alone. Indices do not decrease.
+    /// none, for a header alone.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of samples, an index below that of an earlier transfer,
@@ -339,7 +339,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
         Ok(self.send(key, Part::Slices { index, start, end, invalid }))
     }
 
-    /// Sends a block of samples to all targets of its flow. Blocks follow each other.
+    /// Sends a block of samples to all targets of its flow.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow or one of grains, a block of no sample or more than the ring

@@ -45,13 +45,13 @@ impl GrainLayout {
         GrainLayout { header: 0, slice_len: [1, 0, 0, 0], slices: 4096, slot_align: 1 }
     }
 
-    /// The layout with a header of so many bytes.
+    /// Layout with a header of so many bytes.
     #[must_use]
     pub const fn with_header(self, bytes: u32) -> Self {
         GrainLayout { header: bytes, ..self }
     }
 
-    /// The layout with slots that begin at multiples of so many bytes, a power of two.
+    /// Layout with slots at multiples of so many bytes, a power of two.
     #[must_use]
     pub const fn with_slot_align(self, bytes: u32) -> Self {
         GrainLayout { slot_align: bytes, ..self }
@@ -126,7 +126,7 @@ const fn v210_line(width: u16) -> u32 {
 /// beside each other.
 ///
 /// A transfer of whole periods, between rings of the same period, is one operation for all
-/// channels. Others are at least one for each channel. MXL's rings have one period.
+/// channels, others at least one for each. MXL's rings have one period.
 ///
 /// ```
 /// use loom_media::SampleLayout;

@@ -47,9 +47,8 @@
 //!   states the exceptions.
 //! - **Each grain and sample** that an attached initiator sends is reported once: as arrived, or as
 //!   lapped.
-//! - **Each target is independent of the others.** Parts without room are deferred as long as they
-//!   are in the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight that
-//!   keep places of later grains or samples.
+//! - **Each target is independent of the others.** Parts without room are deferred while they are
+//!   in the initiator's ring, then passed over. [`Initiator::lap`] cancels those in flight.
 //! - **After a failure**, initiator and target go on by another attachment, once all operations
 //!   have completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.

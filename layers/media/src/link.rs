@@ -54,7 +54,7 @@ enum AttachmentState {
     /// The target has not yet answered a request for room.
     Requested,
     Granted,
-    /// A transfer has failed, and the next one belongs to another attachment.
+    /// The next transfer belongs to another attachment.
     Failed,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Link {
     pub(crate) token: Token,
     pub(crate) is_first: bool,
     attachment: AttachmentState,
-    /// This side has not run for so long that the target may have ended the attachment.
+    /// This side has not run for so long that the attachment may have ended.
     pub(crate) is_stale: bool,
     /// The target may have attached this side.
     has_asked: bool,

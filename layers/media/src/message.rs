@@ -26,8 +26,8 @@ impl Token {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The initiator requests room from a number on: to begin (`is_first`), instead of its
-    /// attachment that has failed, or in one that goes on, after so many transfers.
+    /// The initiator requests room from a number on, after so many transfers: to begin
+    /// (`is_first`), instead of a failed attachment, or in one that goes on.
     Attach { flow: u32, token: Token, is_first: bool, layout: FlowLayout, next: u64, sequence: Sequence },
     /// The transfer wrote slices of a grain.
     Slices { flow: u32, token: Token, index: u64, start: u16, end: u16, invalid: bool, sequence: Sequence },
@@ -35,8 +35,8 @@ pub(crate) enum Message {
     Samples { flow: u32, token: Token, start: u64, count: u32, sequence: Sequence },
     /// The initiator has ended, after so many transfers.
     Detach { flow: u32, token: Token, sequence: Sequence },
-    /// Grains or samples below the limit may be written. The first transfers, up to a sequence,
-    /// have been processed. `answers` an `Attach`.
+    /// Grains or samples below the limit may be written. Transfers up to a sequence have been
+    /// processed. `answers` an `Attach`.
     Granted { token: Token, limit: u64, processed: Sequence, answers: bool },
     /// The initiator may not write.
     Refused { token: Token, reason: Refusal },

@@ -1,6 +1,4 @@
 //! [`Outflow`]: flow of an initiator, and the submission of its parts to a target.
-//!
-//! A part is submitted only below the limit that the target has granted.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::{Buffer, Error, Transport};
@@ -15,9 +13,9 @@ use crate::span::Span;
 pub(crate) struct Outflow {
     pub(crate) memory: MemoryKey,
     pub(crate) layout: FlowLayout,
-    /// Later transfers begin at this grain or sample, or behind it.
+    /// Minimum grain or sample of later transfers.
     pub(crate) next: u64,
-    /// In this grain, they begin at this slice, or behind it.
+    /// Minimum slice in this grain.
     pub(crate) next_slice: u16,
 }
 

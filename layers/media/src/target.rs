@@ -84,9 +84,9 @@ pub enum TargetEvent {
     Lapped {
         /// Flow.
         flow: FlowKey,
-        /// The first.
+        /// First.
         from: u64,
-        /// End, which does not belong to them.
+        /// Exclusive end.
         to: u64,
     },
     /// The initiator has no room for the next grains or samples, and waits for
@@ -97,7 +97,7 @@ pub enum TargetEvent {
     },
     /// Ignored message of a peer that belongs to no flow.
     Rejected {
-        /// The peer.
+        /// Peer.
         peer: PeerKey,
     },
 }
@@ -109,13 +109,12 @@ struct Flow<A: Allocator> {
     inflow: Inflow<A>,
 }
 
-/// Receiver of media flows, each written by one initiator at a time into a ring of registered
-/// memory.
+/// Receiver of media flows, each from one initiator at a time into a ring of registered memory.
 ///
 /// A grain stays as it is until it is released ([`Release`]). Two kinds of writes may change a
-/// later grain: those of transfers that failed or were lapped and that arrive afterwards, as over a
-/// broken connection or over several rails, and those that an initiator had posted before its
-/// process was stopped for longer than [`MediaAttr::silence`].
+/// later grain: those of failed or lapped transfers that arrive afterwards, as over a broken
+/// connection or several rails, and those posted by an initiator before its process was stopped for
+/// longer than [`MediaAttr::silence`].
 ///
 /// Belongs to one thread, and makes progress in [`poll`](Self::poll).
 pub struct Target<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {

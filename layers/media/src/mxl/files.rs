@@ -243,7 +243,7 @@ fn allocate(path: &Path, len: u64) -> Result<OwnedFd, MxlError> {
     Ok(file)
 }
 
-/// Existing file of at least `len` bytes, and its inode. Writers lock it.
+/// Existing file, and its inode. Writers lock it.
 fn open_file(path: &Path, is_writer: bool, len: u64) -> Result<(OwnedFd, u64), MxlError> {
     let access = if is_writer { OFlags::RDWR } else { OFlags::RDONLY };
     // A pipe would block.

@@ -16,8 +16,8 @@ use crate::layout::FlowLayout;
 ///
 /// Writers do not wait. A copy that a writer may have changed is an error.
 ///
-/// A file that is shortened while it is open ends the process (`SIGBUS`). Writers of MXL do not
-/// shorten files.
+/// A file that is shortened while open ends the process (`SIGBUS`). Writers of MXL do not shorten
+/// files.
 pub struct FlowReader {
     pub(super) files: Arc<Files>,
 }

@@ -80,7 +80,6 @@ impl FlowWriter {
     }
 
     /// Opens the slot of a grain to write: header and planes ([`GrainLayout`](crate::GrainLayout)).
-    /// Slices are valid once they are committed.
     ///
     /// # Errors
     /// [`MxlError::TooLate`] below [`head`](Self::head), [`MxlError::Invalid`] for samples.
@@ -103,7 +102,7 @@ impl FlowWriter {
     /// Completes the header of a grain, commits its first `valid` slices, and wakes readers.
     /// Skipped grains are marked as invalid.
     ///
-    /// Indices do not decrease. A grain is committed again for more slices.
+    /// A grain is committed again for more slices.
     ///
     /// # Errors
     /// [`MxlError::TooLate`] below [`head`](Self::head), [`MxlError::Invalid`] for too many slices, or samples.

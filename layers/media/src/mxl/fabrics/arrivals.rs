@@ -51,14 +51,14 @@ impl<H: Copy> Arrivals<H> {
         self.marks.is_empty()
     }
 
-    /// Reads the headers of all marks, and their numbers.
+    /// Reads the headers of all marks.
     pub(super) fn read(&mut self, header: impl Fn(&Mark) -> Option<(u64, H)>) {
         self.headers.clear();
         self.headers.extend(self.marks.iter().map(header));
     }
 
-    /// Matches the marks that were read with their headers. Later ones were noted meanwhile, and
-    /// stay: all of the queue, or only some.
+    /// Matches the marks that were read with their headers. Marks noted meanwhile stay: all of the
+    /// queue, or some.
     pub(super) fn accept(&mut self, all: bool) {
         let later = self.marks.len() - self.headers.len();
         let mut bound = if all && later + 1 < self.places { u64::MAX } else { 0 };
@@ -84,9 +84,9 @@ impl<H: Copy> Arrivals<H> {
 mod tests {
     use super::*;
 
-    /// Numbers of the grains that are reported, for immediate data of whole grains up to `last`
-    /// before the headers are read, of `later` ones behind that, and memory that is ahead by
-    /// `ahead` grains. The last may be in progress.
+    /// Reported grains, with immediate data of whole grains up to `last` before the headers are
+    /// read and of `later` ones after, and memory ahead by `ahead` grains. The last may be in
+    /// progress.
     fn reported(slots: u64, last: u64, ahead: u64, later: u64) -> Vec<u64> {
         let place = |index: u64| usize::try_from(index % slots).expect("few");
         let mut arrivals = Arrivals::new(usize::try_from(slots).expect("few"));

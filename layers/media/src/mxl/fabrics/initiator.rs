@@ -168,8 +168,8 @@ impl<'m, T: Connected + 'm, M: Buffer + Send + 'm> FabricsInitiator<'m, T, M> {
 }
 
 impl<'m, T: Connected + 'm> FabricsInitiator<'m, T, Ring> {
-    /// [`open`](Self::open) with the ring of a flow in shared memory, which is read. Grains and samples that its
-    /// writer overwrites are passed over, or end with an error.
+    /// [`open`](Self::open) with the ring of a flow in shared memory, which is read. What its
+    /// writer overwrites is passed over, or ends with an error.
     pub fn open_flow(domain: &Domain<'m, T>, flow: &FlowReader, first: u64, attr: FabricsAttr) -> Result<Self, Error> {
         let source = Some(flow.files.clone());
         let initiator = Self::open(domain, Ring(flow.files.clone()), flow.layout(), first, attr)?;
@@ -343,7 +343,7 @@ impl<'m, T: Connected, M: Buffer + Send> FabricsInitiator<'m, T, M> {
         self.send(backlog::Part::Slices { index, start, end, invalid })
     }
 
-    /// Sends samples to all targets, in blocks of at most [`FabricsAttr::batch`].
+    /// Sends samples in blocks of at most [`FabricsAttr::batch`].
     ///
     /// # Errors
     /// [`Error::Invalid`] for a flow of grains, no sample or more than the ring has, or some that were sent.

@@ -4,8 +4,7 @@
 //! samples into the next entry of its bounce buffer. The immediate data of the last write names the
 //! slot or entry.
 //!
-//! MXL has no credit and no numbers of transfers: a target that falls behind loses grains or
-//! samples.
+//! MXL has no credit: a slow target loses grains or samples.
 
 #![allow(unsafe_code, reason = "lends parts of registered memory")]
 
@@ -100,7 +99,7 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A key that infos of former targets do not have, if the program chooses keys.
+/// Key that infos of former targets do not have, if the program chooses keys.
 fn with_random_key<'m, T: Transport>(domain: &Domain<'m, T>, access: Access) -> MrAttr<'m, T> {
     let attributes = domain.info().attributes().domain;
     let bits = 8 * u32::try_from(attributes.mr_key_size.min(8)).unwrap_or(8);

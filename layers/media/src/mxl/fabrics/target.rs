@@ -29,8 +29,7 @@ use crate::layout::{FlowLayout, GrainLayout, SampleLayout};
 pub enum FabricsEvent {
     /// An initiator is connected.
     Attached,
-    /// The initiator has disconnected, after all of its completed transfers were reported, or has
-    /// failed.
+    /// The initiator has disconnected, with all completed transfers reported, or has failed.
     Detached {
         /// Failure.
         error: Option<Error>,
@@ -67,9 +66,9 @@ pub enum FabricsEvent {
     /// Grains that are not complete, or samples that are missing: this side was too slow, or the
     /// initiator has passed over them.
     Lapped {
-        /// The first.
+        /// First.
         from: u64,
-        /// End, which does not belong to them.
+        /// Exclusive end.
         to: u64,
     },
     /// Ignored write: its immediate data fits no slot or entry, or not its header.
@@ -88,7 +87,7 @@ struct Slot {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// `is_stale` if the header is older than the connection: its slices had none of their own.
+    /// `is_stale` if the header is older than the connection.
     Grain { header: GrainHeader, is_stale: bool },
     /// First sample, and number of samples.
     Samples(u64, u32),
