@@ -9,11 +9,10 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::tally::{Refused, Tally};
 
-/// A limited number of bytes of another allocator, with counters.
+/// Limited number of bytes of another allocator, with counters.
 ///
 /// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, also pending
-/// ones, and a growing or shrinking block with its new size. Other threads may make the counters
-/// differ.
+/// ones, and a growing or shrinking block with its new size.
 ///
 /// ```
 /// use loom_alloc::Budget;

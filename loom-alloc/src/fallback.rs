@@ -8,7 +8,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::{empty, move_to, zero_from};
 use crate::owns::Owns;
 
-/// An arena or pool, and a second allocator for blocks beyond it.
+/// Arena or pool, and a second allocator for blocks beyond it.
 ///
 /// `&Fallback` is the allocator. A block grows and shrinks at its origin if possible, else moves.
 ///
@@ -62,8 +62,8 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
 }
 
 impl<P: Owns, S: Allocator> Fallback<P, S> {
-    /// An error if the first also claims the block: the second has changed its source of memory to
-    /// this pair, unlike allocators of this crate.
+    /// Fails if the first also claims the block: the second now takes its memory from this pair,
+    /// unlike allocators of this crate.
     fn taken_from_second(
         &self,
         layout: Layout,

@@ -1,18 +1,15 @@
 //! Allocators for loom: memory for its objects, without `std` or `alloc`.
 //!
 //! Sources of memory:
-//! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
-//!   allocator. [`Locked`] adds a lock for several threads.
-//! - [`StaticArena`] is an arena in a `static`, for freestanding programs.
-//! - [`Pool`] and [`SharedPool`] hand out blocks of one size in constant time, to one thread or
-//!   without locks. [`StaticPool`] is a shared pool in a `static`. [`SizeClasses`] combines pools.
-//! - `os::Mapping` (feature `os`, Linux) maps pages: huge, locked, on a NUMA node, or guarded.
+//! - [`Arena`], [`OwnedArena`] and [`StaticArena`], for several threads with [`Locked`].
+//! - [`Pool`], [`SharedPool`], [`StaticPool`] and their [`SizeClasses`].
+//! - `os::Mapping` (feature `os`, Linux) maps pages.
 //!
 //! Allocators over others:
-//! - [`Budget`] enforces a limit and records the maximum.
-//! - [`Fallback`] adds a second allocator to an arena or pool.
+//! - [`Budget`] enforces a limit.
+//! - [`Fallback`] adds a second allocator.
 //! - [`Ledger`] books each byte under a name.
-//! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks.
+//! - [`testing`] injects failures, and checks for leaks.
 //! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
 //! All allocate only when opened. See also [`registered`] and [`mr_cache`].

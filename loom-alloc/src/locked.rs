@@ -9,9 +9,9 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::arena::BumpArena;
 use crate::owns::Owns;
 
-/// An [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock, for several threads.
+/// [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock.
 ///
-/// `&Locked` is the allocator. A [`SharedPool`](crate::SharedPool) never waits.
+/// `&Locked` is the allocator.
 ///
 /// ```
 /// use core::mem::MaybeUninit;

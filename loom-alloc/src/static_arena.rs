@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::arena::Arena;
 use crate::locked::Locked;
 
-/// An [`Arena`] of `N` bytes in a `static`, for objects that require `&'static Arena<'static>`.
+/// [`Arena`] of `N` bytes in a `static`, for objects that require `&'static Arena<'static>`.
 ///
 /// ```
 /// use loom_alloc::StaticArena;

@@ -54,7 +54,7 @@ impl<'m> Arena<'m> {
     }
 }
 
-/// An [`Arena`] over a block of another allocator, freed on drop.
+/// [`Arena`] over a block of another allocator, freed on drop.
 ///
 /// `&OwnedArena` is the allocator.
 ///

@@ -2,7 +2,7 @@ use core::cell::Cell;
 
 use super::FreeList;
 
-/// A stack of free numbers, for one thread.
+/// Stack of free numbers, for one thread.
 ///
 /// Entries from index `taken` on are the free numbers, the next one first, minus their index.
 #[derive(Debug)]

@@ -27,14 +27,14 @@ struct Head(AtomicU64);
 /// the stack.
 ///
 /// # The tag
-/// Between a taker's read of head and link and its exchange, others may take the first two numbers
-/// and put the first back: the number is equal, but the link names a taken one (ABA). The changed
-/// tag, which wraps after 2^32 takes, fails the exchange.
+/// Between a taker's reads and its exchange, others may take two numbers and put the first back:
+/// the link then names a taken one (ABA). The changed tag, which wraps after 2^32 takes, fails the
+/// exchange.
 ///
 /// # Empty lists
-/// While a taker visits the stacks, a number may be put on a visited one before the last number of
-/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty
-/// at a moment. Otherwise another thread took a number, and the taker goes on.
+/// While a taker visits the stacks, a number may be put on a visited one. If a second pass sees
+/// equal heads, tags included, the list was empty at a moment. Otherwise another thread took a
+/// number, and the taker goes on.
 ///
 /// # Memory orders
 /// Heads change by read-modify-writes, so each `put` starts a release sequence of all later values.

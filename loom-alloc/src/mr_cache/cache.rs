@@ -23,7 +23,7 @@ use crate::block::Block;
 const BYTES: OpenError = OpenError::Limit("MrCacheAttr::bytes");
 const REGIONS: OpenError = OpenError::Limit("MrCacheAttr::new");
 
-/// A cache of registrations for local use by one thread ([module](super)).
+/// Cache of registrations for local use by one thread ([module](super)).
 ///
 /// Dropping it closes all regions. Forgetting it leaves them and the domain open.
 pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
@@ -80,7 +80,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
     }
 
-    /// Hides regions that overlap `len` bytes from `start` on. Each is closed when it has no users.
+    /// Hides regions that overlap `len` bytes from `start` on.
     pub fn invalidate(&self, start: usize, len: usize) {
         self.entries.invalidate(&(start..start.saturating_add(len)));
     }
@@ -222,7 +222,7 @@ impl<T: Transport, M: MemoryMonitor, A: Allocator> fmt::Debug for MrCache<'_, T,
     }
 }
 
-/// A cache belongs to one thread and outlives its buffers:
+/// One thread has the cache, which outlives its buffers:
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::mr_cache::{MrCache, Notified};

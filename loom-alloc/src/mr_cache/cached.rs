@@ -8,7 +8,7 @@ use loom_core::transport::Transport;
 
 use super::entries::Entries;
 
-/// A buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
+/// Buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
 ///
 /// Dropping it leaves the region in the cache. Forgetting it keeps the region open.
 pub struct Cached<'c, 'd, T: Transport, B: Buffer> {

@@ -7,16 +7,15 @@
 //! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with
 //!    headroom: it keeps its memory while the buffer stays.
 //! 2. **Hit.** A region serves a buffer that it covers if it has the buffer's access: read if the
-//!    buffer is initialised, write if it is writable. Found regions never overlap.
-//! 3. **Miss.** Otherwise the buffer's pages are registered. Empty buffers and those with a
-//!    descriptor pass.
+//!    buffer is initialised, write if it is writable.
+//! 3. **Miss.** Otherwise the buffer's pages are registered.
 //! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever, and is not
 //!    closed while it has users.
 //! 5. **Overlap.** A miss replaces the regions that its pages overlap. The new region has the
-//!    access of all, and covers them up to [`MrCacheAttr::merged`] bytes. If the provider or a
-//!    limit refuses that, the buffer's pages are registered with its access.
-//! 6. **Hidden.** Look-ups no longer return a replaced, evicted or invalidated region. It is closed
-//!    at once, or with its last user.
+//!    access of all, and covers them up to [`MrCacheAttr::merged`] bytes. If that is refused, only
+//!    the buffer's pages are registered, with its access.
+//! 6. **Hidden.** Look-ups do not return replaced, evicted or invalidated regions. They are closed
+//!    at once, or with their last user.
 //! 7. **Limits.** The cache has at most [capacity](MrCacheAttr::new) regions and
 //!    [`MrCacheAttr::bytes`] bytes, including hidden ones with users. Beyond that, or if the
 //!    provider is out of resources (`ENOMEM`, `ENOSPC`, `ENOMR`,
@@ -31,11 +30,8 @@
 //!
 //! # Costs
 //! A hit takes constant time apart from memory latency, a stale memo a search by address. A miss
-//! moves 12 bytes for each region at a higher address.
-//!
-//! # Threads
-//! A cache belongs to one thread, and may share a monitor. A hit touches two or three cache lines,
-//! with one atomic load.
+//! moves 12 bytes for each region at a higher address. A hit touches two or three cache lines, with
+//! one atomic load.
 //!
 //! # Example
 //! ```

@@ -22,7 +22,7 @@ use grid::{Grid, Shape};
 pub use size_classes::{SizeClasses, Spill};
 pub use static_pool::StaticPool;
 
-/// Number, size and alignment of a pool's blocks.
+/// Attributes of a pool's blocks.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -58,7 +58,7 @@ impl PoolAttr {
     }
 }
 
-/// A [`BlockPool`] of one thread. Takes and returns blocks in a few instructions.
+/// [`BlockPool`] of one thread. Takes and returns blocks in a few instructions.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -79,11 +79,10 @@ impl PoolAttr {
 /// ```
 pub type Pool<A> = BlockPool<A, Owner>;
 
-/// A [`BlockPool`] of any number of threads: `Sync` and lock-free.
+/// Lock-free [`BlockPool`] of any number of threads.
 ///
 /// Taking and returning a block are one compare-and-swap each, repeated on contention. Allocation
-/// fails only if all blocks are taken at some moment during the call. Seven stacks of free blocks,
-/// by address of the call stack, have their heads in 128 bytes of the pool.
+/// fails only if all blocks are taken at some moment during the call.
 ///
 /// ```
 /// use core::alloc::Layout;

@@ -11,7 +11,7 @@ use super::grid::{Grid, Shape};
 use crate::free_list::SharedList;
 use crate::owns::Owns;
 
-/// A lock-free pool of `N` blocks of `BLOCK` bytes, in a `static`, for any number of threads.
+/// Lock-free pool of `N` blocks of `BLOCK` bytes in a `static`.
 ///
 /// `&StaticPool` is the allocator. Blocks are aligned to the largest power of two that divides
 /// their size, up to 64. The pool takes no room in the program's file.

@@ -2,7 +2,7 @@ use core::alloc::Layout;
 
 use loom_core::error::OpenError;
 
-/// Number, size and alignment of a slab's buffers.
+/// Attributes of a slab's buffers.
 ///
 /// ```
 /// use loom_alloc::registered::SlabAttr;

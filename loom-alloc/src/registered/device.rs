@@ -63,7 +63,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
     }
 }
 
-/// A device buffer, or a part of one, posted like a [`Lease`].
+/// Device buffer, or a part of one, posted like a [`Lease`].
 #[must_use = "the buffer goes back to the slab when the lease is dropped"]
 #[derive(Debug)]
 pub struct DeviceLease<'s, L: Sharing = Owner>(Lease<'s, L>);

@@ -36,7 +36,7 @@ where
     region: Mr<'d, T, M, H>,
 }
 
-/// An exposed slab with leases on one thread.
+/// Exposed slab with leases on one thread.
 ///
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
@@ -62,7 +62,7 @@ where
 /// ```
 pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;
 
-/// An exposed slab shared by threads.
+/// Exposed slab shared by threads.
 pub type SharedExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Shared, H>;
 
 const POSTED: Access = Access::SEND.union(Access::RECV).union(Access::READ).union(Access::WRITE);
@@ -73,8 +73,7 @@ where
     A: Allocator + Clone + Send + 'd,
     L: Sharing,
 {
-    /// Allocates zeroed memory and exposes it with the given access. Buffers can also be posted
-    /// ([`ExposedLease::into_lease`]).
+    /// Allocates zeroed memory and exposes it with the given access.
     ///
     /// # Errors
     /// Errors of [`Mr::open_in`], and [`OpenError::Size`] if an attribute is out of range.
@@ -157,11 +156,11 @@ where
     }
 }
 
-/// A buffer of an exposed slab, or a part of one.
+/// Buffer of an exposed slab, or a part of one.
 ///
 /// # Posting
 /// This side copies data to send out of the [`window`](Self::window).
-/// [`into_lease`](Self::into_lease) makes the buffer postable if the program keeps peers away.
+/// [`into_lease`](Self::into_lease) makes it postable if the program keeps peers away.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;

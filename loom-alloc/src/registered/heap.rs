@@ -37,8 +37,8 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
     }
 }
 
-/// An allocator over registered memory. A `Box<[u8], &RegisteredHeap>` or `Vec<u8,
-/// &RegisteredHeap>` is posted with its descriptor.
+/// Allocator over registered memory. A `Box<[u8], &RegisteredHeap>` or `Vec<u8, &RegisteredHeap>`
+/// is posted with its descriptor.
 ///
 /// `inner` hands out the memory. Blocks from elsewhere are posted as unregistered memory.
 ///

@@ -12,7 +12,7 @@ use super::buffers::{Buffers, Exposed};
 use super::parts::Parts;
 use crate::sharing::{Owner, Shared, Sharing};
 
-/// A slab buffer, or a part of one, posted like any other buffer, with its descriptor.
+/// Slab buffer, or a part of one, posted like any other buffer, with its descriptor.
 ///
 /// # Data and room
 /// ```text
@@ -20,16 +20,12 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///     0          data().as_ptr()               capacity()
 /// ```
 ///
-/// A new lease is all room. [`prepare`](Self::prepare) returns room to write to,
-/// [`commit`](Self::commit) turns it into data, and [`consume`](Self::consume) removes data at the
-/// front.
+/// A new lease is all room.
 ///
 /// # Posting
 /// - **With data, the data is posted**, for any operation.
 /// - **Without data, the room is posted**, to receive or read into. A send fails with
 ///   [`PostError::Access`](loom_core::error::PostError::Access): inject messages without bytes.
-///
-/// [`set_len`](Self::set_len) sets the length of a received message, or of a post.
 ///
 /// # Drop
 /// Dropping the lease returns the buffer. Forgetting it leaks the buffer until the slab is dropped.
@@ -77,7 +73,7 @@ pub struct Lease<'s, L: Sharing = Owner> {
     pub(super) end: u32,
 }
 
-/// A lease that may change threads.
+/// Lease that may change threads.
 pub type SharedLease<'s> = Lease<'s, Shared>;
 
 const _: () = assert!(size_of::<Lease<'_>>() == 32);

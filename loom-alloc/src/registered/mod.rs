@@ -1,11 +1,8 @@
 //! Buffers and an allocator over memory that is registered once.
 //!
-//! For providers with local registration (`FI_MR_LOCAL`):
-//! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one can be
-//!   [split](Lease::split) and [rejoined](Lease::rejoin).
-//! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach.
-//! - [`DeviceSlab`] has buffers in device memory.
-//! - [`RegisteredHeap`] is an allocator of postable `Box<[u8], _>` and `Vec<u8, _>`.
+//! For providers with local registration (`FI_MR_LOCAL`): slabs for one thread or many, of buffers
+//! to post ([`Slab`]), that peers reach ([`ExposedSlab`]) or in device memory ([`DeviceSlab`]), and
+//! a [`RegisteredHeap`].
 
 mod attr;
 mod buffers;
@@ -57,8 +54,8 @@ pub use zeroed::Zeroed;
 /// drop(slab);
 /// ```
 ///
-/// A posted lease does not either. A queue that may be forgotten takes only leases of `'static`
-/// slabs, and a scope ends before the slab:
+/// A posted lease does not either: queues that may be forgotten take leases of `'static` slabs, and
+/// a scope ends first:
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};

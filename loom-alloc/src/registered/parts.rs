@@ -42,7 +42,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok((part(whole.start, at), part(at, whole.end)))
     }
 
-    /// Joins two neighbours in any order, in constant time. Reverses [`split`](Self::split).
+    /// Joins two neighbours in any order, in constant time.
     ///
     /// # Errors
     /// Both are returned if they, or their data, are not adjacent in one buffer.

@@ -19,10 +19,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 
 /// Buffers of one size in one region registered for local use: [`Slab`] and [`SharedSlab`].
 ///
-/// Taking and returning a buffer takes a few instructions. Each [`Lease`] borrows the slab.
-///
-/// The memory is allocated ([`open_in`](Self::open_in)), or a registered host buffer
-/// ([`over`](Self::over)).
+/// Taking and returning a buffer takes a few instructions.
 #[doc(alias = "fi_mr_reg")]
 pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> {
     buffers: Buffers<L>,
@@ -32,7 +29,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
     table: ManuallyDrop<Zeroed<A>>,
 }
 
-/// A slab with leases on one thread.
+/// Slab with leases on one thread.
 ///
 /// ```
 /// use loom_alloc::registered::{Slab, SlabAttr};
@@ -52,7 +49,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
 /// ```
 pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 
-/// A slab shared by threads, with leases that may change threads.
+/// Slab shared by threads, with leases that may change threads.
 ///
 /// ```
 /// use loom_alloc::registered::{SharedSlab, SlabAttr};

@@ -10,7 +10,7 @@ use loom_core::error::OpenError;
 
 use crate::block::Block;
 
-/// A block of an allocator, zeroed at first and freed on drop: a [`Buffer`], which is posted whole.
+/// Block of an allocator, zeroed at first and freed on drop: a [`Buffer`], posted whole.
 /// [`bytes_mut`](loom_core::buffer::bytes_mut) returns its bytes.
 pub struct Zeroed<A: Allocator>(Block<A>);
 

@@ -5,8 +5,8 @@
 //! # Memory orders
 //! A sequence lock protects the ring:
 //! - A giver sets [`WRITING`], which excludes other givers for two stores, and writes the range
-//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence,
-//!   which ranges may be overwritten.
+//!   behind a release fence. A reader of it therefore sees, behind an acquire fence, which ranges
+//!   may be overwritten.
 //! - A release operation turns [`WRITING`] into a notice: a reader that loads the version with
 //!   acquire sees the range. Later changes are read-modify-writes, which continue the release
 //!   sequence.
@@ -25,7 +25,6 @@ use loom::hint::spin_loop;
 #[cfg(loom_model)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// A cache further behind forgets all regions.
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
 const WRITING: u64 = 1;
@@ -93,7 +92,7 @@ impl Notices {
 
     /// Gives notice of an event whose range is unknown before. `happen` triggers it and returns
     /// start and length, or `None` without an event. Look-ups meanwhile wait briefly, then find no
-    /// region. Other notices may be given.
+    /// region.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
         struct Happening<'n>(&'n AtomicU64);
         impl Drop for Happening<'_> {

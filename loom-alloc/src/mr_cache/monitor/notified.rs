@@ -2,7 +2,7 @@
 
 use super::{MemoryMonitor, Notices};
 
-/// A monitor that the program notifies by [`Notices::give`], from any thread. Caches take no lock.
+/// Monitor that the program notifies by [`Notices::give`], from any thread.
 ///
 /// Memory mapped as long as the caches, like statics, arenas and pools, needs no notice.
 ///
