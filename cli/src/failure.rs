@@ -63,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// Failure with the cause: that of the side that failed first.
+    /// Failure of the side that failed first: the cause.
     pub(crate) fn of_both(one: Result<(), Failure>, other: Result<(), Failure>) -> Result<(), Failure> {
         match (one, other) {
             (Err(Failure::OtherSide(_)), Err(reason)) => Err(reason),

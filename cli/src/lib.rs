@@ -1,6 +1,4 @@
 //! `loom`, the command.
-//!
-//! The only public item is [`run`].
 
 #![forbid(unsafe_code)]
 

@@ -11,7 +11,6 @@ pub(crate) const TOP: f64 = 44.0;
 /// Height of that area, and of a panel with its labels.
 const PLOT: f64 = 260.0;
 const PANEL: f64 = TOP + PLOT + 50.0;
-/// Height of a line of the legend.
 pub(crate) const LINE: f64 = 20.0;
 
 /// Colours that most colour-blind people can distinguish (Okabe and Ito), on both backgrounds.
@@ -44,7 +43,7 @@ pub(crate) struct Point {
     pub(crate) x: usize,
     /// First quartile, median and third quartile.
     pub(crate) y: [f64; 3],
-    /// The point is drawn hollow.
+    /// Drawn hollow.
     pub(crate) noisy: bool,
 }
 

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::play::setup::Setup;
 
-/// Maximum time for the process to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) struct Listener {

@@ -65,8 +65,7 @@ fn libfabric(all_faults: bool) -> Vec<Finding> {
     findings
 }
 
-/// Folders in which libfabric looks for providers: the variable's value, or the default of its
-/// help.
+/// Folders of providers: the variable's value, or the default of its help.
 fn provider_path() -> Option<Finding> {
     let params = params().ok()?;
     let path = params.iter().find(|param| param.name.eq_ignore_ascii_case("FI_PROVIDER_PATH"))?;

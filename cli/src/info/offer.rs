@@ -36,7 +36,7 @@ pub(crate) struct Card {
 
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Version of the queried libfabric, or the reason for not querying it.
+    /// Version of libfabric, or the reason for not querying it.
     pub(crate) library: Result<String, String>,
     pub(crate) offers: Vec<Offer>,
     pub(crate) topology: Topology<Global>,

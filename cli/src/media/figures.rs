@@ -24,7 +24,7 @@ impl Histogram {
         (shift * Self::FINE) as usize + part
     }
 
-    /// End of a bucket in nanoseconds.
+    /// In nanoseconds.
     fn end(bucket: usize) -> u64 {
         let (bucket, fine) = (bucket as u64, u64::from(Self::FINE));
         if bucket < 2 * fine {
@@ -59,18 +59,17 @@ impl Histogram {
 pub(super) struct Figures {
     /// `video` or `audio`.
     kind: &'static str,
-    /// Nanoseconds between two of them.
+    /// In nanoseconds.
     period: u64,
     /// Grains or samples of one.
     unit: u64,
-    /// Grains or samples that arrived.
     complete: u64,
     /// Those with another byte than the sender's.
     pub(super) wrong: u64,
     pub(super) invalid: u64,
-    /// Grains or samples that the sender passed over, or that failed.
+    /// Passed over by the sender, or failed.
     pub(super) lost: u64,
-    /// Those that arrived more than a period after they were due.
+    /// Arrived more than a period after they were due.
     late: u64,
     /// Times from when each was due at the sender to its event at the target.
     latency: Histogram,
@@ -99,7 +98,7 @@ impl Figures {
         }
     }
 
-    /// Times are in nanoseconds.
+    /// In nanoseconds.
     pub(super) fn arrived(&mut self, count: u64, now: u64, due: u64) {
         let latency = now.saturating_sub(due);
         self.complete += count;

@@ -4,10 +4,10 @@ use std::str::FromStr;
 use loom_media::{FlowLayout, GrainLayout, Rate, SampleLayout};
 use serde_json::{Value, json};
 
-/// Rings hold so many nanoseconds.
+/// In nanoseconds.
 const HISTORY: u64 = 200_000_000;
 
-/// Length of a ring in bytes. A sender names formats that a target allocates for.
+/// In bytes. A sender names formats that a target allocates for.
 const MAX_RING: u64 = 1 << 30;
 
 /// Video in v210, as `WIDTHxHEIGHT@RATE`.
@@ -114,7 +114,7 @@ impl fmt::Display for Audio {
 }
 
 impl Format {
-    /// Lines from which the part of a frame begins.
+    /// First line of the part.
     pub(super) fn line_of(&self, video: Video, part: u16) -> u16 {
         let line = u32::from(video.height) * u32::from(part) / u32::from(self.slices);
         u16::try_from(line).unwrap_or(video.height)

@@ -237,13 +237,13 @@ impl Send {
         let frames = format.video.map(|video| Frames::open(video, self.raw.as_deref())).transpose()?;
         let interrupted = signals::watch()?;
         if is_soft {
-            // The last ones of those that were killed may not be closed yet.
+            // Killed ones may not be closed yet.
             let endpoints = 4 * u16::from(self.targets) + 16;
             let info = soft::info(endpoints, Op::Message.caps() | Op::Write.caps())?;
             return self.over(&info, format, frames, Place::Thread, &interrupted);
         }
         let (_, info) = libfabric::find(&self.common.setup(setup::Place::Connect(String::new())))?;
-        // A killed peer may leave their locks taken, or hold up others.
+        // Killed peers may leave their locks taken, or hold up others.
         let fragile = ["shm", "sm2", "udp;ofi_rxd"];
         if self.kill_after.is_some() && fragile.contains(&info.provider()) {
             let text = format!(
@@ -382,7 +382,7 @@ impl Send {
     }
 }
 
-/// The first failure of the sender or of a target that was not killed.
+/// First failure of the sender, or of a target not killed.
 fn outcome(sent: Sent, ended: Vec<Ended>, come_late: bool) -> Result<(), Failure> {
     let mut flows = Vec::new();
     for (number, ended) in ended {

@@ -21,7 +21,7 @@ const KEPT: u64 = 2;
 
 pub(super) const PAUSE: Duration = Duration::from_micros(50);
 
-/// Nanoseconds of the clock that sides on one machine share, and synchronised machines.
+/// Nanoseconds of the clock of one machine, or of synchronised ones.
 pub(super) fn clock() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
@@ -129,7 +129,7 @@ impl<T: Transport + 'static> Receiver<T> {
         Ok((Receiver { target, video, audio, files, open, begin: now, last_event: now }, records))
     }
 
-    /// Receives until the sender has ended its flows, or a flag is set.
+    /// Receives until the sender has ended its flows.
     pub(super) fn run(&mut self, timeout: Duration, stop: &AtomicBool) -> Result<(), Failure> {
         let mut failed = None;
         while !self.open.is_empty() {

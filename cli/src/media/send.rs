@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// Flows of targets, also of some that were killed.
 const PEERS: usize = 4 * MAX_TARGETS;
 
-/// Targets have so long to connect before the first frame is due, in nanoseconds.
+/// Nanoseconds for targets to connect before the first frame is due.
 const LEAD: u64 = 300_000_000;
 
 pub(super) enum Frames {
@@ -116,9 +116,9 @@ pub(super) struct Sent {
     pub(super) frames: u64,
     /// Not produced, because this side was late by more than its ring.
     pub(super) skipped: u64,
-    /// Frames and blocks that targets which were not killed had no room for in time.
+    /// Frames and blocks without room in time at targets not killed.
     pub(super) passed: u64,
-    /// Targets that have failed and were not killed.
+    /// Failed targets that were not killed.
     pub(super) failed: Vec<(usize, Failure)>,
 }
 
@@ -143,7 +143,7 @@ pub(super) struct Sender<T: Transport + 'static> {
 
 pub(super) trait Control {
     fn start(&mut self);
-    /// Kills the one that was started first. Returns its number.
+    /// Kills the oldest. Returns its number.
     fn kill(&mut self) -> Option<usize>;
     fn kill_others(&mut self, numbers: &[usize]);
 }
@@ -260,8 +260,8 @@ impl<T: Transport + 'static> Sender<T> {
             while let Ok(target) = started.try_recv() {
                 waiting.push(target?);
             }
-            // Those that were killed before they had started are not added. The others wait for a
-            // place of one that was killed.
+            // Targets killed before they started are not added. Others wait for the place of a
+            // killed one.
             waiting.retain(|target| target.number > last_killed);
             while self.outlets.len() + 2 <= PEERS
                 && let Some(target) = waiting.pop()

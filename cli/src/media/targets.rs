@@ -56,7 +56,7 @@ pub(super) struct Targets<'s, 'e, T: Transport + 'static> {
     pub(super) interrupted: &'e AtomicBool,
     pub(super) running: Vec<(usize, Arc<AtomicBool>, ScopedJoinHandle<'s, Ended>)>,
     pub(super) next: usize,
-    /// Number of the first one that was not killed.
+    /// Number of the first not killed.
     pub(super) oldest: usize,
 }
 

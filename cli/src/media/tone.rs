@@ -11,7 +11,7 @@ const FREQUENCY: u64 = 440;
 const SCALE: f64 = 8_388_608.0;
 
 pub(super) struct Tone {
-    /// A second of 1 Hz.
+    /// Second of 1 Hz.
     second: Vec<f32>,
 }
 
@@ -36,7 +36,7 @@ impl Tone {
     }
 }
 
-/// First samples that arrived, of all channels, for a file.
+/// First samples that arrived.
 pub(super) struct Recording {
     audio: Audio,
     first: Option<u64>,

@@ -1,5 +1,4 @@
-//! TCP connection of two processes, with [frames](crate::play::frame). An invalid frame ends it
-//! with an error.
+//! TCP connection of two processes, with [frames](crate::play::frame).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

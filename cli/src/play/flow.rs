@@ -39,7 +39,7 @@ fn window(size: usize) -> usize {
     (BYTES / size.max(1)).clamp(4, WINDOW)
 }
 
-/// Tags of messages and of answers differ in one bit. Providers may reserve some bits.
+/// Tags of messages and of answers differ in one bit.
 fn tag(message: u64) -> Tag {
     Tag(message & 0x7fff)
 }

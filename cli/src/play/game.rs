@@ -30,7 +30,7 @@ fn rounds_to_verify(size: usize) -> u64 {
     }
 }
 
-/// `sides` are those of this thread: both, or one while the other runs this function elsewhere.
+/// `sides` are those of this thread: both, or one if the other runs elsewhere.
 pub(crate) fn play<T: Transport>(
     sides: &mut [Side<T>],
     setup: &Setup,

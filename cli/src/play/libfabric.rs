@@ -237,7 +237,7 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     Ok(Failure::Unavailable(no_such(provider, &all)))
 }
 
-/// Text for an unknown provider, with the names of those that the hints match.
+/// Text for an unknown provider, with the names that the hints match.
 pub(crate) fn no_such(provider: &str, all: &Hints<'_>) -> String {
     let mut names = Vec::new();
     for info in Fabric::query(all).into_iter().flatten() {

@@ -30,9 +30,9 @@ pub(crate) fn over_soft(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &m
 /// Libfabric offers only endpoints in shared memory.
 pub(crate) const NO_ADDRESS: &str = "--node: endpoints over shm and sm2 have no address to choose; leave --node out";
 
-/// Default providers of libfabric for `loom bench`, as far as this machine has them.
+/// Default providers of `loom bench` that this machine has.
 ///
-/// Two processes need at least one. One process has the software transport.
+/// Two processes need at least one.
 pub(crate) fn usual_providers(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     libfabric::usual(one_process)
 }

@@ -45,7 +45,7 @@ pub(crate) struct Mismatch {
     pub(crate) expected: u8,
 }
 
-/// A byte pattern that differs by size, round and direction.
+/// Pattern that differs by size, round and direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(u64);
 
@@ -78,7 +78,7 @@ impl Pattern {
     }
 }
 
-/// The finaliser of SplitMix64.
+/// Finaliser of SplitMix64.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -71,7 +71,7 @@ pub(crate) struct Setup {
     pub(crate) ops: Vec<Op>,
     pub(crate) sizes: Vec<usize>,
     pub(crate) measure: Measure,
-    /// Number of measured rounds of each size, or `None` to choose it by time.
+    /// Measured rounds of each size, or `None` to choose by time.
     pub(crate) iterations: Option<u64>,
     pub(crate) place: Place,
     pub(crate) provider: Option<String>,

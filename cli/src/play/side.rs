@@ -58,7 +58,7 @@ impl<T: Transport> Step for Side<T> {
         if self.arrived && self.started && self.outbox.is_here() {
             self.take_turn()?;
         }
-        // So that the peer's answer finds it posted.
+        // The peer's answer then finds it posted.
         if self.receive_due {
             self.receive_due = !self.post_receive()?;
             happened |= !self.receive_due;

@@ -8,7 +8,6 @@ use super::libfabric;
 use crate::failure::Failure;
 use crate::play::setup::{Report, Setup};
 
-/// Name of the provider.
 pub(crate) const NAME: &str = "loom-tcp";
 
 pub(super) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {

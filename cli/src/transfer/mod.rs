@@ -154,8 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Plan {
-    /// Number of different pages, the same for each window. If there are fewer than in flight,
-    /// equal bytes are moved to one place.
+    /// Number of different pages, the same for each window. With fewer than in flight, equal bytes
+    /// are moved to one place.
     fn places(&self, size: usize) -> usize {
         (AREA / size).clamp(1, self.window())
     }
@@ -242,7 +242,6 @@ impl Plan {
     ) -> Result<(), Failure> {
         for rails in self.rails.iter().copied().map(usize::from) {
             let mut sides = self.meet(info, rails, roles, session)?;
-            // Bound only now, so that threads started by the provider may use all processors.
             let _bound = session.core().and_then(cores::bind);
             self.play_over(rails, &mut sides, session, table.as_deref_mut()).map_err(|failure| {
                 let failure = session.reason(failure);
@@ -293,7 +292,6 @@ impl Plan {
                 }
             }
         }
-        // Neither side closes before the other is done.
         session.begin("ending".into());
         let counted = sides.iter().map(Side::counted).sum::<u64>();
         let counted = session.swap_beside(&counted.to_le_bytes(), sides)?;

@@ -34,7 +34,6 @@ pub(super) struct Table {
     provider: String,
     place: &'static str,
     pub(super) progress: Progress,
-    /// Writes that the receiver has counted.
     pub(super) counted: u64,
     rows: Vec<Row>,
 }

@@ -77,7 +77,7 @@ impl<T: Transport + 'static> Opened<T> {
         Ok(Opened { role, reads: plan.reads, corrupt: plan.setup.corrupt, engine, memory })
     }
 
-    /// The record of the memory, then that of the addresses.
+    /// Record of the memory, then that of the addresses.
     pub(super) fn card(&self) -> Result<Vec<u8>, Failure> {
         let remote = self.engine.remote(self.memory).map_err(Failure::when("describing the memory"))?;
         let mut card = remote.to_bytes().to_vec();
@@ -123,7 +123,7 @@ pub(super) struct Side<T: Transport + 'static> {
     peer: PeerKey,
     remote: RemoteMemory,
     round: Round,
-    /// Transfers of this round: pages of the initiator, the answer of the responder.
+    /// Pages of the initiator, or the answer of the responder.
     pages: u64,
     submitted: u64,
     ended: u64,
