@@ -36,7 +36,7 @@ const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
 const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
 const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(4096) };
 
-/// Account of an object in the arena, which has a lock because any thread may drop handles.
+/// Account in the arena, which has a lock because any thread may drop handles.
 type Alloc<'a, 'm> = Account<'a, &'a Locked<Arena<'m>>>;
 
 /// Name, and blocks in order of allocation.

@@ -160,7 +160,7 @@ async fn connect(to: EndpointAddr) -> Result<String, Failure> {
         for number in 0..MESSAGES {
             let len = [1, 100, 10_000, MAX_MESSAGE][usize::try_from(number % 4)?];
             let message: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();
-            // Both at once, because a long message may wait for the receive of its echo.
+            // Both at once: a long message may wait for the receive of its echo.
             let (sent, echo) = (queues.send(&connection, message.clone()), queues.receive(&connection, vec![]));
             if timeout(PATIENCE, async { tokio::try_join!(sent, echo) }).await??.1 != message {
                 return Err(format!("message {number} has another echo").into());

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Clients send requests on a schedule, and servers answer. The program prints the distribution of
-//! the times from when a request was due to its answer.
+//! the times from due request to answer.
 
 #![deny(unsafe_code)]
 
@@ -66,7 +66,7 @@ impl<T: Transport> Lanes<T> {
             if self.timers.clock().now() >= self.runtime.time {
                 break;
             }
-            // Posted before the request, so that the answer has a receive.
+            // Posted first, so that the answer has a receive.
             let answer = driver.post(room, |room| endpoint.tagged_recv(Source::Any, tag, room)).await?;
             for (at, byte) in (0..).zip(&mut request) {
                 *byte = number.wrapping_mul(2 * at + 1).to_le_bytes()[0];

@@ -70,7 +70,6 @@ pub(crate) fn open<E>(frame: &[u8]) -> Result<usize, FrameError<E>> {
     if u32::from_le_bytes(*checksum) == crc32fast::hash(sealed) { Ok(len) } else { Err(FrameError::Checksum) }
 }
 
-/// Messages in frames, over an endpoint of any kind or another protocol.
 #[derive(Debug)]
 pub(crate) struct Framed<P> {
     pub(crate) below: P,
@@ -152,7 +151,7 @@ impl<P: MsgRecv<Buf = Vec<u8>>> MsgRecv for Framed<P> {
     }
 }
 
-/// Sends bytes to a receiver of frames. Returns the message or the error.
+/// Sends bytes to a receiver of frames.
 fn exchange<S: MsgSend<Buf = Vec<u8>>, R: MsgRecv<Buf = Vec<u8>>>(
     (from, to): (&mut S, S::To),
     receiver: &mut R,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use loom_fabric::{Av, Cq, Domain, Error, Hints, Info, Network, NetworkAttr, Source, Transport};
 use loom_tcp::TcpAttr;
 
-/// Sends a message and receives it; the same over every transport.
+/// Sends a message and receives it.
 fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
     let domain = Domain::open(info)?;
     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);

@@ -76,7 +76,7 @@ impl<T: Transport> Side<T> {
         (notification.ending() == Ending::Done).then_some((notification.peer(), u32::from_le_bytes(number)))
     }
 
-    /// Step of the decoder. Returns `true` after the last request.
+    /// Returns `true` after the last request.
     fn decode(&mut self) -> Result<bool, Failure> {
         let received = match self.poll()? {
             Some(Event::Notified(key)) => self.read(key),
@@ -95,7 +95,7 @@ impl<T: Transport> Side<T> {
         Ok(false)
     }
 
-    /// Moves requests until the decoder has verified all. Returns its failure before that.
+    /// Returns the decoder's failure before all requests are verified.
     fn prefill(&mut self, records: &[u8], mut step: child::Step, kill: bool) -> Result<Option<Error>, Failure> {
         let (address, cache) = records.split_last_chunk::<{ RemoteMemory::WIRE_LEN }>().ok_or("no records")?;
         let (peer, cache) = (self.engine.insert_peer(address)?, RemoteMemory::from_bytes(cache)?);

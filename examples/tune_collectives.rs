@@ -1,5 +1,5 @@
 //! Measures which algorithm of each collective is faster, by size. Prints the table for
-//! `TeamAttr::with_table`. The members are threads over memory, or processes over a provider.
+//! `TeamAttr::with_table`.
 //!
 //! ```text
 //! cargo run --release --example tune_collectives

@@ -11,7 +11,7 @@ use crate::common::Failure;
 /// Function that returns `true` when another side has ended. Dropping it ends that side.
 pub(crate) type Step = Box<dyn FnMut() -> Result<bool, Failure>>;
 
-/// Starts a shell command. Returns the child, and its records.
+/// Starts a shell command.
 pub(crate) fn start(command: &str) -> Result<(Step, Vec<u8>), Failure> {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {command}")]).stdin(Stdio::null()).stdout(Stdio::piped());

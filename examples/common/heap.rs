@@ -12,7 +12,7 @@ thread_local! {
     static CALLS: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Calls `f`. Returns its result, and the number of calls of the allocator on this thread.
+/// Returns the result of `f`, and its calls of the allocator on this thread.
 pub(crate) fn watched<R>(f: impl FnOnce() -> R) -> (R, u64) {
     CALLS.set(Some(0));
     let result = f();

@@ -1,7 +1,7 @@
 //! Histogram of fixed size, with a resolution of 1/64 of each value. Requires neither `std` nor an
 //! allocator.
 
-/// Number of bits of a value that are kept after its first one.
+/// Number of bits kept after the first one.
 const BITS: u32 = 6;
 const EACH: usize = 1 << BITS;
 /// One group for each position of the first bit, and one for smaller values.

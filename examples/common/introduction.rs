@@ -43,7 +43,7 @@ pub(crate) async fn introduce<T: Transport + 'static>(
 pub(crate) struct Introduction(BufReader<TcpStream>);
 
 impl Introduction {
-    /// Connects to a server. Returns its greeting, and the address of this side.
+    /// Connects to a server. Also returns its greeting and this side's address.
     pub(crate) fn begin(server: SocketAddr) -> Result<(Self, String, IpAddr), Failure> {
         let stream = TcpStream::connect(server).map_err(|error| format!("cannot connect to {server}: {error}"))?;
         stream.set_read_timeout(Some(PATIENCE))?;

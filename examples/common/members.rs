@@ -119,7 +119,7 @@ impl<M: Member> Program for Process<'_, M> {
 struct Others(Vec<Child>);
 
 impl Others {
-    /// Starts this program again with the same options and a rank.
+    /// Starts this program again with a rank.
     fn start(&mut self, rank: u32, at: SocketAddr) -> Result<(), Failure> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(std::env::args_os().skip(1));

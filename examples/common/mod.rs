@@ -10,7 +10,6 @@ use loom_fabric::{
 };
 use loom_tcp::TcpAttr;
 
-/// Each error of an example converts into it.
 pub(crate) type Failure = Box<dyn Error>;
 
 /// Program over any transport, as a value for all types `T`.
@@ -73,7 +72,6 @@ pub(crate) fn ctrl_c() -> Result<tokio::sync::watch::Receiver<bool>, Failure> {
     Ok(interrupted)
 }
 
-/// Runs a future on this thread, where it may spawn local tasks.
 pub(crate) fn block_on<O>(future: impl Future<Output = Result<O, Failure>>) -> Result<O, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(tokio::task::LocalSet::new().run_until(future))
@@ -84,7 +82,7 @@ pub(crate) struct Node<T: Transport + 'static> {
     pub(crate) av: Av<'static, T>,
     pub(crate) driver: CqDriver<'static, T, Vec<u8>>,
     pub(crate) endpoint: Endpoint<'static, T, Vec<u8>>,
-    /// `Sleep` if the queue has a descriptor to sleep on, which `shm` has not.
+    /// `Sleep` if the queue has a descriptor, which `shm` has not.
     pub(crate) mode: Mode,
 }
 

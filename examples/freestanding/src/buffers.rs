@@ -21,7 +21,6 @@ impl<'b> Buffers<'b> {
         self.here.take().zip(self.there.take()).ok_or(LOST)
     }
 
-    /// Buffer where messages arrive.
     pub fn there(&mut self) -> Result<&mut [u8], Failure> {
         self.there.as_deref_mut().ok_or(LOST)
     }
@@ -37,7 +36,7 @@ impl<'b> Buffers<'b> {
         if *first == stamp.to_le_bytes() { Ok(()) } else { Err(Failure::Wrong("other bytes arrived")) }
     }
 
-    /// Changes every byte of the source, and makes the bytes of the target different.
+    /// Fills the source, and makes the target different.
     pub fn fill(&mut self, seed: u8) -> Result<(), Failure> {
         let here = self.here.as_deref_mut().ok_or(LOST)?;
         let there = self.there.as_deref_mut().ok_or(LOST)?;
@@ -61,7 +60,7 @@ impl<'b> Buffers<'b> {
     }
 }
 
-/// Bytes with a period of 251, different for every seed.
+/// Bytes with a period of 251, by seed.
 fn pattern(seed: u8) -> impl Iterator<Item = u8> {
     (0..251).cycle().map(move |place: u8| place.wrapping_mul(3).wrapping_add(seed))
 }

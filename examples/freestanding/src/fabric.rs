@@ -13,7 +13,6 @@ use crate::pair::Pair;
 use crate::tasks::{Task, Trips};
 use crate::world::Output;
 
-/// Everything that loom allocates comes from here.
 static MEMORY: StaticArena<{ 256 * 1024 }> = StaticArena::new();
 
 const NETWORK: NetworkAttr =
@@ -22,8 +21,7 @@ const NETWORK: NetworkAttr =
 const LONGEST: usize = 4096;
 const QUEUE: CqAttr = CqAttr { endpoints: 2, ..CqAttr::new(16) };
 
-/// Opens the network, verifies and measures every operation, and checks that operations do not
-/// allocate.
+/// Verifies and measures every operation, and checks that operations do not allocate.
 pub fn run(out: &mut Output) -> Result<(), Failure> {
     let arena = MEMORY.take_shared().ok_or(Failure::Wrong("the arena was taken before"))?;
     if MEMORY.take().is_some() {

@@ -23,7 +23,6 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Parameters for this processor and build.
     pub fn new() -> Self {
         let real = !cfg!(debug_assertions) && !is_emulated();
         Measure { timer: Timer::calibrated(), samples: if real { 1_000_000 } else { 10_000 } }

@@ -1,10 +1,10 @@
 //! loom's software transport without `std`, `alloc` and libc, as a process of Linux or without an
 //! operating system.
 //!
-//! A network, its domain, address vector and queue are in an array in a `static`. Every byte is
-//! verified. The program prints the cycles of each operation.
+//! A network, its domain, address vector and queue are in a `static`. Every byte is verified. The
+//! program prints the cycles of each operation.
 //!
-//! Entry points: `linux`, with two system calls, and `pvh` for loaders of PVH images.
+//! Entry points: `linux`, and `pvh` for loaders of PVH images.
 //!
 //! ```text
 //! cargo run --release

@@ -13,7 +13,7 @@ struct Side<'m, 'b, T: Transport> {
     peer: Peer,
 }
 
-/// Two endpoints on one queue: the first sends and writes, the second receives.
+/// Endpoints of one queue: the first sends and writes, the second receives.
 pub struct Pair<'m, 'b, T: Transport> {
     cq: Cq<'m, T, Buffer<'b>>,
     from: Side<'m, 'b, T>,

@@ -16,8 +16,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// Functions that compiled code calls by itself. They are string instructions, because the compiler
-/// may turn a loop that copies into a call of `memcpy`, also within `memcpy`.
+/// String instructions, because the compiler may turn a loop that copies into a call of `memcpy`,
+/// also within `memcpy`.
 mod memory {
     use core::arch::asm;
 

@@ -48,7 +48,6 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         Ok(Trips { driver, timers: Timers::new(Cycles), here, there, asked, asks, back, failed })
     }
 
-    /// Sends a message and waits for the answer, in each trip.
     pub async fn asks(&self, av: &Av<'m, T>) {
         let there = async {
             let peer = av.insert(&self.there.address()?)?;
@@ -64,7 +63,6 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         self.ends(there.await);
     }
 
-    /// Returns each message.
     pub async fn answers(&self, av: &Av<'m, T>, room: Buffer<'b>) {
         let back = async {
             let peer = av.insert(&self.here.address()?)?;
@@ -113,7 +111,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         Err(Failure::Wrong("a trip does not end"))
     }
 
-    /// Checks that a timeout ends at its time, and not before.
+    /// Checks that a timeout ends at its time.
     pub fn times_out(&self) -> Result<(), Failure> {
         let (begin, limit) = (Cycles.now(), Duration::from_nanos(100_000));
         let given_up = block_on(&(&self.driver, &self.timers), self.timers.timeout(limit, pending::<()>())).is_err();

@@ -67,7 +67,7 @@ impl<T: Transport + 'static> Side<T> {
         Ok(Side { peer: av.insert(&address)?, cq, endpoint, mine, theirs, patience })
     }
 
-    /// Posts the receive of the next message. Writes have no receive.
+    /// Writes have no receive.
     fn expect(&self, op: Op, room: &mut Vec<u8>) -> Result<Option<OpKey>, Failure> {
         let receive = |room| match op {
             Op::Tagged => self.endpoint.tagged_recv(Source::Any, Tag(7), room),
@@ -160,7 +160,7 @@ impl<T: Transport + 'static> Side<T> {
     }
 }
 
-/// Bytes that depend on the round and on the sender.
+/// Fills bytes by round and sender.
 fn fill(bytes: &mut [u8], round: usize, begins: bool) {
     let [low, ..] = round.to_le_bytes();
     let mut next = low ^ if begins { 0x5a } else { 0 };
