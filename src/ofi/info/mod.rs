@@ -25,7 +25,7 @@ use super::library::Library;
 use super::quirks::known_behaviour::Facts;
 use super::{quirks, sys};
 
-/// One `fi_info` and all its parts.
+/// `fi_info` with all its parts.
 ///
 /// # References
 /// - `man fi_getinfo`
@@ -135,8 +135,8 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// The `fi_info`, for a call that reads it: one of [`sys`] that opens an object, or
-    /// `fi_dupinfo` for a copy to adopt ([`from_ptr`](Self::from_ptr)). Must not be written.
+    /// `fi_info` for a call that reads it: one of [`sys`] that opens an object, or `fi_dupinfo` for
+    /// a copy to adopt ([`from_ptr`](Self::from_ptr)). Must not be written.
     #[inline]
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fi_info {

@@ -11,8 +11,7 @@ use crate::ofi::info::query::QueryError;
 use crate::ofi::library::Library;
 use crate::ofi::sys;
 
-/// Returns the environment variables that libfabric and its providers read, with their values.
-/// Loads the providers.
+/// Returns the environment variables of libfabric and its providers. Loads the providers.
 ///
 /// ```
 /// use loom_fabric::ofi;
@@ -51,7 +50,7 @@ unsafe impl Send for Params {}
 // SAFETY: plain memory of the C allocator, which is not written.
 unsafe impl Sync for Params {}
 
-/// An environment variable.
+/// Environment variable.
 #[doc(alias = "fi_param")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'p> {

@@ -13,7 +13,7 @@ use super::query::{HEADERS, QueryError, found};
 use crate::ofi::library::Library;
 use crate::ofi::sys;
 
-/// Returns the providers of this libfabric, usable on this machine or not.
+/// Returns libfabric's providers, usable on this machine or not.
 ///
 /// ```
 /// use loom_fabric::ofi;
@@ -52,7 +52,7 @@ pub fn providers() -> Result<Providers, QueryError> {
 #[derive(Debug)]
 pub struct Providers(RawList);
 
-/// A provider.
+/// Provider.
 pub struct Provider(RawInfo);
 
 impl Provider {

@@ -40,7 +40,7 @@ pub const fn headers_version() -> Version {
     HEADERS
 }
 
-/// The text of [`Hints`] that an error concerns.
+/// Text of [`Hints`] that an error concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextField {
@@ -84,7 +84,7 @@ pub enum QueryError {
     Unknown {
         /// Kind of the name. A layered provider's name has that of each layer.
         field: TextField,
-        /// The name.
+        /// Name.
         name: Excerpt,
         /// [`Hints::listen`], with which a node must be this host.
         listen: bool,
@@ -101,7 +101,7 @@ pub enum QueryError {
         /// Version of the library, if it is libfabric.
         library: Option<Version>,
     },
-    /// The library is older than the [headers](headers_version), so structures may differ.
+    /// The library is older than the [headers](headers_version): structures may differ.
     LibraryTooOld {
         /// Version of the headers.
         headers: Version,
@@ -113,9 +113,9 @@ pub enum QueryError {
     ApiVersion {
         /// Requested version.
         asked: Version,
-        /// Oldest version that can be requested.
+        /// Oldest supported version.
         oldest: Version,
-        /// Newest version that can be requested.
+        /// Newest supported version.
         newest: Version,
     },
     /// [`Hints::source`] or [`Hints::destination`] does not match its format, differs in format
@@ -125,7 +125,7 @@ pub enum QueryError {
     InteriorNul(TextField),
     /// A text is too long.
     TooLong {
-        /// The text.
+        /// Text.
         field: TextField,
         /// Maximum length in bytes.
         max: usize,

@@ -1,6 +1,4 @@
-//! Facts that the tests have shown of a provider, by version.
-//!
-//! Facts that protect memory require a test over this provider in this version ([`SHOWN`]).
+//! Facts that tests have shown of a provider, by version ([`SHOWN`]).
 //!
 //! A fact is a permission. Its documentation names the evidence (behaviours of `tests/behaviours`),
 //! and programs in `tests/provider_faults/faults.c` that fail without it.
@@ -50,8 +48,8 @@ bitflags! {
         const CLOSES_WITH_SENDS = 1 << 4;
         /// An endpoint can be closed with reads in flight no longer than an injected message: their
         /// buffers are not written afterwards. The peer of `shm` 2.6 writes reads of every length
-        /// by cross-memory attach. `net` and `tcp` of 1.17, also under `ofi_rxm`, free a read twice
-        /// whose answer has begun (`…-read-that-is-cut-by-closing-is-freed-twice`).
+        /// by cross-memory attach. `net` and `tcp` of 1.17 free a read twice whose answer has begun
+        /// (`…-read-that-is-cut-by-closing-is-freed-twice`).
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`; between processes `tests/libfabric/shm_processes.rs`.
@@ -175,8 +173,7 @@ bitflags! {
         const COLLECTIVES = 1 << 27;
         /// Tagged receives of `shm` and `sm2` with ignored bits take messages that have arrived
         /// before (`shm-masked-receive-misses-what-has-arrived`), and later receives of one tag
-        /// take no other (`shm-receive-after-a-masked-one-takes-another-tag`). Other providers need
-        /// no fact: memory is not in danger.
+        /// take no other (`shm-receive-after-a-masked-one-takes-another-tag`).
         ///
         /// Shown by: `ignored bits of a tag match anything`.
         const MASKED_RECV = 1 << 29;
@@ -193,7 +190,7 @@ bitflags! {
 // Each fact has a bit of its own.
 const _: () = assert!(Facts::all().bits().count_ones() as usize == <Facts as bitflags::Flags>::FLAGS.len());
 
-/// Name of a provider in infos, `fi_version`, and `prov_version`, which is the upper layer's.
+/// Name of a provider, `fi_version`, and `prov_version`, which is the upper layer's.
 type Provider = (&'static str, Version, Version);
 
 const fn of_1_17_0(name: &'static str) -> Provider {
@@ -204,14 +201,12 @@ const fn of_2_5_1(name: &'static str) -> Provider {
     (name, Version::new(2, 5), Version::new(205, 10))
 }
 
-/// Closing an endpoint at any time.
 const CLOSES: Facts = Facts::TESTED
     .union(Facts::CLOSES_BESIDE_OTHERS)
     .union(Facts::CLOSES_WITH_RECEIVES)
     .union(Facts::CLOSES_WITH_SENDS)
     .union(WITH_READS);
 
-/// Reads of every length.
 const WITH_READS: Facts = Facts::CLOSES_WITH_SHORT_READS.union(Facts::CLOSES_WITH_LONG_READS);
 
 /// And after truncated messages, if the provider reports them.
@@ -221,10 +216,8 @@ const TRUNCATES: Facts = CLOSES.union(Facts::CLOSES_AFTER_SHORT_TRUNCATED).union
 const CLOSES_ALONE: Facts =
     CLOSES.difference(Facts::CLOSES_BESIDE_OTHERS.union(Facts::CLOSES_WITH_LONG_READS)).union(Facts::LEFT_IN_PEACE);
 
-/// Sleeping, in domains of one thread and of several.
 const SLEEPS: Facts = Facts::SLEEPS.union(Facts::SLEEPS_SHARED);
 
-/// And after an endpoint was closed.
 const SLEEPS_ON: Facts = SLEEPS.union(Facts::SLEEPS_AFTER_CLOSE);
 
 const SOCKETS: Facts = TRUNCATES
@@ -455,7 +448,7 @@ mod tests {
         shown
     }
 
-    /// Facts shown by tests without a table.
+    /// Shown by tests without a table.
     const ELSEWHERE: [(&str, Facts, &str); 4] = [
         // `shm` within processes of its own, and regions of `shm`.
         ("shm", Facts::CLOSES_WITH_SHORT_READS, "tests/libfabric/shm_processes.rs"),

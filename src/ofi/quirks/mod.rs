@@ -1,6 +1,5 @@
-//! Needs of providers, and decisions that follow from their [facts](self::known_behaviour).
-//!
-//! Needs are listed by provider and hold in every version.
+//! Needs of providers in every version, and decisions that follow from their
+//! [facts](self::known_behaviour).
 
 pub(crate) mod av_lock;
 pub(crate) mod known_behaviour;

@@ -22,8 +22,7 @@ use crate::ofi::sys;
 /// [`PollSet`](crate::ofi::queue::sets::PollSet) stores an address in the others.
 const DESERTED: usize = 1;
 
-/// The word of an open object that libfabric stores for the application. loom opens objects with
-/// zero.
+/// Word of an open object that libfabric stores for the application. loom opens objects with zero.
 ///
 /// # Safety
 /// The object is open.

@@ -76,8 +76,7 @@ pub(crate) fn extends(msg: &Msg<'_>) -> bool {
     !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)
 }
 
-/// Variable with the maximum length that `ofi_rxm` divides into segments, for messages that this
-/// process sends.
+/// Variable with the maximum length that `ofi_rxm` of this process divides into segments.
 pub(crate) const SEGMENTED: &str = "FI_OFI_RXM_SAR_LIMIT";
 
 pub(crate) fn divides_longer() -> bool {

@@ -25,7 +25,7 @@ use crate::ofi::threading::Level;
 /// Maximum number of removed addresses beyond a vector's capacity.
 const SPARE: usize = 16;
 
-/// The first index, reserved for late messages.
+/// Reserved for late messages.
 const RESERVED: FabricAddr = FabricAddr(0);
 
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl Removal {
     }
 }
 
-/// Reserves the first index of a new vector for late messages.
+/// Reserves the first index of a new vector.
 ///
 /// # Safety
 /// Contract of callers.

@@ -81,7 +81,7 @@ struct Neighbours {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
-    /// A collision makes neighbours of unrelated endpoints, which is harmless.
+    /// A collision of unrelated endpoints is harmless.
     hash: u64,
     by: Group,
 }
@@ -236,7 +236,7 @@ impl Group {
         insert()
     }
 
-    /// `open` returns the endpoint with its handle and its name.
+    /// `open` also returns the endpoint's handle and name.
     pub(crate) fn open<E, R: From<Errno>>(
         self,
         open: impl FnOnce() -> Result<(E, NonNull<sys::fid>, EndpointAddr), R>,

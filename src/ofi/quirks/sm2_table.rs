@@ -88,7 +88,7 @@ unsafe fn close_av<L: Level>(domain: &Domain<L>, av: &Av<L>) -> Result<(), Errno
     unsafe { close(av.fid()) }.inspect_err(|_| domain.unlisted().leak())
 }
 
-/// Closes the endpoint that has no entry, if the table has room now.
+/// Closes the endpoint without an entry, if the table has room now.
 pub(crate) unsafe fn close_unlisted<L: Level>(domain: &Domain<L>) -> Result<(), Errno> {
     let unlisted = domain.unlisted();
     let endpoint = unlisted.endpoint.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -105,7 +105,7 @@ pub(crate) unsafe fn close_unlisted<L: Level>(domain: &Domain<L>) -> Result<(), 
     closed.inspect_err(|_| unlisted.leak())
 }
 
-/// Returns the vector and the queue that the endpoint is bound to.
+/// Returns the endpoint's vector and queue.
 unsafe fn enable_it<L: Level>(domain: &Domain<L>, endpoint: Raw<sys::fid_ep>) -> Result<(Av<L>, Cq<L>), Errno> {
     let fid = endpoint.cast();
     // SAFETY: both are open (H1).
