@@ -54,7 +54,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
     /// - `man fi_collective`, section *Join Collective*
     #[doc(alias = "fi_join_collective")]
     pub fn join_collective<A: Allocator>(&self, set: &AddressSet<A>) -> Result<CollectiveGroup<'m, T, B>, OpenError> {
-        self.limits().granted(Caps::COLLECTIVE).map_err(|_| OpenError::NotGranted(Caps::COLLECTIVE))?;
+        self.limits().admit(Caps::COLLECTIVE, None).map_err(|_| OpenError::NotGranted(Caps::COLLECTIVE))?;
         let av = self.av();
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;

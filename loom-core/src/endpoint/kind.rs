@@ -141,7 +141,7 @@ impl Source {
         match self {
             Source::Any => Ok(FabricAddr::UNSPEC),
             Source::Peer(peer) => {
-                limits.granted(Caps::DIRECTED_RECV)?;
+                limits.admit(Caps::DIRECTED_RECV, None)?;
                 av.peer_table().addr(peer).ok_or_else(|| PostError::UnknownPeer.cold())
             }
         }

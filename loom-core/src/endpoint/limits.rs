@@ -81,12 +81,6 @@ impl Limits {
         self.lacking.complement()
     }
 
-    #[inline]
-    pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
-        let missing = caps.intersection(self.lacking);
-        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
-    }
-
     /// Device memory must always be registered: the descriptor identifies the device.
     #[cold]
     pub(super) fn check_device_memory(&self, lent: &Lent) -> Result<(), PostError> {
@@ -114,9 +108,13 @@ impl Limits {
         if has_prefix { Ok(message) } else { Err(PostError::NoPrefix { needed }) }
     }
 
+    /// Checks the capabilities of an operation, and the width of its immediate data.
     #[inline(always)]
     pub(super) fn admit(&self, caps: Caps, data: Option<ImmediateData>) -> Result<(), PostError> {
-        self.granted(caps)?;
+        let missing = caps.intersection(self.lacking);
+        if !missing.is_empty() {
+            return Err(PostError::NotGranted(missing).cold());
+        }
         match data {
             Some(data) if !data.fits(self.cq_data_size) => {
                 Err(PostError::DataWidth { limit: self.cq_data_size }.cold())

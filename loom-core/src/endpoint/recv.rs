@@ -236,7 +236,7 @@ impl<'m, T: Transport, B: Buffer, K: Receives<T>> Endpoint<'m, T, B, K> {
     where
         B: TargetBuffer,
     {
-        if !safe && self.limits().granted(Op::MultiRecv { tag }.caps()).is_ok() {
+        if !safe && self.limits().admit(Op::MultiRecv { tag }.caps(), None).is_ok() {
             return Err(Rejected { value: buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer, or the post is refused.
@@ -338,7 +338,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
-        self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
+        self.limits().admit(Op::Recv { tag: Some(tag) }.caps(), None)?;
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index, self.source(from, Some(tag)).resolve()?);
         let kind = if flags.contains(OpFlags::CLAIM) { Kind::PeekClaim } else { Kind::Peek };

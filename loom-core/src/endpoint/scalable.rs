@@ -281,7 +281,7 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
     #[inline]
     fn destination(&self, limits: &Limits, to: RxPeer) -> Result<FabricAddr, PostError> {
         if to.index != 0 {
-            limits.granted(Caps::NAMED_RX_CTX)?;
+            limits.admit(Caps::NAMED_RX_CTX, None)?;
         }
         self.av.rx_addr(to)
     }

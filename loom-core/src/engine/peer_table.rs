@@ -113,17 +113,21 @@ impl From<Peer> for RxPeer {
 pub struct PeerSlot(AtomicU64);
 
 impl PeerSlot {
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
     #[inline]
     fn load(&self) -> (u32, u32) {
         // Acquire pairs with the release store of `insert`.
-        let word = self.0.load(Ordering::Acquire);
-        (word as u32, (word >> 32) as u32)
+        halves(self.0.load(Ordering::Acquire))
     }
 
     fn store(&self, generation: u32, rest: u32) {
         self.0.store(u64::from(rest) << 32 | u64::from(generation), Ordering::Release);
     }
+}
+
+/// Upper and lower half.
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+const fn halves(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
 }
 
 /// Last generation of a slot, which then stays free.
@@ -161,7 +165,7 @@ impl<'s> Peers<'s> {
     #[inline]
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
-        let (generation, rest) = self.entries.get(peer.index as usize)?.load();
+        let (rest, generation) = self.entries.get(peer.index as usize)?.load();
         (generation == peer.generation).then_some(Self::join(rest, peer.index))
     }
 
@@ -169,14 +173,9 @@ impl<'s> Peers<'s> {
     #[inline]
     #[must_use]
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {
-        let (rest, index) = Self::split(addr);
-        let (generation, of) = self.entries.get(index as usize)?.load();
+        let (rest, index) = halves(addr.0);
+        let (of, generation) = self.entries.get(index as usize)?.load();
         (generation % 2 == 1 && of == rest).then_some(Peer { index, generation })
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the address")]
-    const fn split(addr: FabricAddr) -> (u32, u32) {
-        ((addr.0 >> 32) as u32, addr.0 as u32)
     }
 
     const fn join(rest: u32, index: u32) -> FabricAddr {
@@ -187,12 +186,12 @@ impl<'s> Peers<'s> {
     #[inline]
     #[must_use]
     pub fn at(&self, place: u32) -> Option<Peer> {
-        let (generation, _) = self.entries.get(place as usize)?.load();
+        let (_, generation) = self.entries.get(place as usize)?.load();
         (generation % 2 == 1).then_some(Peer { index: place, generation })
     }
 
     pub(crate) fn was_used(&self, addr: FabricAddr) -> bool {
-        self.entries.get(Self::split(addr).1 as usize).is_some_and(|entry| entry.load().0 > 0)
+        self.entries.get(halves(addr.0).1 as usize).is_some_and(|entry| entry.load().1 > 0)
     }
 
     /// Peers in the table.
@@ -247,19 +246,19 @@ impl<'s> PeerTable<'s> {
         }
         let index = self.place_for(addr)?;
         let entry = self.entries.get(index as usize)?;
-        let (rest, generation) = (Peers::split(addr).0, self.next_generation(index));
+        let (rest, generation) = (halves(addr.0).0, self.next_generation(index));
         entry.store(generation, rest);
         Some(Peer { index, generation })
     }
 
     pub(crate) fn place_for(&self, addr: FabricAddr) -> Option<u32> {
-        let (_, index) = Peers::split(addr);
-        let (before, _) = self.entries.get(index as usize)?.load();
+        let (_, index) = halves(addr.0);
+        let (_, before) = self.entries.get(index as usize)?.load();
         if before < LAST - 1 { Some(index) } else { None }
     }
 
     pub(crate) fn next_generation(&self, place: u32) -> u32 {
-        let (before, _) = self.entries.get(place as usize).map_or((0, 0), PeerSlot::load);
+        let (_, before) = self.entries.get(place as usize).map_or((0, 0), PeerSlot::load);
         if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
     }
 
@@ -270,13 +269,13 @@ impl<'s> PeerTable<'s> {
     /// Removes a peer and returns its address, unless the handle is stale.
     pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.addr(peer)?;
-        let (rest, _) = Peers::split(addr);
+        let (rest, _) = halves(addr.0);
         self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), rest);
         Some(addr)
     }
 
     pub(crate) fn last_addr(&self, place: u32) -> Option<FabricAddr> {
-        let (generation, rest) = self.entries.get(place as usize)?.load();
+        let (rest, generation) = self.entries.get(place as usize)?.load();
         (generation > 0 && generation % 2 == 0).then_some(Peers::join(rest, place))
     }
 }

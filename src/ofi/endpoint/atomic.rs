@@ -11,9 +11,9 @@ use loom_core::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refu
 use loom_core::vocabulary::{AtomicOp, Errno};
 
 use super::Endpoint;
-use super::iov::{Memory, flags_and_data};
+use super::iov::flags_and_data;
 use crate::ofi::fabric::Domain;
-use crate::ofi::ffi::call::{done, entry, later_entry, posted};
+use crate::ofi::ffi::call::{Memory, done, entry, later_entry, posted};
 use crate::ofi::sys;
 use crate::ofi::threading::Level;
 use crate::ofi::transport::Ofi;

@@ -27,11 +27,10 @@ use loom_core::transport::{CollectiveAttr, CollectiveCall, Collectives, Context,
 use loom_core::vocabulary::{AtomicOp, Caps, CmData, CollectiveOp, Errno, FabricAddr, WaitObj};
 
 use super::Endpoint;
-use super::iov::Memory;
 use crate::ofi::av::Av;
 use crate::ofi::control::{close, opened};
 use crate::ofi::fabric::Domain;
-use crate::ofi::ffi::call::{done, entry, later_entry, missing, posted};
+use crate::ofi::ffi::call::{Memory, done, entry, later_entry, missing, posted};
 use crate::ofi::info::RawInfo;
 use crate::ofi::info::params::params;
 use crate::ofi::queue::event_queue::{self, Eq, Read};

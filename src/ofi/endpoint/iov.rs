@@ -3,32 +3,14 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use loom_core::buffer::{IoVecs, Lent};
+use loom_core::buffer::IoVecs;
 use loom_core::transport::{Msg, Refusal};
 use loom_core::vocabulary::{Errno, OpFlags};
 
 use super::Endpoint;
+use crate::ofi::ffi::call::Memory;
 use crate::ofi::quirks::overrun;
 use crate::ofi::sys;
-
-#[derive(Clone, Copy)]
-pub(crate) struct Memory {
-    pub(crate) start: *mut c_void,
-    pub(crate) len: usize,
-    pub(crate) descriptor: *mut c_void,
-}
-
-impl Memory {
-    #[inline]
-    pub(crate) fn new(lent: &Lent) -> Self {
-        let descriptor = match lent.descriptor {
-            // `mr_open` exposed its provenance.
-            Some(descriptor) => ptr::with_exposed_provenance_mut(descriptor.raw()),
-            None => ptr::null_mut(),
-        };
-        Memory { start: lent.ptr.as_ptr().cast(), len: lent.len, descriptor }
-    }
-}
 
 /// Providers copy pieces in the call, or get at most one (`FI_ASYNC_IOV`).
 pub(super) struct Iov {

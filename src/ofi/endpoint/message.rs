@@ -13,8 +13,8 @@ use loom_core::transport::{Context, Messages, Msg, Refusal};
 use loom_core::vocabulary::{FabricAddr, ImmediateData, Tag, TagMatch};
 
 use super::Endpoint;
-use super::iov::{Iov, Memory, flags_and_data, reported};
-use crate::ofi::ffi::call::{entry, posted};
+use super::iov::{Iov, flags_and_data, reported};
+use crate::ofi::ffi::call::{Memory, entry, posted};
 use crate::ofi::quirks::overrun::Longer;
 use crate::ofi::sys;
 use crate::ofi::threading::Level;

@@ -7,8 +7,8 @@ use loom_core::transport::{Context, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use loom_core::vocabulary::{Errno, ImmediateData};
 
 use super::Endpoint;
-use super::iov::{Iov, Memory, flags_and_data};
-use crate::ofi::ffi::call::{entry, posted};
+use super::iov::{Iov, flags_and_data};
+use crate::ofi::ffi::call::{Memory, entry, posted};
 use crate::ofi::sys;
 use crate::ofi::threading::Level;
 use crate::ofi::transport::Ofi;

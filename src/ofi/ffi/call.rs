@@ -1,5 +1,7 @@
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
+use core::ptr;
 
+use loom_core::buffer::Lent;
 use loom_core::transport::Refusal;
 use loom_core::vocabulary::Errno;
 
@@ -46,6 +48,26 @@ macro_rules! later_entry {
     }};
 }
 pub(crate) use later_entry;
+
+/// Lent memory as arguments of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) start: *mut c_void,
+    pub(crate) len: usize,
+    pub(crate) descriptor: *mut c_void,
+}
+
+impl Memory {
+    #[inline]
+    pub(crate) fn new(lent: &Lent) -> Self {
+        let descriptor = match lent.descriptor {
+            // `mr_open` exposed its provenance.
+            Some(descriptor) => ptr::with_exposed_provenance_mut(descriptor.raw()),
+            None => ptr::null_mut(),
+        };
+        Memory { start: lent.ptr.as_ptr().cast(), len: lent.len, descriptor }
+    }
+}
 
 /// Positive numbers are undefined.
 #[inline]

@@ -25,7 +25,7 @@ use loom_core::buffer::Lent;
 use loom_core::transport::Msg;
 use loom_core::vocabulary::{HmemIface, OpFlags};
 
-use crate::ofi::endpoint::iov::Memory;
+use crate::ofi::ffi::call::Memory;
 use crate::ofi::info::params::params;
 use crate::ofi::sys;
 
