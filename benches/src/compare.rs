@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_regression_is_named_and_an_improvement_is_none() {
+    fn a_planted_regression_is_named_and_an_improvement_is_not() {
         let report = |median| report(RATIO, Goal::AtMost(2.0), median, 0.02);
         let changes = compare(&report(1.0), &report(1.2));
         assert_eq!(changes[0].verdict, Verdict::Regression);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_within_the_noise_of_the_rounds_is_none() {
+    fn a_change_within_the_noise_of_the_rounds_is_ignored() {
         let report = |median, scatter| report(RATIO, Goal::Lower, median, scatter);
         assert_eq!(verdict_of(&report(1.0, 0.09), &report(1.1, 0.09)), Verdict::Same);
         assert_eq!(verdict_of(&report(1.0, 0.0), &report(1.02, 0.0)), Verdict::Same, "too small to matter");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_not_compared_and_what_is_missing_is_said() {
+    fn times_are_not_compared_and_missing_figures_are_reported() {
         let times = report("ns", Goal::Lower, 100.0, 0.0);
         assert_eq!(compare(&times, &report("ns", Goal::Lower, 900.0, 0.0)), []);
         let ratio = report(RATIO, Goal::Lower, 1.0, 0.0);

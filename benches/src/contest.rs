@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contest_that_stays_noisy_says_so() {
+    fn a_contest_that_stays_noisy_is_marked_noisy() {
         let rounds = Cell::new(0);
         let outcome = Contest::new("work")
             .side_that_measures("c", |count| nanoseconds(count, 100))

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_plays_the_rounds_that_it_is_told_and_ends() {
+    fn a_peer_plays_the_requested_rounds_and_ends() {
         let played = AtomicU32::new(0);
         std::thread::scope(|scope| {
             let mut peer = Peer::start(scope, 1, |rounds| {

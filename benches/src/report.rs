@@ -430,7 +430,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_noisy_ratio_has_no_value_and_says_so() {
+    fn a_noisy_ratio_has_no_value_and_is_marked() {
         let mut run = run();
         let mut round = 0;
         let outcome = outcome(&run.settings, || {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_of_the_numbers_from_0_to_100_is_known() {
+    fn the_summary_of_the_numbers_from_0_to_100_is_correct() {
         let mut samples: Vec<f64> = (0..=100).map(f64::from).collect();
         samples.reverse();
         let summary = Summary::of(&samples).expect("there are samples");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slows_both_sides_of_a_round_leaves_their_ratio_alone() {
+    fn a_delay_of_both_sides_of_a_round_keeps_their_ratio() {
         let over = [10.0, 20.0, 40.0];
         let of = [5.0, 10.0, 20.0];
         assert_eq!(ratios(&of, &over), [0.5; 3]);

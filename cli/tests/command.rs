@@ -22,7 +22,7 @@ fn said(status: i32, arguments: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-fn said_with(variable: (&str, &str), arguments: &[&str]) -> (Option<i32>, String) {
+fn output_with(variable: (&str, &str), arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
     let output = command.args(arguments).env(variable.0, variable.1).stdin(Stdio::null()).output().unwrap();
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -65,7 +65,7 @@ fn info_has_the_software_transport() {
 }
 
 #[test]
-fn doctor_says_what_to_do_about_all_that_is_not_good() {
+fn doctor_gives_advice_on_every_finding_that_is_not_good() {
     let output = loom(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn doctor_names_variables_that_change_behaviour() {
     let mut other = text.lines().skip_while(|line| !line.contains("LOOM_OTHER=x"));
     assert!(other.nth(1).unwrap().contains("loom's own tests"), "{text}");
     for (value, why) in [("tcp", "no other providers than these"), ("^shm", "leaves these providers out")] {
-        let (_, text) = said_with(("FI_PROVIDER", value), &["doctor"]);
+        let (_, text) = output_with(("FI_PROVIDER", value), &["doctor"]);
         assert!(text.contains(why), "{value}: {text}");
     }
 }
@@ -102,7 +102,7 @@ fn without_a_library_the_software_transport_works_and_the_way_to_it_is_named() {
     let text = scratch("no-library.so");
     std::fs::write(&text, "text").unwrap();
     for (path, reason) in [("/no/such/libfabric.so.1", "No such file"), (text.to_str().unwrap(), "too short")] {
-        let with = |arguments: &[&str]| said_with(("LOOM_LIBFABRIC", path), arguments);
+        let with = |arguments: &[&str]| output_with(("LOOM_LIBFABRIC", path), arguments);
         let (status, said) = with(&["doctor"]);
         assert_eq!(status, Some(1), "{said}");
         assert!(said.contains(path) && said.contains(reason) && said.contains("apt-get install libfabric1"), "{said}");
@@ -246,7 +246,7 @@ fn every_command_has_help_completions_and_a_page() {
 }
 
 #[test]
-fn an_interrupted_measurement_prints_what_it_has() {
+fn an_interrupted_measurement_prints_its_partial_result() {
     for (name, head, tail) in [("bench", "messages/s", "messages verified"), ("transfer", "GiB/s", "no byte wrong")] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
         // Each measurement takes a good part of a second.
@@ -285,7 +285,7 @@ fn missing_peers_and_providers_are_named() {
 }
 
 #[test]
-fn doctor_says_what_each_fault_is() {
+fn doctor_describes_each_fault() {
     let (text, _) = said(0, &["doctor", "--faults"]);
     assert!(text.contains("known faults of the providers"), "{text}");
     let fault = text.lines().find(|line| line.contains("sockets-garbage-crashes-a-listener"));
@@ -299,9 +299,9 @@ fn doctor_says_what_each_fault_is() {
 #[test]
 fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     let arguments = ["bench", "--provider", "tcp;ofi_rxm", "--sizes", "8"];
-    let (_, said) = said_with(("FI_PROVIDER", "nosuch"), &arguments);
+    let (_, said) = output_with(("FI_PROVIDER", "nosuch"), &arguments);
     assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out all other"), "{said}");
-    let (_, said) = said_with(("FI_PROVIDER", "^shm"), &["bench", "--provider", "shm", "--sizes", "8"]);
+    let (_, said) = output_with(("FI_PROVIDER", "^shm"), &["bench", "--provider", "shm", "--sizes", "8"]);
     assert!(said.contains("no provider `shm`") && said.contains("FI_PROVIDER=^shm leaves out shm"), "{said}");
     let (_, said) = self::said(1, &["info", "--provider", "nosuch"]);
     assert!(said.contains("no provider `nosuch` here; it has") && said.contains("tcp;ofi_rxm"), "{said}");
@@ -311,7 +311,7 @@ fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
 
 #[test]
 fn a_bench_of_two_processes_without_the_usual_providers_fails() {
-    let (status, said) = said_with(("FI_PROVIDER", "nosuch"), &["bench", "--processes", "2"]);
+    let (status, said) = output_with(("FI_PROVIDER", "nosuch"), &["bench", "--processes", "2"]);
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("are not here") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
 }
@@ -475,7 +475,7 @@ fn media_flows_are_verified_by_each_target() {
 }
 
 #[test]
-fn an_interrupted_flow_ends_at_its_targets_and_prints_what_arrived() {
+fn an_interrupted_flow_ends_at_its_targets_and_prints_arrivals() {
     for provider in ["soft", "shm", "tcp;ofi_rxm"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
         command.args(["media", "send", "--video", "192x108@50", "--audio", "none", "--seconds", "600"]);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_allocator_refuses_counts_for_nothing() {
+    fn refusals_of_the_other_allocator_are_not_counted() {
         let failing = FailAt::new(System, 1);
         let budget = Budget::new(&failing, 100);
         let block = (&budget).allocate(layout(8)).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocator_that_panics_counts_for_nothing() {
+    fn an_allocation_that_panics_is_not_counted() {
         let sealed = Sealed::new(System);
         sealed.seal();
         let budget = Budget::new(&sealed, 100);

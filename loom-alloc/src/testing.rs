@@ -331,12 +331,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "without any allocation that fails")]
-    fn an_error_of_its_own_is_told() {
+    fn an_unrelated_error_panics() {
         fail_at_each(System, |_| Err("something else"));
     }
 
     #[test]
-    fn what_is_given_back_under_a_seal_is_counted() {
+    fn deallocations_under_a_seal_are_counted() {
         let budget = Budget::new(System, usize::MAX);
         let sealed = Sealed::new(&budget);
         let block = Box::try_new_in(1_u64, &sealed);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_every_method_reaches_the_allocator() {
+    fn every_method_reaches_the_allocator_through_both_adapters() {
         let bump = Bump::new();
         let allocator = V04(V02(&bump));
         let layout = |size| Layout::from_size_align(size, 8).unwrap();

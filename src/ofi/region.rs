@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_say_whose_memory_it_is() {
+    fn attributes_store_interface_and_device() {
         let range = sys::iovec { iov_base: ptr::null_mut(), iov_len: 8 };
         let access = Access::SEND | Access::REMOTE_WRITE;
         for (kind, device) in [

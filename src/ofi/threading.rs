@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_crosses_threads() {
+    fn thread_bounds_of_objects_hold() {
         assert!(has!(Fabric<Local>: Sync));
         assert!(has!(Domain<Shared>: Sync));
         assert!(has!(Av<Shared>: Sync));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_models_serve_nobody() {
+    fn unknown_models_serve_no_level() {
         for level in [Local::is_served_by, Shared::is_served_by] {
             assert!(level(Threading::SAFE));
             assert!(level(Threading::COMPLETION));

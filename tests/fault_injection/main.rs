@@ -29,7 +29,7 @@ fn main() {
     let seeds = runs::seeds();
     println!("{seeds}");
     let mut trials = Vec::new();
-    for fault in faults::FAULTS.iter().filter(|fault| runs::is_asked_for(fault.name)) {
+    for fault in faults::FAULTS.iter().filter(|fault| runs::is_selected(fault.name)) {
         let (alone, threaded) = soft_cases_under_faults();
         let alone = alone.into_iter().map(|case| (case, false));
         let threaded = threaded.into_iter().map(|case| (case, true));

@@ -73,7 +73,7 @@ pub(crate) fn seeds() -> Seeds {
 }
 
 /// Whether this fault is run.
-pub(crate) fn is_asked_for(fault: &str) -> bool {
+pub(crate) fn is_selected(fault: &str) -> bool {
     match std::env::var("LOOM_FAULT") {
         Ok(asked) => {
             assert!(FAULTS.iter().any(|fault| fault.name == asked), "LOOM_FAULT: there is no fault '{asked}'");
@@ -207,7 +207,7 @@ pub(crate) fn run(
 pub(crate) fn every_fault_was_injected() -> bool {
     let injected = INJECTED.lock().expect("nobody panics with it");
     let mut all = true;
-    for fault in FAULTS.iter().filter(|fault| is_asked_for(fault.name)) {
+    for fault in FAULTS.iter().filter(|fault| is_selected(fault.name)) {
         let (count, cuts) = injected.get(fault.name).copied().unwrap_or_default();
         println!("fault {}: injected {count} times, cut {cuts} runs short", fault.name);
         all &= count > 0 && (cuts > 0) == fault.cuts();

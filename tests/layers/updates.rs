@@ -125,7 +125,7 @@ macro_rules! endpoints {
 }
 
 #[test]
-fn updates_compute_what_a_plain_computation_does_over_the_software_transport() {
+fn updates_equal_a_plain_computation_over_the_software_transport() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let (_, client, server) = endpoints!(&network.info());
     check(client, server);
@@ -138,7 +138,7 @@ fn updates_compute_what_a_plain_computation_does_over_the_software_transport() {
 
 #[cfg(feature = "libfabric")]
 #[test]
-fn updates_compute_what_a_plain_computation_does_over_providers_with_atomic_operations_and_without() {
+fn updates_equal_a_plain_computation_with_and_without_provider_atomics() {
     use loom_core::vocabulary::{Caps, EndpointType};
 
     use crate::protocols::libfabric::{connected, info};
@@ -196,7 +196,7 @@ fn elements_of_every_type_are_replaced_and_read() {
 }
 
 #[test]
-fn updates_of_threads_and_of_the_owner_lose_none() {
+fn updates_of_threads_and_of_the_owner_all_count() {
     const CLIENTS: u64 = 3;
     const EACH: u64 = 3000;
     /// Lets others run.
@@ -267,7 +267,7 @@ fn updates_of_threads_and_of_the_owner_lose_none() {
 }
 
 #[test]
-fn strangers_messages_are_counted_and_change_nothing() {
+fn messages_of_strangers_are_counted_and_change_no_memory() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let (cq, (stranger, to_server), (server, to_client)) = endpoints!(&network.info());
     let memory = words::<2>(5);
@@ -318,7 +318,7 @@ fn a_request_that_is_given_up_leaves_its_place_and_its_late_answer_is_nobodys() 
 }
 
 #[test]
-fn a_client_is_told_when_its_server_is_closed() {
+fn client_gets_an_error_when_its_server_closes() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let (_, (client, to_server), (server, _)) = endpoints!(&network.info());
     let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();
@@ -348,7 +348,7 @@ fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
 }
 
 #[test]
-fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
+fn partial_requests_and_requests_of_another_form_change_no_memory() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let (cq, (client, to_server), (server, to_client)) = endpoints!(&network.info());
     // Two requests as the client encodes them.

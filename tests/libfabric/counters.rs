@@ -99,7 +99,7 @@ fn counters_of_shm_cannot() {
     }
 }
 
-fn counts_what_peers_do(provider: &str) {
+fn counts_operations_of_peers(provider: &str) {
     let domain = Domain::open(&info(provider, Caps::RMA_EVENT)).unwrap();
     let [reads, writes] = [(); 2].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
     let av = Av::open(&domain, 4).unwrap();
@@ -127,23 +127,23 @@ fn counts_what_peers_do(provider: &str) {
 }
 
 #[test]
-fn shm_counts_what_peers_do() {
-    counts_what_peers_do("shm");
+fn shm_counts_operations_of_peers() {
+    counts_operations_of_peers("shm");
 }
 
 #[test]
-fn sockets_count_what_peers_do() {
-    counts_what_peers_do("sockets");
+fn sockets_count_operations_of_peers() {
+    counts_operations_of_peers("sockets");
 }
 
 #[test]
-fn rxd_counts_what_peers_do() {
-    counts_what_peers_do("udp;ofi_rxd");
+fn rxd_counts_operations_of_peers() {
+    counts_operations_of_peers("udp;ofi_rxd");
 }
 
 /// Of its two regions, one is counted: what is written there, and only that.
 #[test]
-fn sockets_count_what_peers_write_to_a_region() {
+fn sockets_count_writes_of_peers_to_a_region() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
     let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
     let counted = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap();

@@ -57,7 +57,7 @@ const NUMBERS: [Number; 8] = [
 ];
 
 #[test]
-fn numbers_that_are_asked_for_are_granted_or_nothing_is() {
+fn requested_numbers_are_granted_or_the_result_is_empty() {
     let (mut tried, mut refused) = (0, 0);
     for provider in ["shm", "tcp;ofi_rxm"] {
         let Some(before) = all(&of(provider)).first().map(|info| *info.attributes()) else {
@@ -82,7 +82,7 @@ fn numbers_that_are_asked_for_are_granted_or_nothing_is() {
 }
 
 #[test]
-fn what_nobody_has_is_not_offered() {
+fn unsupported_features_are_not_offered() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let asked = |change: fn(&mut Hints<'_>)| {
             let mut hints = of(provider);
@@ -97,7 +97,7 @@ fn what_nobody_has_is_not_offered() {
 }
 
 #[test]
-fn an_order_that_is_asked_for_is_granted() {
+fn a_requested_order_is_granted() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let hints = of(provider).with_msg_order(MsgOrder::SAS);
         for info in all(&hints) {
@@ -137,7 +137,7 @@ fn default_flags_that_are_not_served_are_refused() {
 }
 
 #[test]
-fn the_domain_is_asked_for_as_well() {
+fn the_domain_attributes_are_requested_too() {
     let mut hints = of("tcp;ofi_rxm");
     hints.domain_attr.resource_mgmt = ResourceMgmt::ENABLED;
     hints.domain_attr.ep_cnt = 2;
@@ -153,7 +153,7 @@ fn the_domain_is_asked_for_as_well() {
 }
 
 #[test]
-fn an_older_interface_can_be_asked_for() {
+fn an_older_interface_can_be_requested() {
     let newest = Version::new(1, 17);
     let asked = |version| Ofi::<Local>::query(&Hints { api_version: Some(version), ..of("tcp;ofi_rxm") });
     for version in [Version::new(1, 9), newest] {
@@ -173,7 +173,7 @@ fn an_older_interface_can_be_asked_for() {
 }
 
 #[test]
-fn an_address_that_is_asked_for_is_the_one_that_is_given() {
+fn an_info_has_the_requested_addresses() {
     let address = EndpointAddr::from(SocketAddr::from(([127, 0, 0, 1], 0)));
     let peer = EndpointAddr::from(SocketAddr::from(([127, 0, 0, 1], 4711)));
     let hints = Hints { source: Some(&address), destination: Some(&peer), ..of("tcp;ofi_rxm") };
@@ -189,7 +189,7 @@ fn an_address_that_is_asked_for_is_the_one_that_is_given() {
 
 /// No provider of 1.17 obeys the flag where the node is a name, so that this is all that can be seen of it.
 #[test]
-fn addresses_that_are_not_what_they_say_are_refused() {
+fn addresses_that_contradict_their_format_are_refused() {
     let good = EndpointAddr::from(SocketAddr::from(([127, 0, 0, 1], 0)));
     let six = EndpointAddr::from(SocketAddr::from(([0u16; 8], 0)));
     let short = EndpointAddr::new(AddressFormat::SOCKADDR_IN6, &[10, 0]).unwrap();
@@ -210,7 +210,7 @@ fn addresses_that_are_not_what_they_say_are_refused() {
 }
 
 #[test]
-fn what_the_headers_have_no_field_for_is_not_offered() {
+fn attributes_without_a_header_field_are_not_offered() {
     for change in [
         |hints: &mut Hints<'_>| hints.domain_attr.max_ep_auth_key = 9,
         |hints: &mut Hints<'_>| hints.domain_attr.max_group_id = 3,
@@ -289,7 +289,7 @@ fn an_info_is_printed_in_one_line_or_in_libfabrics_words() {
 }
 
 #[test]
-fn infos_know_their_cards_if_their_providers_do() {
+fn infos_have_cards_if_their_providers_report_them() {
     for info in all(&Hints::default()) {
         if let Some(nic) = info.nic() {
             println!("{info}: {nic:?}");
@@ -330,7 +330,7 @@ fn segments_longer_than_receives_have_room_for_are_refused() {
 const CHILD: &str = "LOOM_TEST_PRINTS_PARAMS";
 
 #[test]
-fn parameters_say_what_they_are_for_and_what_they_are_set_to() {
+fn parameters_have_a_description_and_their_value() {
     if std::env::var_os(CHILD).is_some() {
         let params = params().unwrap();
         let logging = params.iter().find(|param| param.name == "FI_LOG_LEVEL");
@@ -343,7 +343,7 @@ fn parameters_say_what_they_are_for_and_what_they_are_set_to() {
         assert!(!param.name.is_empty() && !param.help.is_empty(), "{param:?}");
         assert!(ParamType::NAMED.contains(&param.kind), "{param:?}");
     }
-    let name = "discovery::parameters_say_what_they_are_for_and_what_they_are_set_to";
+    let name = "discovery::parameters_have_a_description_and_their_value";
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")

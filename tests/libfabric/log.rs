@@ -112,7 +112,7 @@ fn logger_may_use_the_connections_of_a_group_that_are_being_made() {
 }
 
 #[test]
-fn names_sizes_and_what_quirks_decide_are_told() {
+fn names_sizes_and_decisions_of_quirks_are_logged() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let info = info::<Shared>(provider);
         let [opened, closed] = exchange(&info);
@@ -134,7 +134,7 @@ fn names_sizes_and_what_quirks_decide_are_told() {
 }
 
 #[test]
-fn endpoints_that_shm_cannot_close_beside_each_other_are_told() {
+fn endpoints_that_shm_cannot_close_beside_each_other_are_logged() {
     let info = info::<Local>("shm");
     let [opened, closed] = exchange(&info);
     has(

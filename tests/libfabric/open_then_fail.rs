@@ -339,7 +339,7 @@ fn walk() {
 }
 
 #[test]
-fn object_whose_opening_fails_is_closed_once_before_its_parents() {
+fn object_that_fails_to_open_is_closed_once_before_its_parents() {
     let walked = walked("");
     let printed = String::from_utf8_lossy(&walked.stdout);
     assert!(walked.status.success(), "{printed}{}", String::from_utf8_lossy(&walked.stderr));

@@ -197,7 +197,7 @@ impl Scene {
 }
 
 /// Whichever memory is dropped first opens an endpoint, through which a peer tries to write to both regions.
-fn memory_whose_drop_opens_an_endpoint(provider: &str) {
+fn memory_that_opens_an_endpoint_on_drop(provider: &str) {
     let info = &info(provider);
     let (domain, av) = for_ever(info);
     let ((tell, told), (answer, answers)) = (mpsc::channel(), mpsc::channel());
@@ -274,30 +274,30 @@ fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
 }
 
 #[test]
-fn sockets_memory_whose_drop_opens_an_endpoint() {
-    if is_alone("regions::sockets_memory_whose_drop_opens_an_endpoint") {
-        memory_whose_drop_opens_an_endpoint("sockets");
+fn sockets_memory_that_opens_an_endpoint_on_drop() {
+    if is_alone("regions::sockets_memory_that_opens_an_endpoint_on_drop") {
+        memory_that_opens_an_endpoint_on_drop("sockets");
     }
 }
 
 #[test]
-fn shm_memory_whose_drop_opens_an_endpoint() {
+fn shm_memory_that_opens_an_endpoint_on_drop() {
     if library_version().major < 2 {
         println!(
             "skipped: a write to a region that is closed does not end over shm of libfabric 1, which closes them at any time"
         );
         return;
     }
-    if is_alone("regions::shm_memory_whose_drop_opens_an_endpoint") {
-        memory_whose_drop_opens_an_endpoint("shm");
+    if is_alone("regions::shm_memory_that_opens_an_endpoint_on_drop") {
+        memory_that_opens_an_endpoint_on_drop("shm");
     }
 }
 
 /// Lets regions be closed at any time: they are closed before there is the endpoint, and their memory goes after it was opened.
 #[test]
-fn rxm_memory_whose_drop_opens_an_endpoint() {
-    if is_alone("regions::rxm_memory_whose_drop_opens_an_endpoint") {
-        memory_whose_drop_opens_an_endpoint("tcp;ofi_rxm");
+fn rxm_memory_that_opens_an_endpoint_on_drop() {
+    if is_alone("regions::rxm_memory_that_opens_an_endpoint_on_drop") {
+        memory_that_opens_an_endpoint_on_drop("tcp;ofi_rxm");
     }
 }
 

@@ -195,7 +195,7 @@ fn read_of_a_closed_endpoint_keeps_its_buffer_until_the_other_process_has_writte
 
 /// A tested version answers a short read through its endpoint, or not at all. Another one may write it as it does a long one.
 #[test]
-fn short_read_of_a_closed_endpoint_is_over_or_keeps_its_buffer() {
+fn short_read_of_a_closed_endpoint_ends_or_keeps_its_buffer() {
     const SHORT: usize = 64;
     let dropped = Arc::new(AtomicUsize::new(0));
     let domain = domain();
@@ -225,7 +225,7 @@ fn short_read_of_a_closed_endpoint_is_over_or_keeps_its_buffer() {
 
 #[test]
 fn short_read_of_a_closed_endpoint_keeps_its_buffer_over_a_version_that_is_not_tested() {
-    let mut test = play("short_read_of_a_closed_endpoint_is_over_or_keeps_its_buffer");
+    let mut test = play("short_read_of_a_closed_endpoint_ends_or_keeps_its_buffer");
     let ended = test.env("LOOM_UNTESTED", "1").output().expect("another process");
     let text = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && text.contains("1 passed"), "{text}");

@@ -69,4 +69,4 @@ is_not!(Ofi<Local>: Signals);
 is!(Info<Ofi<Local>>: Send, Info<Ofi<Local>>: Sync, Info<Ofi<Shared>>: Send, Info<Ofi<Shared>>: Sync);
 
 #[test]
-fn the_compiler_has_checked_what_crosses_threads() {}
+fn the_compiler_checks_objects_that_cross_threads() {}

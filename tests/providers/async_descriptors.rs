@@ -80,7 +80,7 @@ fn idle_time() -> Duration {
 }
 
 /// Fabrics idle at once: what the process uses is what all of them use together.
-async fn an_idle_fabric_costs_nothing_and_a_message_wakes_it<T: Transport + 'static>(info: &Info<T>, all: &Barrier) {
+async fn an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it<T: Transport + 'static>(info: &Info<T>, all: &Barrier) {
     let pair = pair(info);
     let [of_a, of_b] = &pair.drivers;
     run(&pair.drivers, Mode::Sleep, async {
@@ -111,16 +111,16 @@ async fn an_idle_fabric_costs_nothing_and_a_message_wakes_it<T: Transport + 'sta
 }
 
 /// Each in a runtime of its own: what one does wakes no other.
-fn idle_fabrics_cost_nothing_and_a_message_wakes_each() {
+fn idle_fabrics_use_no_cpu_time_and_a_message_wakes_each() {
     let all = &Barrier::new(3);
     std::thread::scope(|threads| {
         threads.spawn(|| {
             let network = Network::new(NetworkAttr::default()).unwrap();
-            on_one_thread(an_idle_fabric_costs_nothing_and_a_message_wakes_it(&network.info(), all));
+            on_one_thread(an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it(&network.info(), all));
         });
         for provider in ["tcp;ofi_rxm", "sockets"] {
             threads.spawn(move || {
-                on_one_thread(an_idle_fabric_costs_nothing_and_a_message_wakes_it(&info(provider), all));
+                on_one_thread(an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it(&info(provider), all));
             });
         }
     });
@@ -201,8 +201,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         return Vec::new();
     }
     let mut trials =
-        vec![trial("async_descriptors::idle_fabrics_cost_nothing_and_a_message_wakes_each".to_owned(), || {
-            idle_fabrics_cost_nothing_and_a_message_wakes_each();
+        vec![trial("async_descriptors::idle_fabrics_use_no_cpu_time_and_a_message_wakes_each".to_owned(), || {
+            idle_fabrics_use_no_cpu_time_and_a_message_wakes_each();
             Ok(())
         })];
     for provider in ["soft", "tcp;ofi_rxm", "sockets"] {

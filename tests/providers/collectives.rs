@@ -162,7 +162,7 @@ fn a_removed_member_stays_in_its_groups() {
     }
 }
 
-fn every_member_has_what_is_broadcast() {
+fn broadcast_reaches_every_member() {
     of_each_size(|members, groups, count, root| {
         let mine = |rank| bytes(&numbers(rank, count * groups.len()));
         let got = members.all(groups, mine, |group, buf| group.post(Collective::broadcast::<u64>(), root, buf));
@@ -195,7 +195,7 @@ fn all_members_have_the_greatest_value() {
     });
 }
 
-fn all_members_have_what_each_had() {
+fn all_gather_gives_each_member_all_parts() {
     of_each_size(|members, groups, count, _| {
         let (size, mine) = (groups.len(), |rank| numbers(rank, count));
         let all: Vec<u64> = (0..size).flat_map(mine).collect();
@@ -208,7 +208,7 @@ fn all_members_have_what_each_had() {
     });
 }
 
-fn each_member_has_its_part_of_what_is_scattered() {
+fn scatter_gives_each_member_its_part() {
     of_each_size(|members, groups, count, root| {
         let many = numbers(root, count * groups.len());
         let own = |rank: usize| if rank == root { &many[..] } else { &[] };
@@ -269,7 +269,7 @@ fn of_integers<E: Integer + PartialEq + From<u8>>(members: &Members, groups: &[G
     of_ordered::<E>(members, groups) + granted.into_iter().filter(|granted| *granted).count()
 }
 
-fn every_reduction_is_what_a_plain_computation_says_or_is_refused() {
+fn every_reduction_equals_a_plain_computation_or_is_refused() {
     let members = Members::new(3);
     let groups = members.join();
     let granted = [
@@ -289,7 +289,7 @@ fn every_reduction_is_what_a_plain_computation_says_or_is_refused() {
     assert!(granted[..7].iter().all(|count| *count == 10), "{granted:?}");
 }
 
-fn what_the_provider_lacks_or_does_not_keep_to_is_refused() {
+fn collectives_that_the_provider_lacks_or_limits_are_refused() {
     let members = Members::new(3);
     let groups = members.join();
     let refused = [
@@ -433,7 +433,7 @@ fn turn_all<E: loom_group::collective::Element, C: Combine<E>>(mut running: Vec<
 }
 
 /// The info grants no tagged messages, so what succeeds is the provider's.
-fn teams_leave_to_the_provider_what_it_has() {
+fn teams_use_the_collectives_of_the_provider() {
     for size in 1..=5 {
         let groups = peers(size);
         let join = |group: &Peers| {
@@ -482,7 +482,7 @@ fn teams_leave_to_the_provider_what_it_has() {
 }
 
 /// What the provider lacks, or does not keep to, is left to messages, which such an info does not grant: that is an error with a type.
-fn teams_leave_to_messages_what_the_provider_does_not_keep_to() {
+fn teams_use_messages_for_collectives_the_provider_lacks_or_limits() {
     let long = vec![1_u64; 3000];
     let lacking: [Begin<'_>; 4] = [
         &|team| team.gather(0, &[1_u64], &mut [0; 3]).map(|_| ()),
@@ -516,7 +516,7 @@ fn collective_operations_are_refused() {
 }
 
 /// What `ofi_rxm` would look for in the domain is not there.
-fn an_endpoint_asks_for_no_collectives_that_its_domain_lacks() {
+fn an_endpoint_with_collectives_that_its_domain_lacks_is_refused() {
     let domain = Domain::open(&info_with(Caps::MSG)).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<T, Buf>::open(&domain, 4).unwrap();
@@ -527,30 +527,30 @@ fn an_endpoint_asks_for_no_collectives_that_its_domain_lacks() {
 fn cases() -> report::Cases {
     vec![
         (
-            "an_endpoint_asks_for_no_collectives_that_its_domain_lacks",
-            an_endpoint_asks_for_no_collectives_that_its_domain_lacks,
+            "an_endpoint_with_collectives_that_its_domain_lacks_is_refused",
+            an_endpoint_with_collectives_that_its_domain_lacks_is_refused,
         ),
         ("barriers_end", barriers_end),
         ("a_removed_member_stays_in_its_groups", a_removed_member_stays_in_its_groups),
-        ("every_member_has_what_is_broadcast", every_member_has_what_is_broadcast),
+        ("broadcast_reaches_every_member", broadcast_reaches_every_member),
         ("all_members_have_the_sum", all_members_have_the_sum),
         ("all_members_have_the_greatest_value", all_members_have_the_greatest_value),
         (
-            "every_reduction_is_what_a_plain_computation_says_or_is_refused",
-            every_reduction_is_what_a_plain_computation_says_or_is_refused,
+            "every_reduction_equals_a_plain_computation_or_is_refused",
+            every_reduction_equals_a_plain_computation_or_is_refused,
         ),
-        ("all_members_have_what_each_had", all_members_have_what_each_had),
-        ("each_member_has_its_part_of_what_is_scattered", each_member_has_its_part_of_what_is_scattered),
+        ("all_gather_gives_each_member_all_parts", all_gather_gives_each_member_all_parts),
+        ("scatter_gives_each_member_its_part", scatter_gives_each_member_its_part),
         ("operations_of_16_kib_end", operations_of_16_kib_end),
         (
-            "what_the_provider_lacks_or_does_not_keep_to_is_refused",
-            what_the_provider_lacks_or_does_not_keep_to_is_refused,
+            "collectives_that_the_provider_lacks_or_limits_are_refused",
+            collectives_that_the_provider_lacks_or_limits_are_refused,
         ),
         ("an_endpoint_joins_several_groups_one_after_the_other", an_endpoint_joins_several_groups_one_after_the_other),
-        ("teams_leave_to_the_provider_what_it_has", teams_leave_to_the_provider_what_it_has),
+        ("teams_use_the_collectives_of_the_provider", teams_use_the_collectives_of_the_provider),
         (
-            "teams_leave_to_messages_what_the_provider_does_not_keep_to",
-            teams_leave_to_messages_what_the_provider_does_not_keep_to,
+            "teams_use_messages_for_collectives_the_provider_lacks_or_limits",
+            teams_use_messages_for_collectives_the_provider_lacks_or_limits,
         ),
         (
             "endpoints_are_closed_in_the_middle_of_operations_and_of_joins",
@@ -564,8 +564,8 @@ pub(crate) fn section() -> Section {
     const PROVIDER: &str = "tcp;ofi_rxm";
     let refused: report::Cases = vec![
         (
-            "an_endpoint_asks_for_no_collectives_that_its_domain_lacks",
-            an_endpoint_asks_for_no_collectives_that_its_domain_lacks,
+            "an_endpoint_with_collectives_that_its_domain_lacks_is_refused",
+            an_endpoint_with_collectives_that_its_domain_lacks_is_refused,
         ),
         ("collective_operations_are_refused", collective_operations_are_refused),
     ];

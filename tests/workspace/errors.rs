@@ -99,7 +99,7 @@ fn texts_with_causes_name_each_once() {
 }
 
 #[test]
-fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
+fn errors_of_allocators_and_registered_memory_keep_their_text() {
     fn cached() -> Result<(), Error> {
         Err(Rejected { value: vec![0_u8; 4], error: OpenError::Access })?
     }

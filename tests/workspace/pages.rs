@@ -87,7 +87,7 @@ fn links_lead_to_files_and_headings() {
 
 /// The control: faults are seen.
 #[test]
-fn link_to_nothing_is_found() {
+fn broken_link_is_found() {
     let readme = repository().join("README.md");
     assert!(fault(&readme, "docs/no-such-page.md").is_some());
     assert!(fault(&readme, "docs/guide.md#no-such-heading").is_some());

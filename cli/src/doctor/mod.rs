@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_good_says_what_to_do() {
+    fn a_bad_finding_prints_its_advice() {
         let text = Finding::wrong("memory", "too little", "buy some").text();
         assert_eq!(text, "WRONG memory      too little\n                  -> buy some\n");
     }

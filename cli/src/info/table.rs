@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_as_people_do() {
+    fn sizes_are_shown_in_readable_units() {
         assert_eq!([64, 1024, 1500, 1 << 21, usize::MAX].map(size), ["64 B", "1 KiB", "1500 B", "2 MiB", "any"]);
     }
 

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_count_what_is_late() {
+    fn figures_count_late_arrivals() {
         let mut figures = Figures::new("video", 10, 1);
         for (now, due) in [(100, 95), (110, 105), (125, 110), (130, 125)] {
             figures.arrived(1, now, due);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_is_refused() {
+    fn invalid_frames_are_refused() {
         assert!(decode(&[9, 0, 0, 0, 0]).is_err());
         assert!(decode(&[DATA, 1, 16, 0, 0]).is_err());
         assert!(decode(&[DATA, 255, 255, 255, 255]).is_err());

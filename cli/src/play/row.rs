@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_median_far_from_the_shortest_time_is_told() {
+    fn a_median_far_from_the_shortest_time_causes_a_warning() {
         let calm = Row::new(Op::Message, 8, 1, &mut [200, 1900, 1900]);
         let disturbed = Row::new(Op::Message, 8, 1, &mut [200, 2000, 2000]);
         assert!(!calm.is_disturbed() && disturbed.is_disturbed());

@@ -228,14 +228,14 @@ impl World<'_> {
         let at = self.news.iter().position(of_open).or_else(|| self.news.iter().position(is_it));
         let at = at.expect("somebody has written");
         self.news[at].told = true;
-        self.is_told(at);
+        self.mark_reported(at);
     }
 
     /// Nobody is told of a write that was not done.
     pub fn not_written(&mut self, access: usize) {
         let Some(at) = self.news.iter().position(|news| news.access == Some(access)) else { return };
         if !self.news[at].told {
-            self.is_told(at);
+            self.mark_reported(at);
         } else {
             // It was taken for another one that was alike.
             let News { data, len, from, to, .. } = self.news[at];
@@ -246,12 +246,12 @@ impl World<'_> {
             };
             let other = self.news.iter().position(is_alike).expect("somebody was told, and it was not done");
             self.news[other].told = true;
-            self.is_told(other);
+            self.mark_reported(other);
         }
         self.news.remove(at);
     }
 
-    fn is_told(&mut self, at: usize) {
+    fn mark_reported(&mut self, at: usize) {
         let News { from, to, .. } = self.news[at];
         let at = self.record.untold.iter().position(|pair| *pair == (from, to));
         self.record.untold.remove(at.expect("it was not told yet"));

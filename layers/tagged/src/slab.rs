@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_what_is_gone_name_nothing() {
+    fn keys_of_removed_entries_find_no_entry() {
         let mut slab = Slab::new_in(2, Global).unwrap();
         let (a, b) = (slab.insert('a').unwrap(), slab.insert('b').unwrap());
         assert_eq!(slab.insert('c'), Err('c'));

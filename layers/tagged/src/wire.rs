@@ -312,7 +312,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_encoded_is_decoded(seq: u32, credits: [u32; 2], body in body(), bytes: Vec<u8>) {
+        fn encoded_headers_are_decoded(seq: u32, credits: [u32; 2], body in body(), bytes: Vec<u8>) {
             let header = Header { seq, credits, body };
             let follow = match body {
                 Body::Eager { .. } => bytes,
@@ -324,7 +324,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_decoded_is_what_would_be_encoded(body in body(), at in 0..HEADER_LEN, byte: u8) {
+        fn decoded_headers_encode_to_the_same_bytes(body in body(), at in 0..HEADER_LEN, byte: u8) {
             let header = Header { seq: 1, credits: [2, 3], body };
             let follow: &[u8] = if matches!(body, Body::Eager { .. } | Body::Segment { .. }) { b"bytes" } else { b"" };
             let mut bytes = packet(&header, follow);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused() {
+    fn invalid_packets_are_refused() {
         let good = packet(&Header { seq: 0, credits: [1, 1], body: Body::Credit }, b"");
         let with = |at: usize, byte: u8| {
             let mut bytes = good.clone();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_bring_what_they_are_made_of() {
+    fn messages_decode_to_their_fields() {
         for atomic in [FetchOp::<i8>::MIN.atomic(), CompareOp::<Complex<f64>>::CSWAP_NE.atomic()] {
             let request = request(atomic);
             assert_eq!(Request::decode(&request.encode()), Some(request));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_of_this_version_and_byte_order_is_none() {
+    fn messages_of_other_versions_or_byte_orders_are_not_decoded() {
         let message = request(FetchOp::<u64>::SUM.atomic()).encode();
         for (at, byte) in [(0, message[3]), (3, 0), (4, 2), (7, 1), (12, 1), (15, 255)] {
             let mut other = message;

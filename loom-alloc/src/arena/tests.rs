@@ -33,7 +33,7 @@ fn blocks_are_aligned_wherever_the_memory_begins() {
 }
 
 #[test]
-fn exhaustion_is_an_error_and_changes_nothing() {
+fn exhaustion_is_an_error_without_any_change() {
     let mut memory = Memory::<64>::new();
     let arena = Arena::new(&mut memory.0);
     let allocator = &arena;
@@ -52,7 +52,7 @@ fn exhaustion_is_an_error_and_changes_nothing() {
 }
 
 #[test]
-fn empty_blocks_take_nothing() {
+fn empty_blocks_take_no_memory() {
     let mut memory = Memory::<64>::new();
     let arena = Arena::new(&mut memory.0);
     let allocator = &arena;

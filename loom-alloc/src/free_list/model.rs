@@ -85,7 +85,7 @@ impl<L: Modelled> Pool<L> {
         self.list.put_near(near, number);
     }
 
-    fn all_are_there(&self, taken: impl IntoIterator<Item = u32>) {
+    fn assert_complete(&self, taken: impl IntoIterator<Item = u32>) {
         let mut all: Vec<u32> = taken.into_iter().collect();
         while let Some(number) = self.take(0) {
             all.push(number);
@@ -108,7 +108,7 @@ fn one_number_for_two<L: Modelled>(others: usize) {
             pool.put(0, number);
         }
         other.join().unwrap();
-        pool.all_are_there([]);
+        pool.assert_complete([]);
     });
 }
 
@@ -128,7 +128,7 @@ fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
         let mine = pool.take(0);
         let others = other.join().unwrap();
         assert!(mine.is_some() && others.is_some(), "three are enough for both");
-        pool.all_are_there(mine.into_iter().chain(others));
+        pool.assert_complete(mine.into_iter().chain(others));
     });
 }
 
@@ -147,7 +147,7 @@ fn two_put_at_once<L: Modelled>(others: usize) {
         let mine = pool.take(0);
         let its = other.join().unwrap();
         assert!(mine.is_some() && its.is_some(), "there is one for each");
-        pool.all_are_there(mine.into_iter().chain(its));
+        pool.assert_complete(mine.into_iter().chain(its));
     });
 }
 
@@ -162,7 +162,7 @@ fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
         let taken: Vec<u32> =
             threads.into_iter().map(|thread| thread.join().unwrap()).chain([mine]).flatten().collect();
         assert_eq!(taken.len(), 2, "two of three");
-        pool.all_are_there(taken);
+        pool.assert_complete(taken);
     });
 }
 
@@ -182,7 +182,7 @@ fn one_is_put_before_another_is_taken<L: Modelled>() {
         let mine = pool.take(0);
         let its = other.join().unwrap();
         assert!(mine.is_some() && its.is_some(), "there is one for each");
-        pool.all_are_there(mine.into_iter().chain(its));
+        pool.assert_complete(mine.into_iter().chain(its));
     });
 }
 
@@ -298,7 +298,7 @@ fn control_without_acquire_the_last_owner_is_not_seen() {
 
 #[test]
 #[should_panic]
-fn control_without_release_the_next_owner_sees_nothing() {
+fn control_without_release_the_next_owner_sees_no_write() {
     one_number_for_two::<Without<RELEASE>>(0);
 }
 

@@ -59,7 +59,7 @@ fn both_take_in_order_and_the_last_one_put_first() {
 }
 
 #[test]
-fn a_list_of_nothing_is_empty() {
+fn a_list_of_zero_blocks_is_empty() {
     assert_eq!((owner::<0>().take(), shared::<0>().take()), (None, None));
 }
 
@@ -109,7 +109,7 @@ fn both_agree_with_a_set() {
 }
 
 #[test]
-fn the_owners_list_knows_how_many_are_taken() {
+fn the_owners_list_counts_taken_numbers() {
     let list = owner::<3>();
     let first = list.take().expect("three are free");
     list.take();

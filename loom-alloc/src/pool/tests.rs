@@ -84,7 +84,7 @@ fn pools_that_cannot_be_are_errors() {
 }
 
 #[test]
-fn what_does_not_fit_a_block_is_an_error_and_takes_none() {
+fn layout_that_does_not_fit_a_block_fails_and_takes_no_block() {
     let pool = Pool::new_in(attr(64, 16, 2), System).unwrap();
     for wrong in [layout(65, 1), layout(8, 32), layout(isize::MAX as usize - 8, 1)] {
         assert!((&pool).allocate(wrong).is_err(), "{wrong:?}");
@@ -122,7 +122,7 @@ fn grows_and_shrinks_in_place(pool: impl Allocator) {
 }
 
 #[test]
-fn a_block_grows_and_shrinks_in_place_and_to_nothing() {
+fn a_block_grows_and_shrinks_in_place_and_to_zero_bytes() {
     static POOL: StaticPool<64, 2> = StaticPool::new();
     grows_and_shrinks_in_place(&Pool::new_in(attr(64, 16, 1), System).unwrap());
     grows_and_shrinks_in_place(&SharedPool::new_in(attr(64, 16, 1), System).unwrap());
@@ -234,7 +234,7 @@ fn the_smallest_class_that_fits_gives_the_block() {
 }
 
 #[test]
-fn a_class_without_blocks_spills_only_if_it_is_told_to() {
+fn an_exhausted_class_spills_only_if_spilling_is_enabled() {
     let (strict, spilling) = (classes(Spill::Never), classes(Spill::ToLarger));
     for _ in 0..3 {
         assert!((&strict).allocate(layout(8, 8)).is_ok() && (&spilling).allocate(layout(8, 8)).is_ok());

@@ -128,7 +128,7 @@ fn the_first_size_of_pages_that_is_granted_is_taken() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_leaves_nothing() {
+fn invalid_mappings_are_refused_and_leave_no_file() {
     let _files = FILES.lock().unwrap();
     let refused = |len, attr| Mapping::new(len, attr).map(|_| ()).unwrap_err();
     let invalid = Error::System { call: "mmap", errno: Errno::EINVAL };
@@ -155,7 +155,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn a_refusal_unmaps_nothing_of_other_threads() {
+fn a_refusal_unmaps_no_memory_of_other_threads() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -189,7 +189,7 @@ fn a_refusal_unmaps_nothing_of_other_threads() {
 }
 
 #[test]
-fn pages_that_are_touched_are_there_and_others_are_not() {
+fn touched_pages_are_resident_and_others_are_not() {
     let resident = |touched| {
         let mut mapping = Mapping::new(1 << 20, MappingAttr { touched, guarded: true, ..DEFAULT }).unwrap();
         told(addr(&mut mapping), "Rss").unwrap()
@@ -232,7 +232,7 @@ fn memory_lies_on_the_node_that_was_named() {
 }
 
 #[test]
-fn what_is_shared_is_seen_through_the_file() {
+fn shared_memory_is_visible_through_the_file() {
     let _files = FILES.lock().unwrap();
     let mut mapping = Mapping::new(8192, MappingAttr { shared: true, ..DEFAULT }).unwrap();
     assert!(Mapping::new(4096, DEFAULT).unwrap().file().is_none());
@@ -245,7 +245,7 @@ fn what_is_shared_is_seen_through_the_file() {
 
 /// Or whoever was given the descriptor could end this process: what was cut off is not there to be touched.
 #[test]
-fn nobody_resizes_what_is_shared() {
+fn a_shared_mapping_cannot_be_resized() {
     let _files = FILES.lock().unwrap();
     for asked in [PageSize::Huge2M, PageSize::Transparent, PageSize::Base] {
         let mut mapping = match Mapping::new(8192, MappingAttr { pages: &[asked], shared: true, ..DEFAULT }) {
@@ -287,7 +287,7 @@ fn leaked_memory_stays() {
 
 /// The process that touches a guard ends, and so it is another one: this test runs itself once more.
 #[test]
-fn who_writes_beyond_a_guarded_mapping_ends() {
+fn write_beyond_a_guarded_mapping_ends_the_process() {
     const OFFSET: &str = "LOOM_TEST_GUARD_OFFSET";
     if let Ok(offset) = std::env::var(OFFSET) {
         let mut mapping = Mapping::new(4096, MappingAttr { guarded: true, ..DEFAULT }).unwrap();
@@ -299,7 +299,7 @@ fn who_writes_beyond_a_guarded_mapping_ends() {
     let run = |offset: &str| {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
-        command.args(["--exact", "mapping::who_writes_beyond_a_guarded_mapping_ends"]).env(OFFSET, offset);
+        command.args(["--exact", "mapping::write_beyond_a_guarded_mapping_ends_the_process"]).env(OFFSET, offset);
         command.output().unwrap().status.success()
     };
     assert!(run("0") && run("4095"), "within");

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comparisons_are_of_what_is_compared_with_what_is_there() {
+    fn comparisons_are_of_the_operand_with_the_stored_value() {
         let swapped = |op, compare: i32, value: i32| value.changed(op, 99, compare) == Some(99);
         let table = [
             (AtomicOp::CSWAP, [false, true, false]),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn types_admit_what_they_have() {
+    fn types_admit_their_operations() {
         assert!(u8::admits(AtomicOp::MSWAP) && !f32::admits(AtomicOp::MSWAP));
         assert!(f32::admits(AtomicOp::MIN) && !Complex::<f32>::admits(AtomicOp::MIN));
         assert!(Complex::<f64>::admits(AtomicOp::CSWAP_NE) && !u8::admits(AtomicOp::NOOP));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_written_and_what_is_too_short_has_less_room() {
+    fn read_only_and_short_buffers_have_less_room() {
         let mut buf = Prefixed { buf: &b"....message"[..], room: 4 };
         let lent = buf.lend();
         assert_eq!((lent.len, lent.headroom), (7, 0));

@@ -162,7 +162,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// For a queue that [naps](Self::naps) and was just polled.
-    pub(crate) fn has_nothing_driven(&self) -> Result<bool, CqError> {
+    pub(crate) fn may_nap_driven(&self) -> Result<bool, CqError> {
         Ok(!self.has_to_wake(|| self.body.ops.has_used_up())?)
     }
 

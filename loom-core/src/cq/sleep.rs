@@ -283,7 +283,7 @@ mod tests {
     use crate::util::handed_over::is_seen_by_another_thread;
 
     #[test]
-    fn thread_that_takes_a_signal_sees_what_was_done_before() {
+    fn thread_that_takes_a_signal_sees_earlier_writes() {
         is_seen_by_another_thread(&Signalled::not_yet(), Signalled::set, Signalled::take);
     }
 }

@@ -111,7 +111,7 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
         let time = if self.cq().naps() { NAP } else { Duration::MAX };
         let may = match self.idles(waker)? {
             Some(idles) => idles,
-            None if time == NAP => self.cq().has_nothing_driven()?,
+            None if time == NAP => self.cq().may_nap_driven()?,
             None => self.cq().may_sleep_driven()?,
         };
         Ok(may.then_some(time))

@@ -320,7 +320,7 @@ mod tests {
     );
 
     #[test]
-    fn who_has_taken_the_place_meanwhile_is_not_overwritten() {
+    fn waker_stored_in_the_meantime_is_not_overwritten() {
         let woken = Arc::<Woken>::default();
         let taken = Taken { place: Cell::new(None), by: Cell::new(Some(woken.clone().into())) };
         // SAFETY: the functions free nothing, and `taken` outlives the waker.
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_dropped_leaves_and_the_turn_goes_on() {
+    fn dropped_waiter_leaves_and_the_turn_goes_on() {
         let list = WaitList::new();
         let waker = Waker::noop();
         let first = pin!(Waiter::new());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn list_that_goes_first_leaves_those_who_wait_alone() {
+    fn list_that_is_dropped_first_releases_its_waiters() {
         let waiter = pin!(Waiter::new());
         {
             let list = WaitList::new();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_sees_none_left_sees_what_they_did() {
+    fn thread_that_sees_a_zero_count_sees_earlier_writes() {
         is_seen_by_another_thread(
             &shared(1),
             |count| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_has_the_last_one_sees_what_the_others_did() {
+    fn thread_that_has_the_last_one_sees_the_writes_of_the_others() {
         is_seen_by_another_thread(&shared(2), SharedCount::remove_unless_last, |count| count.is(1));
         let last = SharedCount::one();
         last.remove_unless_last();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn thread_that_removes_the_last_sees_what_the_others_did() {
+    fn thread_that_removes_the_last_sees_the_writes_of_the_others() {
         is_seen_by_another_thread(
             &shared(2),
             |count| {

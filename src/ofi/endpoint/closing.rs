@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_of_an_untested_provider_is_closed_with_nothing_in_flight_only() {
+    fn endpoint_of_an_untested_provider_closes_only_without_operations() {
         assert!(closes(Facts::empty(), InFlight::NOTHING));
         assert_eq!(each().map(|in_flight| closes(Facts::empty(), in_flight)), [false; 6]);
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_missing_fact_keeps_what_it_is_about() {
+    fn each_missing_fact_prevents_its_kind_of_close() {
         let without = |fact| each().map(|in_flight| closes(Facts::all().difference(fact), in_flight));
         assert_eq!(without(Facts::CLOSES_WITH_RECEIVES), [false, true, true, true, true, true]);
         assert_eq!(without(Facts::CLOSES_WITH_SENDS), [true, false, true, true, true, true]);

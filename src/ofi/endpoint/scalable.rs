@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_meet_an_open_context_or_none() {
+    fn answers_find_an_open_context_or_no_context() {
         let family = family();
         let tx = open(&family, Direction::Tx, 0).unwrap();
         let rx = open(&family, Direction::Rx, 0).unwrap();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_c_would_read_differently() {
+    fn text_that_c_reads_differently_is_refused() {
         assert_eq!(CText::new("a\0b").unwrap_err(), TextError::InteriorNul);
         let long = [b'x'; CText::MAX_LEN + 1];
         let long = core::str::from_utf8(&long).unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_what_fits() {
+    fn copy_truncates_long_text() {
         let text = c"libfabric";
         let mut out = [b'-'; 4];
         // SAFETY: a string literal.

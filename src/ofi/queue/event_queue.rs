@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_kept() {
+    fn events_that_cannot_be_decoded_are_kept() {
         let short = [1, 2, 3];
         let without_info = [0; CM_ENTRY];
         for (kind, bytes) in [

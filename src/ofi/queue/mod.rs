@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_gives_back_what_was_read_in_order() {
+    fn a_batch_returns_read_entries_in_order() {
         let mut batch = Batch::new();
         let next = |batch: &mut Batch| batch.next().map(|(entry, source)| event(entry, source));
         assert!(next(&mut batch).is_none());

@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_a_fact_is_there() {
+    fn evidence_of_each_fact_exists() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let faults = fs::read_to_string(root.join("tests/provider_faults/faults.c")).unwrap();
         let behaviours: BTreeSet<_> = shown_by_tables().into_iter().map(|(_, behaviour, _)| behaviour).collect();

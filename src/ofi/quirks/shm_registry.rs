@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_whose_address_is_in_a_vector_stays_open() {
+    fn endpoint_with_an_address_in_a_vector_stays_open() {
         for (inserted, number) in [("fi_shm://known/1", 0x610), ("x://known/2", 0x620), ("known/3", 0x630)] {
             let (one, other) = (group(), group());
             let a = open(one, &format!("fi_shm://known/{}", (number - 0x600) / 16), number);

@@ -130,7 +130,7 @@ fn buffers_come_back_once_under_every_other_plan() {
 
 /// Completions that are taken from the queue itself end the work all the same.
 #[test]
-fn work_ends_whose_completion_was_taken_elsewhere() {
+fn work_ends_if_its_completion_is_taken_elsewhere() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
@@ -158,7 +158,7 @@ fn work_ends_whose_completion_was_taken_elsewhere() {
 
 /// Places of work and of operations are used again, in another order.
 #[test]
-fn each_completion_is_told_as_that_of_its_work() {
+fn each_completion_is_reported_as_that_of_its_work() {
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
@@ -209,7 +209,7 @@ impl SourceBuffer for Panics {}
 impl TargetBuffer for Panics {}
 
 #[test]
-fn work_whose_post_panics_is_over_and_the_next_of_its_counter_is_done() {
+fn work_that_panics_in_its_post_ends_and_the_next_of_its_counter_runs() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();

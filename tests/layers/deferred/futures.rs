@@ -22,7 +22,7 @@ use super::memory::{Memory, begin, drops};
 use super::pair::{ATTR, Pair};
 
 #[test]
-fn work_is_awaited_until_its_operation_is_over() {
+fn work_is_awaited_until_its_operation_completes() {
     let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, cq, av, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
@@ -62,7 +62,7 @@ fn work_is_awaited_until_its_operation_is_over() {
 }
 
 #[test]
-fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
+fn work_with_a_dropped_future_is_cancelled_or_continues() {
     begin();
     let pair = Pair::open(32, Unclaimed::Drop);
     let Pair { driver, bob, to_bob, cq, av, domain, .. } = &pair;
@@ -95,7 +95,7 @@ fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
 }
 
 #[test]
-fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
+fn cancelled_work_and_work_of_another_queue_get_an_error() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let other = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
@@ -120,7 +120,7 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
 }
 
 #[test]
-fn work_that_was_returned_leaves_nothing_if_its_future_is_dropped_then() {
+fn returned_work_leaves_no_entry_when_its_future_is_dropped() {
     for (unclaimed, left) in [(Unclaimed::Drop, 0), (Unclaimed::Keep, 1)] {
         let pair = Pair::<Vec<u8>>::open(8, unclaimed);
         let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
@@ -135,7 +135,7 @@ fn work_that_was_returned_leaves_nothing_if_its_future_is_dropped_then() {
 }
 
 #[test]
-fn second_future_of_work_that_is_dropped_unpolled_cancels_nothing() {
+fn second_future_of_work_dropped_before_a_poll_does_not_cancel_it() {
     let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
     let Pair { driver, to_bob, cq, av, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
@@ -174,7 +174,7 @@ fn chain_of_work_goes_on_of_which_only_the_end_is_awaited() {
 }
 
 #[test]
-fn work_that_fails_when_nobody_waits_any_more_counts_as_a_failure() {
+fn work_that_fails_without_a_waiter_counts_as_a_failure() {
     let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
     let Pair { driver, cq, av, domain, .. } = &pair;
     let [c1, c2] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
@@ -215,7 +215,7 @@ impl TargetBuffer for Dropping {}
 
 /// A buffer may own, and drop, the future of its own work.
 #[test]
-fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() {
+fn work_with_a_future_dropped_in_its_post_goes_on_and_leaves_no_entry() {
     let (mut sent, mut cancelled) = (0, 0);
     for refused in [false, true] {
         for seed in 0..20 {
@@ -260,7 +260,7 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
 }
 
 #[test]
-fn dropped_future_of_work_leaves_it_to_those_who_wait_for_it_too() {
+fn dropped_future_of_work_leaves_it_to_its_other_waiters() {
     for starts_before in [false, true] {
         let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
         let Pair { driver, alice, cq, av, domain, .. } = &pair;
@@ -353,7 +353,7 @@ fn waker_that_panics_costs_no_work() {
 }
 
 #[test]
-fn work_whose_future_was_dropped_can_be_waited_for_again() {
+fn work_with_a_dropped_future_can_be_awaited_again() {
     let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
     let Pair { driver, alice, cq, av, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();

@@ -18,7 +18,7 @@ fn fd_pair() -> Pair<Vec<u8>> {
 }
 
 #[test]
-fn deferred_work_wakes_who_drives() {
+fn deferred_work_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, bob, to_bob, cq, av, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();

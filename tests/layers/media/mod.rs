@@ -4,7 +4,7 @@
 //!
 //! | fault | tests |
 //! |---|---|
-//! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_whose_writes_overtake_each_other_are_whole_when_they_are_reported` |
+//! | 1 parts without order | `grains::slices_become_valid_in_order_while_their_writes_overtake_each_other`, `samples::blocks_with_reordered_writes_are_whole_when_they_are_reported` |
 //! | 2 a refused part, 3 failed writes | `grains::each_grain_is_complete_or_lapped_when_operations_fail`, `m::ends::a_wrong_key_ends_transfers_with_an_error`, `m::ends::a_target_that_hangs_delays_no_other` |
 //! | 4 one receive for immediate data | `soft::modes::writes` of the core |
 //! | 5 lapped without a report | `targets::a_stalled_target_keeps_its_grains_and_delays_no_other`, `m::a_slow_target_reports_each_grain_once_as_complete_or_lapped`, `fabrics::arrivals` of the package |

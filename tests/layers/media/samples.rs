@@ -69,7 +69,7 @@ fn blocks_of_any_length_keep_their_channels_over_providers_of_libfabric() {
 }
 
 #[test]
-fn blocks_whose_writes_overtake_each_other_are_whole_when_they_are_reported() {
+fn blocks_with_reordered_writes_are_whole_when_they_are_reported() {
     for seed in 0..12 {
         let faults = Faults { reorder: 9, delay: 6, refuse: Every::About(5), unordered: true, ..Faults::new(seed) };
         let (network, mut world) = World::faulty(faults, FlowLayout::Samples(ring(48, 480)));

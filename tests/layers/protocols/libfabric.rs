@@ -56,7 +56,7 @@ fn hints<Q: Query>(provider: &'static str) -> Hints<'static> {
 }
 
 #[test]
-fn endpoints_of_queries_have_what_the_query_asks_for() {
+fn endpoints_of_queries_have_the_requested_operations() {
     type Wanted = ((Rdm, Messages, Tagged), (Reads, Writes), Injects<8>);
 
     for provider in ["shm", "tcp;ofi_rxm"] {
@@ -77,7 +77,7 @@ fn endpoints_of_queries_have_what_the_query_asks_for() {
 }
 
 #[test]
-fn datagrams_are_asked_for_by_their_type() {
+fn datagrams_are_requested_by_their_type() {
     type Wanted = (Messages, Dgram);
 
     let info = Wanted::ranked(T::query(&hints::<Wanted>("udp")).unwrap()).first().expect("every libfabric has it");
@@ -233,7 +233,7 @@ fn contexts_have_the_protocols_of_their_direction() {
 }
 
 #[test]
-fn shared_receives_take_what_connections_send() {
+fn shared_receives_take_messages_of_connections() {
     let info = info("tcp", EndpointType::MSG, Caps::MSG);
     let domain = Domain::open(&info).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(64)).unwrap();

@@ -105,7 +105,7 @@ fn an_operation_that_is_not_over_stays_in_flight() {
 }
 
 #[test]
-fn the_example_shows_what_it_says() {
+fn the_example_gives_its_documented_result() {
     for info in infos() {
         check(&example::Frames.run(&info).unwrap());
     }

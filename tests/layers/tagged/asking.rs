@@ -64,7 +64,7 @@ macro_rules! over {
 }
 
 #[test]
-fn packets_are_what_the_transport_asks_for() {
+fn packets_are_buffers_that_the_transport_requires() {
     let nothing = RequiredModes::empty();
     over!(nothing, Vec<u8>, |_domain, bytes| bytes);
     over!(RequiredModes::LARGE_CONTEXTS, Vec<u8>, |_domain, bytes| bytes);
@@ -78,7 +78,7 @@ fn packets_are_what_the_transport_asks_for() {
 }
 
 #[test]
-fn a_queue_without_room_for_all_packets_is_told_at_once() {
+fn a_queue_without_room_for_all_packets_refuses_a_link_at_once() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();

@@ -75,7 +75,7 @@ fn with_two<R>(
 }
 
 #[test]
-fn nothing_is_sent_before_the_greeting() {
+fn no_message_is_sent_before_the_greeting() {
     let refuses = [Cell::new(Some(PostError::Again)), Cell::new(None)];
     with_two(Plan::new(0), SMALL, &refuses, |[mut a, mut b], link| {
         for _ in 0..4 {

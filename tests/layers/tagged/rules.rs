@@ -219,7 +219,7 @@ fn messages_are_looked_at_claimed_and_thrown_away() {
 }
 
 #[test]
-fn receives_are_cancelled_at_once_and_sends_if_nobody_has_asked_for_them() {
+fn receives_are_cancelled_at_once_and_sends_before_a_receive_takes_them() {
     with_nodes(2, SMALL, Some(11), |nodes| {
         let receive = nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(1), room(8)).unwrap();
         nodes.nodes[1].layer.cancel(receive).unwrap();
@@ -288,7 +288,7 @@ fn refused_posts_give_the_buffer_back_and_waiting_is_bounded() {
 }
 
 #[test]
-fn a_link_that_is_closed_ends_its_operations_and_keeps_what_is_here() {
+fn a_closed_link_ends_its_operations_and_keeps_arrived_messages() {
     with_nodes(3, SMALL, None, |nodes| {
         let [gone, stays] = [nodes.ids[0], nodes.ids[1]];
         nodes.send(0, 2, 1, pattern(9, 1)).unwrap();

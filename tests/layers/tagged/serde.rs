@@ -3,7 +3,7 @@
 use loom_tagged::TaggedAttr;
 
 #[test]
-fn capacities_are_read_back_and_name_what_differs_from_the_default() {
+fn capacities_are_read_back_and_missing_fields_have_the_default() {
     let attr = TaggedAttr { seed: 1 << 63, ..TaggedAttr::DEFAULT };
     let text = serde_json::to_string(&attr).unwrap();
     assert!(text.contains(r#""seed":"0x8000000000000000""#), "{text}");

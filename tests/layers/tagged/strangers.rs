@@ -160,7 +160,7 @@ fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
 
 /// The cost of a withdrawal does not grow with the capacity for other peers.
 #[test]
-fn what_a_peer_asks_back_is_looked_for_among_its_own_messages() {
+fn withdrawal_of_a_peer_searches_only_its_own_messages() {
     let large = TaggedAttr { links: 64, messages: 1024, ..SMALL };
     let shortest = |attr| (0..5).map(|_| time_of_withdrawals(attr)).min().unwrap();
     let (small, large) = (shortest(SMALL), shortest(large));
@@ -198,7 +198,7 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
 }
 
 #[test]
-fn what_is_no_packet_ends_the_link() {
+fn invalid_packets_end_the_link() {
     for (junk, error) in [
         (vec![], Violation::Short { len: 0 }),
         (vec![0; HEADER_LEN - 1], Violation::Short { len: HEADER_LEN - 1 }),
@@ -217,7 +217,7 @@ fn what_is_no_packet_ends_the_link() {
 }
 
 #[test]
-fn what_comes_twice_or_too_soon_ends_the_link() {
+fn repeated_or_early_packets_end_the_link() {
     let repeated = Some(LinkError::Protocol(Violation::Repeated));
     let beyond = Some(LinkError::Protocol(Violation::Beyond));
     assert_eq!(meet(|_, _| vec![eager(2, 1), eager(2, 1)]), repeated);
@@ -232,7 +232,7 @@ fn what_comes_twice_or_too_soon_ends_the_link() {
 }
 
 #[test]
-fn who_overdraws_a_credit_or_gives_one_that_cannot_be_ends_the_link() {
+fn overdrawn_or_invalid_credit_ends_the_link() {
     let overdrawn = Some(LinkError::Protocol(Violation::Overdrawn));
     let not_granted = Some(LinkError::Protocol(Violation::NotGranted));
     // Four messages, one of them sent before.
@@ -245,7 +245,7 @@ fn who_overdraws_a_credit_or_gives_one_that_cannot_be_ends_the_link() {
 }
 
 #[test]
-fn answers_that_nobody_has_asked_for_end_the_link() {
+fn unsolicited_answers_end_the_link() {
     let unasked = Some(LinkError::Protocol(Violation::Unasked));
     let stories: [fn(u64, u64) -> Body; 8] = [
         |asked, _| Body::Clear { len: 901, sender: asked, receiver: 5 },

@@ -180,7 +180,7 @@ fn a_cancelled_transfer_ends_once_with_the_bytes_that_went_out() {
 }
 
 #[test]
-fn a_deadline_ends_a_transfer_whose_operations_do_not_complete_and_counts_them() {
+fn a_deadline_ends_a_transfer_and_counts_its_operations_in_flight() {
     // Reordered writes complete after polls of the initiator.
     let faults = Faults { reorder: u32::MAX, ..Faults::new(7) };
     let mut sides = faulty(1, faults, EngineAttr { piece: 100, ..small() });

@@ -233,7 +233,7 @@ fn cards_that_are_equally_near_are_divided_evenly() {
 }
 
 #[test]
-fn accelerators_are_known_by_class_and_vendor() {
+fn accelerators_are_recognized_by_class_and_vendor() {
     let mut machine = Machine::default();
     let kinds = [
         ("0x030200", "0x10de", true),

@@ -529,7 +529,7 @@ fn an_address_of_another_kind_is_refused() {
 }
 
 #[test]
-fn operations_that_were_not_asked_for_are_refused() {
+fn operations_without_a_requested_capability_are_refused() {
     use loom_core::error::PostError;
     use loom_core::{av::Av, cq::Cq, cq::CqAttr, domain::Domain, mr::RemoteRegion};
 

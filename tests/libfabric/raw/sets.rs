@@ -16,7 +16,7 @@ fn read<E: QueueEntry + Default>(cq: &EntryCq<E, Local>) -> usize {
 }
 
 #[test]
-fn a_poll_set_tells_of_its_queues_and_counters() {
+fn a_poll_set_reports_its_ready_queues_and_counters() {
     for info in infos() {
         println!("{info}");
         let end = Instant::now() + LIMIT;

@@ -16,7 +16,7 @@ use super::sides::{Endpoint, LIMIT, Sides, T, with_sides};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
-        ("what_is_accepted_is_not_an_event_for_others", what_is_accepted_is_not_an_event_for_others),
+        ("an_accepted_connection_is_not_an_event_for_others", an_accepted_connection_is_not_an_event_for_others),
         ("a_future_takes_a_copy_of_its_data", a_future_takes_a_copy_of_its_data),
     ]
 }
@@ -40,7 +40,7 @@ fn drivers<'d>(sides: &Sides<'_, 'd>) -> [EqDriver<'d, T>; 2] {
 }
 
 /// Whenever the future of an accepted connection is first polled, as that of a new task is.
-fn what_is_accepted_is_not_an_event_for_others(info: &Info<T>) {
+fn an_accepted_connection_is_not_an_event_for_others(info: &Info<T>) {
     with_sides(info, |sides| {
         let [server, client] = &drivers(sides);
         let connects = client.connect(sides.idle(), &sides.address, b"here");

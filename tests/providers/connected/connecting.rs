@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("data_goes_along_both_ways", data_goes_along_both_ways),
         ("an_earlier_endpoints_event_is_not_the_next_ones", an_earlier_endpoints_event_is_not_the_next_ones),
         ("the_info_may_go_before_the_listener", the_info_may_go_before_the_listener),
-        ("both_sides_know_their_addresses", both_sides_know_their_addresses),
+        ("both_sides_return_their_addresses", both_sides_return_their_addresses),
         ("a_rejected_request_fails_at_the_client", a_rejected_request_fails_at_the_client),
         ("a_dropped_request_is_rejected", a_dropped_request_is_rejected),
         ("connecting_without_a_listener_is_a_failure", connecting_without_a_listener_is_a_failure),
@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("an_endpoint_that_does_not_accept_fails_the_client", an_endpoint_that_does_not_accept_fails_the_client),
         ("an_info_of_another_kind_is_refused", an_info_of_another_kind_is_refused),
         ("a_queue_takes_as_many_listeners_as_it_was_opened_for", a_queue_takes_as_many_listeners_as_it_was_opened_for),
-        ("two_listeners_tell_their_requests_apart", two_listeners_tell_their_requests_apart),
+        ("requests_of_two_listeners_name_their_listener", requests_of_two_listeners_name_their_listener),
         ("an_address_that_is_taken_is_refused", an_address_that_is_taken_is_refused),
     ]
 }
@@ -107,7 +107,7 @@ fn the_info_may_go_before_the_listener(info: &Info<T>) {
     drop(taken);
 }
 
-fn both_sides_know_their_addresses(info: &Info<T>) {
+fn both_sides_return_their_addresses(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let address = client.address().expect("the client's address");
@@ -237,7 +237,7 @@ fn a_queue_takes_as_many_listeners_as_it_was_opened_for(info: &Info<T>) {
     });
 }
 
-fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
+fn requests_of_two_listeners_name_their_listener(info: &Info<T>) {
     with_sides(info, |sides| {
         let second = sides.server.listen(info).expect("listens");
         let address = second.address().expect("its address");

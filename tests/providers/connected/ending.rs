@@ -29,7 +29,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_closed_endpoints_events_are_not_the_next_ones", a_closed_endpoints_events_are_not_the_next_ones),
         ("an_attempt_can_be_given_up", an_attempt_can_be_given_up),
         ("unread_requests_end_with_the_queue", unread_requests_end_with_the_queue),
-        ("forgotten_objects_leak_and_touch_nothing", forgotten_objects_leak_and_touch_nothing),
+        ("forgotten_objects_leak_and_affect_no_others", forgotten_objects_leak_and_affect_no_others),
         ("borrowed_buffers_come_back_before_a_scope_ends", borrowed_buffers_come_back_before_a_scope_ends),
     ]
 }
@@ -288,7 +288,7 @@ fn unread_requests_end_with_the_queue(info: &Info<T>) {
     }
 }
 
-fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
+fn forgotten_objects_leak_and_affect_no_others(info: &Info<T>) {
     // An endpoint: closed with its queue at the end of a scope.
     with_sides_in_a_scope(info, |sides| {
         let (server, client) = sides.pair();

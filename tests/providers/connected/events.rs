@@ -19,17 +19,17 @@ use crate::connected::posting::post;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
-        ("an_idle_queue_has_nothing_and_sleeps_its_time", an_idle_queue_has_nothing_and_sleeps_its_time),
+        ("an_idle_queue_is_empty_and_sleeps_its_time", an_idle_queue_is_empty_and_sleeps_its_time),
         ("ones_own_events_come_back", ones_own_events_come_back),
         ("a_queue_without_a_wait_object_cannot_be_slept_on", a_queue_without_a_wait_object_cannot_be_slept_on),
-        ("a_descriptor_tells_of_a_request", a_descriptor_tells_of_a_request),
+        ("a_request_makes_the_descriptor_readable", a_request_makes_the_descriptor_readable),
         ("a_sleeper_is_woken_by_a_request", a_sleeper_is_woken_by_a_request),
         ("a_queue_of_connections_sleeps_until_something_completes", a_queue_of_connections_sleeps),
         ("closed_connections_leave_their_queues_to_be_slept_on", closed_connections_leave_their_queues),
     ]
 }
 
-fn an_idle_queue_has_nothing_and_sleeps_its_time(info: &Info<T>) {
+fn an_idle_queue_is_empty_and_sleeps_its_time(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     assert!(eq.poll().expect("works").is_none());
@@ -93,7 +93,7 @@ fn readable(fd: i32, time: Duration) -> bool {
     ready == 1
 }
 
-fn a_descriptor_tells_of_a_request(info: &Info<T>) {
+fn a_request_makes_the_descriptor_readable(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let eq = EventQueue::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() }).expect("event queue");
     let fd = eq.wait_fd().expect("a descriptor");

@@ -33,7 +33,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_target_is_killed_in_the_middle_of_writes", a_target_is_killed_in_the_middle_of_writes),
         ("a_target_is_killed_in_the_middle_of_reads", a_target_is_killed_in_the_middle_of_reads),
         ("a_target_is_killed_in_the_middle_of_writes_with_immediate_data", a_target_is_killed_in_the_middle_of_data),
-        ("a_peer_is_killed_behind_what_was_injected", a_peer_is_killed_behind_what_was_injected),
+        ("a_peer_is_killed_after_injected_operations", a_peer_is_killed_after_injected_operations),
         ("an_initiator_is_killed_in_the_middle_of_writes", |info| an_initiator_is_killed(info, "writes")),
         ("an_initiator_is_killed_in_the_middle_of_writes_with_immediate_data", |info| {
             an_initiator_is_killed(info, "writes-data");
@@ -251,7 +251,7 @@ fn a_target_is_killed_in_the_middle_of_data(info: &Info<T>) {
 }
 
 /// What is injected behind a long write goes with it.
-fn a_peer_is_killed_behind_what_was_injected(info: &Info<T>) {
+fn a_peer_is_killed_after_injected_operations(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
         let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
         let write = endpoint.write(ThePeer, region, 0, room(LONG)).expect("posts");

@@ -33,9 +33,12 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
             an_endpoint_that_is_closed_in_the_middle_of_a_message_leaves_the_others,
         ),
         ("connections_have_no_tags_that_crash", connections_have_no_tags_that_crash),
-        ("an_endpoint_with_shared_receives_has_none_of_its_own", an_endpoint_with_shared_receives_has_none_of_its_own),
+        (
+            "an_endpoint_with_shared_receives_refuses_own_receives",
+            an_endpoint_with_shared_receives_refuses_own_receives,
+        ),
         ("a_client_receives_through_a_shared_context_too", a_client_receives_through_a_shared_context_too),
-        ("what_waits_comes_back_with_a_shared_context", what_waits_comes_back_with_a_shared_context),
+        ("waiting_receives_come_back_with_a_shared_context", waiting_receives_come_back_with_a_shared_context),
         ("a_forgotten_endpoint_keeps_its_shared_context", a_forgotten_endpoint_keeps_its_shared_context),
         ("shared_receives_complete_into_a_queue_of_their_own", shared_receives_complete_into_a_queue_of_their_own),
         ("a_shared_context_is_one_of_its_domain", a_shared_context_is_one_of_its_domain),
@@ -256,7 +259,7 @@ fn connections_have_no_tags_that_crash(info: &Info<T>) {
     });
 }
 
-fn an_endpoint_with_shared_receives_has_none_of_its_own(info: &Info<T>) {
+fn an_endpoint_with_shared_receives_refuses_own_receives(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (server, _client) = pair(sides, &shared);
@@ -289,7 +292,7 @@ fn a_client_receives_through_a_shared_context_too(info: &Info<T>) {
     });
 }
 
-fn what_waits_comes_back_with_a_shared_context(info: &Info<T>) {
+fn waiting_receives_come_back_with_a_shared_context(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (server, client) = pair(sides, &shared);

@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("immediate_data_and_injected_messages_arrive", immediate_data_and_injected_messages_arrive),
         ("tagged_messages_match_or_are_refused", tagged_messages_match_or_are_refused),
         ("reads_and_writes_reach_the_region", reads_and_writes_reach_the_region),
-        ("a_message_that_is_too_long_is_cut_and_told", a_message_that_is_too_long_is_cut_and_told),
+        ("a_too_long_message_is_truncated_with_an_error", a_too_long_message_is_truncated_with_an_error),
         ("a_receive_is_cancelled", a_receive_is_cancelled),
         ("counters_count_over_connections", counters_count_over_connections),
         ("counters_count_through_a_shared_context", counters_count_through_a_shared_context),
@@ -152,7 +152,7 @@ fn remote_event(sides: &Sides<'_, '_>) -> Option<ImmediateData> {
 }
 
 /// A message of each size class is too long. The next receive has the next message, or an error; then the endpoints close.
-fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
+fn a_too_long_message_is_truncated_with_an_error(info: &Info<T>) {
     for len in [17, 64, 200, 8192, 40_000, 100_000, 1 << 20] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();

@@ -211,7 +211,7 @@ fn a_join_is_awaited() {
     });
 }
 
-fn what_cannot_be_joined_is_refused_and_does_no_harm() {
+fn invalid_joins_are_refused_without_side_effects() {
     let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
@@ -251,7 +251,7 @@ fn an_event_is_taken_by_its_own_join_only() {
     });
 }
 
-fn what_was_forgotten_is_left_with_its_endpoint() {
+fn forgotten_groups_are_left_with_their_endpoint() {
     let Some(host) = route_to_groups() else { return };
     with_side_in_a_scope(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
@@ -269,7 +269,7 @@ fn what_was_forgotten_is_left_with_its_endpoint() {
     });
 }
 
-fn multicast_has_to_be_granted() {
+fn multicast_requires_a_grant() {
     let local = |hints: &Hints<'_>| T::query(&Hints { node: Some("127.0.0.1"), ..*hints }).unwrap().next().unwrap();
     let refused = |info: &Info<T>| {
         let domain = Domain::open(info).unwrap();
@@ -306,10 +306,10 @@ fn cases() -> report::Cases {
             a_message_to_a_group_reaches_its_member_and_names_its_sender,
         ),
         ("a_join_is_awaited", a_join_is_awaited),
-        ("what_cannot_be_joined_is_refused_and_does_no_harm", what_cannot_be_joined_is_refused_and_does_no_harm),
+        ("invalid_joins_are_refused_without_side_effects", invalid_joins_are_refused_without_side_effects),
         ("an_event_is_taken_by_its_own_join_only", an_event_is_taken_by_its_own_join_only),
-        ("what_was_forgotten_is_left_with_its_endpoint", what_was_forgotten_is_left_with_its_endpoint),
-        ("multicast_has_to_be_granted", multicast_has_to_be_granted),
+        ("forgotten_groups_are_left_with_their_endpoint", forgotten_groups_are_left_with_their_endpoint),
+        ("multicast_requires_a_grant", multicast_requires_a_grant),
     ]
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_receiver_is_killed_among_injected_messages", a_receiver_of_injected_messages_is_killed),
         ("a_target_is_killed_among_injected_writes", a_target_of_injected_writes_is_killed),
         ("closing_right_after_peers_were_killed_gives_every_buffer_back", closing_right_after_kills),
-        ("what_is_posted_to_a_dead_peer_disturbs_no_other_peer", what_is_posted_to_a_dead_peer),
+        ("posts_to_a_dead_peer_disturb_no_other_peer", posts_to_a_dead_peer),
     ]
 }
 
@@ -407,7 +407,7 @@ fn kill_all(scene: &Scene<'_, '_>, killed: &mut [Player; 4], met: &mut bool) -> 
 }
 
 /// Posts of every kind to a peer that is gone: once when that may not have been noticed, and once more.
-fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
+fn posts_to_a_dead_peer(info: &Info<T>) {
     with_scene(info, ["idle"], |scene, [mut killed]| {
         killed.process.kill();
         let deadline = Instant::now() + LIMIT;

@@ -20,7 +20,7 @@ use super::{LIMIT, Queue, T, caps, exchange, finish, info, pattern, post, socket
 pub(crate) fn cases() -> crate::scalable::report::Cases {
     vec![
         ("contexts_are_counted_each_by_itself", contexts_are_counted_each_by_itself),
-        ("contexts_count_what_is_of_their_direction", contexts_count_what_is_of_their_direction),
+        ("contexts_count_operations_of_their_direction", contexts_count_operations_of_their_direction),
         ("receive_contexts_peek_at_their_own_messages", receive_contexts_peek_at_their_own_messages),
         ("a_buffer_of_a_receive_context_takes_many_messages", a_buffer_of_a_receive_context_takes_many_messages),
     ]
@@ -62,7 +62,7 @@ fn contexts_are_counted_each_by_itself() {
     assert_eq!(counters.map(Counter::read_error), [0; 5]);
 }
 
-fn contexts_count_what_is_of_their_direction() {
+fn contexts_count_operations_of_their_direction() {
     let info = info();
     let domain = Domain::open(&info).unwrap();
     let other_domain = Domain::open(&info).unwrap();

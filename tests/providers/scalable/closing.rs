@@ -24,7 +24,10 @@ pub(crate) fn cases() -> crate::scalable::report::Cases {
     vec![
         ("a_thread_closes_its_contexts_while_others_go_on", a_thread_closes_its_contexts_while_others_go_on),
         ("contexts_close_in_the_middle", contexts_close_in_the_middle),
-        ("queue_whose_context_cannot_be_closed_leaks_itself", queue_whose_context_cannot_be_closed_leaks_itself),
+        (
+            "queue_with_a_context_that_cannot_be_closed_leaks_itself",
+            queue_with_a_context_that_cannot_be_closed_leaks_itself,
+        ),
         ("contexts_are_opened_again_and_again", contexts_are_opened_again_and_again),
         ("forgotten_contexts_are_closed_with_their_queue", forgotten_contexts_are_closed_with_their_queue),
         (
@@ -126,7 +129,7 @@ fn contexts_close_in_the_middle() {
 }
 
 /// What is lent to a send that never ends stays lent, whatever is dropped.
-fn queue_whose_context_cannot_be_closed_leaks_itself() {
+fn queue_with_a_context_that_cannot_be_closed_leaks_itself() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();

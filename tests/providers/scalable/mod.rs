@@ -311,7 +311,7 @@ fn buffers_of_a_scope_are_borrowed() {
     assert_eq!(into, pattern(300, 1));
 }
 
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_refused() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
     assert_eq!(Av::open(&domain, AvAttr { rx_ctx_bits: 9, ..AvAttr::new(4) }).unwrap_err(), OpenError::Size);
@@ -377,7 +377,7 @@ fn manual_progress_is_refused() {
     }
 }
 
-fn other_providers_have_none_and_say_so() {
+fn other_providers_refuse_scalable_endpoints() {
     shared_memory::remove_at_exit();
     let either = if library_version().major < 2 { "net" } else { "tcp" };
     for provider in ["shm", "tcp;ofi_rxm", "udp;ofi_rxd", either] {
@@ -427,9 +427,9 @@ fn cases() -> report::Cases {
         ),
         ("datagrams_have_contexts_too", datagrams_have_contexts_too),
         ("buffers_of_a_scope_are_borrowed", buffers_of_a_scope_are_borrowed),
-        ("what_cannot_be_is_refused", what_cannot_be_is_refused),
+        ("invalid_arguments_are_refused", invalid_arguments_are_refused),
         ("manual_progress_is_refused", manual_progress_is_refused),
-        ("other_providers_have_none_and_say_so", other_providers_have_none_and_say_so),
+        ("other_providers_refuse_scalable_endpoints", other_providers_refuse_scalable_endpoints),
     ]
 }
 

@@ -39,7 +39,7 @@ fn counting() -> Counting {
     forever(Budget::new(Global, usize::MAX))
 }
 
-fn takes_what_it_says<T: Transport + 'static>(name: &str, info: &Info<T>) {
+fn takes_its_documented_size<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let mut opened = 0;
     deploy(
@@ -123,9 +123,9 @@ macro_rules! over_each {
 }
 
 over_each! {
-    every_object_takes_what_it_says = takes_what_it_says,
-    every_allocation_that_fails_is_an_error_and_leaves_nothing = survives_every_failure,
-    what_is_open_takes_no_more = works_under_a_seal
+    every_object_takes_its_documented_size = takes_its_documented_size,
+    every_allocation_that_fails_is_an_error_and_leaks_no_block = survives_every_failure,
+    open_objects_take_no_more_memory = works_under_a_seal
 }
 
 #[cfg(feature = "libfabric")]
@@ -156,7 +156,7 @@ fn the_sum_is_documented() {
 
 /// What needs no domain: in one block each, or refused.
 #[test]
-fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
+fn objects_without_domain_take_documented_sizes_or_are_refused() {
     let network = NetworkAttr::DEFAULT;
     takes_one_block("network", network.layout::<Counting>(), |alloc| Network::new_in(network, alloc));
     let (matcher, table) = (TagMatcherAttr::DEFAULT, AddressTableAttr::new(1000));
@@ -166,7 +166,7 @@ fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
 
 /// What drives a queue or a counter, and deferred work.
 #[test]
-fn drivers_take_what_they_say_or_are_refused() {
+fn drivers_take_their_documented_size_or_are_refused() {
     let network = Network::new(NetworkAttr::DEFAULT).expect("there is memory");
     let domain = Domain::open(&network.info()).expect("it opens");
     let cq = Cq::<_, Box<[u8]>>::open(&domain, 1024).expect("it opens");
@@ -206,7 +206,7 @@ fn deferred_work_takes_its_layouts<T: Transport, B: Buffer>(cq: &Cq<'static, T, 
 /// What only libfabric has.
 #[cfg(feature = "libfabric")]
 #[test]
-fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
+fn objects_of_libfabric_alone_take_their_documented_size_or_are_refused() {
     use loom_core::av::{Av, AvAttr};
     use loom_core::domain::Domain;
     use loom_core::endpoint::{Contexts, ScalableEndpoint};

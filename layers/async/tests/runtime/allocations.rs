@@ -44,7 +44,7 @@ fn control_an_allocation_is_counted() {
 }
 
 #[test]
-fn tasks_that_move_messages_and_sleep_allocate_nothing() {
+fn tasks_that_move_messages_and_sleep_allocate_no_memory() {
     const ROUNDS: usize = 10_000;
     let Pair { alice, bob, to_bob, to_alice, driver, .. } = Pair::open(16);
     let timers = Timers::new(StdClock::new());
@@ -95,7 +95,7 @@ fn tasks_that_move_messages_and_sleep_allocate_nothing() {
 }
 
 #[test]
-fn places_are_used_again_and_spawning_allocates_nothing() {
+fn places_are_used_again_and_spawning_allocates_no_memory() {
     let executor = LocalExecutor::new(2).unwrap();
     let made = allocations(|| {
         for _ in 0..10_000 {
@@ -109,7 +109,7 @@ fn places_are_used_again_and_spawning_allocates_nothing() {
 }
 
 #[test]
-fn transfers_of_many_parts_allocate_nothing() {
+fn transfers_of_many_parts_allocate_no_memory() {
     const PARTS: usize = 10_000;
     let Pair { domain, alice, to_bob, driver, .. } = &Pair::open(16);
     let region = Mr::open(domain, vec![0; 64], Access::REMOTE_WRITE).unwrap();

@@ -256,7 +256,7 @@ fn task_that_panics_is_dropped_and_the_others_go_on() {
 }
 
 #[test]
-fn futures_whose_destructors_panic_leave_the_executor_usable_and_all_are_dropped() {
+fn futures_that_panic_on_drop_leave_the_executor_usable_and_are_dropped() {
     struct Panics<'a>(Dropped<'a>);
     impl Drop for Panics<'_> {
         fn drop(&mut self) {
@@ -317,7 +317,7 @@ fn task_is_cancelled_by_others_and_by_itself() {
 }
 
 #[test]
-fn id_of_a_task_that_is_over_is_not_that_of_the_next_one_in_its_place() {
+fn id_of_a_completed_task_differs_from_that_of_the_next_in_its_place() {
     let executor = LocalExecutor::new(1).unwrap();
     let first = executor.spawn(next_round()).unwrap();
     executor.run(&Idle::default());
@@ -378,7 +378,7 @@ fn task_that_is_woken_and_runs_a_round_within_its_poll_is_polled_again() {
 }
 
 #[test]
-fn round_tells_what_it_has_done_and_takes_no_more_events_than_its_budget() {
+fn round_reports_its_work_and_takes_events_up_to_its_budget() {
     struct Events(Cell<usize>);
     impl Drive for Events {
         fn turn(&self, budget: usize) -> usize {

@@ -125,7 +125,7 @@ fn timeout_drops_the_future_when_its_time_has_come() {
 }
 
 #[test]
-fn future_that_is_over_is_never_too_late() {
+fn future_that_is_ready_never_times_out() {
     let clock = ManualClock::new();
     clock.advance(MS);
     let timers = Timers::new(&clock);

@@ -239,7 +239,7 @@ fn task_that_ended_while_it_was_woken_leaves_the_place_usable() {
 }
 
 #[test]
-fn allocator_without_room_is_an_error_and_the_layout_says_how_much_is_taken() {
+fn allocator_without_room_is_an_error_and_the_layout_reports_the_size() {
     struct None;
     // SAFETY: `allocate` always fails.
     unsafe impl Allocator for None {

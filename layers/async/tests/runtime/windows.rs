@@ -76,14 +76,14 @@ fn parts_that_are_refused_for_the_moment_wait_and_a_queue_may_be_smaller_than_th
 }
 
 #[test]
-fn transfer_of_no_parts_is_over_at_once() {
+fn transfer_of_no_parts_ends_at_once() {
     let (outcome, ..) = transferred::<1>(Plan::new(1), 4, 0);
     assert_eq!(outcome, Outcome::default());
     assert_eq!(outcome.result(), Ok(0));
 }
 
 #[test]
-fn nothing_is_posted_after_an_error_and_all_that_was_posted_is_waited_for() {
+fn transfer_stops_posting_after_an_error_and_awaits_posted_parts() {
     for seed in 0..50 {
         let plan = Plan { lose: Every::About(20), reorder: 9, refuse: Every::About(5), ..Plan::new(seed) };
         let (outcome, posted, most, arrived, back) = transferred::<6>(plan, 16, 1000);
@@ -98,7 +98,7 @@ fn nothing_is_posted_after_an_error_and_all_that_was_posted_is_waited_for() {
 }
 
 #[test]
-fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
+fn refused_part_ends_the_transfer_and_keeps_completed_parts() {
     let pair = Pair::with(16, Unclaimed::Drop, Plan { reorder: 9, ..Plan::new(1) });
     let region = region(&pair, 8);
     let at = region.remote();
@@ -180,7 +180,7 @@ fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
 }
 
 #[test]
-fn transfer_whose_operations_end_at_once_lets_others_have_their_turn() {
+fn transfer_with_immediate_completions_yields_to_other_tasks() {
     let pair = Pair::open(16);
     let region = region(&pair, 1);
     let at = region.remote();

@@ -171,7 +171,7 @@ fn all(team: &Members<'_>) {
 }
 
 #[test]
-fn members_on_threads_get_what_the_collectives_say() {
+fn members_on_threads_get_the_results_of_collectives() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
             for (packets, capacity) in [(2, 8), (5, 20), (8, 4096)] {
@@ -215,7 +215,7 @@ fn operands_keep_the_order_of_ranks() {
 }
 
 #[test]
-fn refusals_and_delays_change_nothing() {
+fn refusals_and_delays_do_not_change_results() {
     let table = Table { all_reduce: Switch::ALWAYS, broadcast: Switch::ALWAYS, ..Table::DEFAULT };
     for seed in 0..10 {
         let faults = Faults { refuse: Every::About(2), delay: 5, reorder: 5, ..Faults::new(seed) };
@@ -350,7 +350,7 @@ fn removed_member_is_named() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_teams_and_calls_are_refused() {
     groups(Faults::new(0), 2, |group, rank| {
         let open = |attr: TeamAttr, members: u32, rank: u32, there: usize| {
             Team::open(group, attr, (0..members).map(PeerIndex), rank, packets(4).take(there))
@@ -378,7 +378,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn member_that_takes_a_place_is_none_of_the_team() {
+fn member_that_takes_a_place_is_not_in_the_team() {
     for begun in [false, true] {
         let network = Network::new(NetworkAttr { endpoints: 8, ..NetworkAttr::default() }).unwrap();
         let domain = Domain::open(&network.info()).unwrap();

@@ -224,7 +224,7 @@ fn work_that_has_no_place_is_left_in_the_iterator() {
 }
 
 #[test]
-fn a_deadline_ends_what_no_peer_answers() {
+fn a_deadline_ends_unanswered_receives() {
     let World { hub, peers, .. } = world(3, 2);
     let mut places = places(3);
     peers[0].send(b"one");
@@ -241,7 +241,7 @@ fn a_deadline_ends_what_no_peer_answers() {
 }
 
 #[test]
-fn a_scope_that_panics_leaves_nothing_in_flight() {
+fn a_scope_that_panics_leaves_no_operation_in_flight() {
     let World { hub, peers, .. } = world(2, 16);
     let mut places = places(4);
     let panicked = catch_unwind(AssertUnwindSafe(|| {

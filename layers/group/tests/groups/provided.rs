@@ -147,7 +147,7 @@ fn idle(groups: &[Group]) {
 }
 
 #[test]
-fn what_the_provider_has_is_the_providers() {
+fn the_provider_runs_the_collectives_that_it_has() {
     for n in 1..=8 {
         let groups = groups(n);
         let mut joined: Vec<_> = groups.iter().map(join).collect();
@@ -215,7 +215,7 @@ fn every_combination_that_the_provider_has_is_the_providers() {
 }
 
 #[test]
-fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
+fn collectives_that_the_provider_lacks_run_between_the_others() {
     for n in [1, 2, 3, 5] {
         let groups = groups(n);
         let mut joined: Vec<_> = groups.iter().map(join).collect();
@@ -248,7 +248,7 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
 }
 
 #[test]
-fn several_are_under_way_and_are_over_in_any_order() {
+fn several_collectives_run_at_once_and_end_in_any_order() {
     const AT_ONCE: usize = 9;
     let groups = groups(3);
     let mut joined: Vec<_> = groups.iter().map(join).collect();

@@ -45,7 +45,7 @@ fn a_network_of_short_messages_does_not_keep_it() {
 }
 
 #[test]
-fn what_is_short_is_named() {
+fn unmet_promises_are_named() {
     type Change = fn(&mut Promise);
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let info = info(&network);
@@ -177,7 +177,7 @@ fn an_endpoint_that_falls_short_comes_back() {
 }
 
 #[test]
-fn the_info_of_the_endpoint_is_what_is_checked() {
+fn the_check_applies_to_the_info_of_the_endpoint() {
     let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&info(&network)).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
@@ -195,7 +195,7 @@ fn the_info_of_the_endpoint_is_what_is_checked() {
 }
 
 #[test]
-fn there_is_one_profile_for_a_provider_and_a_kind_of_endpoint() {
+fn a_provider_has_one_profile_for_each_kind_of_endpoint() {
     let names: BTreeSet<_> = ALL.iter().map(|promise| (promise.name, promise.endpoint)).collect();
     assert_eq!(names.len(), ALL.len());
     let providers: BTreeSet<_> = ALL.iter().map(|promise| promise.name).collect();

@@ -107,7 +107,7 @@ fn infos_are_ranked_as_they_come_or_by_a_key_and_those_that_lack_something_are_l
 }
 
 #[test]
-fn a_check_says_what_is_missing() {
+fn a_check_reports_unmet_requirements() {
     let info = info::<All>();
     assert_eq!(All::check(&info), Ok(()));
     assert_eq!(<(Tagged, Messages)>::check(&info), Ok(()), "of any type");

@@ -84,7 +84,7 @@ fn read_of_an_event(within_the_notice: bool) {
 }
 
 #[test]
-fn model_who_goes_on_after_the_read_of_an_event_finds_nothing_stale() {
+fn model_user_that_continues_after_an_event_finds_no_stale_region() {
     loom::model(|| read_of_an_event(true));
 }
 
@@ -95,7 +95,7 @@ fn model_control_an_event_that_is_read_before_its_notice_begins() {
 }
 
 #[test]
-fn model_a_reader_that_is_overtaken_is_told() {
+fn model_an_overtaken_reader_reports_lost_notices() {
     loom::model(|| {
         let notices = Arc::new(Notices::new());
         notices.give(1, 10);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_too_far_behind_is_told() {
+    fn a_read_too_far_behind_returns_lost() {
         let notices = Notices::new();
         for at in 0..64 {
             notices.give(at, 1);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_are_told_that_a_notice_is_on_its_way() {
+    fn read_returns_busy_while_a_notice_is_in_progress() {
         let notices = Notices::new();
         notices.give_what(|| {
             assert!(!notices.is_at(0));

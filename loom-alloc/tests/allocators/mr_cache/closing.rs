@@ -60,7 +60,7 @@ fn rule_9_a_region_that_is_not_closed_is_leaked_with_the_domain_and_counted() {
 }
 
 #[test]
-fn rule_9_a_buffer_for_which_nothing_can_be_closed_comes_back() {
+fn rule_9_a_buffer_comes_back_if_no_region_can_be_closed() {
     let domain_closed = with(2, |cache, script, memory| {
         for number in [0, 2] {
             drop(cache.register(page(memory, number)).unwrap());
@@ -75,7 +75,7 @@ fn rule_9_a_buffer_for_which_nothing_can_be_closed_comes_back() {
 }
 
 #[test]
-fn rule_9_a_cache_that_is_dropped_leaks_what_is_not_closed() {
+fn rule_9_a_dropped_cache_leaks_regions_that_do_not_close() {
     for (failure, closed) in [(None, true), (Some(Errno::EBUSY), false)] {
         let domain_closed = with(8, |cache, script, memory| {
             drop(cache.register(page(memory, 0)).unwrap());

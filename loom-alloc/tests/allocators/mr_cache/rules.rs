@@ -84,7 +84,7 @@ fn rule_1_headroom_is_a_part_of_the_buffer() {
 }
 
 #[test]
-fn rule_2_a_region_is_found_for_what_it_covers_with_no_less_access() {
+fn rule_2_a_region_is_found_for_ranges_within_it_and_its_access() {
     with(MrCacheAttr::new(8), |cache, memory| {
         drop(cache.register(pages(memory, 1, 2)).unwrap());
         for use_ in [Use::Read, Use::Write, Use::Both] {
@@ -111,7 +111,7 @@ impl TargetBuffer for Named {}
 
 /// Memory that cannot be written could not be registered for it.
 #[test]
-fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
+fn rule_2_a_region_has_exactly_the_access_of_its_buffers() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 1).unwrap();
@@ -193,7 +193,7 @@ fn rule_5_regions_that_overlap_a_buffer_become_one_with_it() {
 }
 
 #[test]
-fn rule_5_more_access_is_registered_with_what_there_was() {
+fn rule_5_more_access_is_merged_with_the_existing_access() {
     with(MrCacheAttr::new(8), |cache, memory| {
         drop(cache.register(memory.part(0, 10, Use::Read)).unwrap());
         drop(cache.register(memory.part(0, 10, Use::Write)).unwrap());
@@ -205,7 +205,7 @@ fn rule_5_more_access_is_registered_with_what_there_was() {
 }
 
 #[test]
-fn rule_5_no_region_grows_beyond_what_may_be_merged() {
+fn rule_5_no_region_grows_beyond_the_merge_limit() {
     with(MrCacheAttr::new(8).merged(2 * PAGE), |cache, memory| {
         drop(cache.register(memory.part(0, 2 * PAGE, Use::Read)).unwrap());
         drop(cache.register(memory.part(PAGE, 2 * PAGE, Use::Write)).unwrap());
@@ -227,7 +227,7 @@ fn rule_5_where_the_whole_is_refused_the_buffer_is_registered_alone() {
 }
 
 #[test]
-fn rule_6_what_is_replaced_is_not_found_and_is_closed_with_its_last_user() {
+fn rule_6_a_replaced_region_is_not_found_and_closes_with_its_last_user() {
     with(MrCacheAttr::new(8), |cache, memory| {
         let old = cache.register(pages(memory, 0, 1)).unwrap();
         cache.invalidate(memory.addr(0), 1);
@@ -244,7 +244,7 @@ fn rule_6_what_is_replaced_is_not_found_and_is_closed_with_its_last_user() {
 }
 
 #[test]
-fn rule_6_ranges_beside_a_region_and_without_bytes_invalidate_nothing() {
+fn rule_6_ranges_beside_a_region_and_empty_ones_invalidate_no_region() {
     with(MrCacheAttr::new(8), |cache, memory| {
         drop(cache.register(pages(memory, 1, 1)).unwrap());
         cache.invalidate(memory.addr(0), PAGE);
@@ -291,7 +291,7 @@ fn rule_7_bytes_are_limited_with_those_that_wait_for_their_users() {
 }
 
 #[test]
-fn rule_7_nothing_is_closed_for_what_does_not_fit_all_the_same() {
+fn rule_7_no_region_is_closed_for_a_buffer_that_cannot_fit() {
     with(MrCacheAttr::new(8).bytes(8 * PAGE), |cache, memory| {
         let held = cache.register(pages(memory, 0, 5)).unwrap();
         for page in [8, 10] {
@@ -307,7 +307,7 @@ fn rule_7_nothing_is_closed_for_what_does_not_fit_all_the_same() {
 }
 
 #[test]
-fn rule_7_regions_make_room_when_the_provider_has_none() {
+fn rule_7_regions_make_room_when_the_provider_is_full() {
     with_regions(MrCacheAttr::new(8), 2, |cache, memory| {
         for page in 0..6 {
             drop(cache.register(pages(memory, page, 1)).unwrap());
@@ -383,7 +383,7 @@ fn rule_10_memory_of_devices_is_refused() {
 }
 
 #[test]
-fn what_lends_nothing_by_itself_is_refused() {
+fn a_list_of_buffers_is_refused() {
     with(MrCacheAttr::new(8), |cache, memory| {
         let several = [pages(memory, 0, 1), pages(memory, 1, 1)];
         let (error, buf) = refused(cache.register(several));

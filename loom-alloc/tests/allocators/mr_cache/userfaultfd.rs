@@ -217,7 +217,7 @@ fn unmap(pages: Pages) -> thread::JoinHandle<()> {
 
 /// The reason for the promise that opening a monitor asks for: if this fails, Linux has mended it.
 #[test]
-fn addresses_are_free_before_anybody_is_told_that_their_memory_is_gone() {
+fn addresses_are_free_before_the_notice_of_their_unmapping() {
     let Some(monitor) = open() else { return };
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();

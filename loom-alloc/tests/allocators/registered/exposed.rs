@@ -158,7 +158,7 @@ fn memory_that_may_not_be_written_is_refused() {
 
 /// A lease of a slab that no peer reaches has no remote region.
 #[test]
-fn local_slabs_have_nothing_for_peers() {
+fn local_slabs_have_no_remote_regions() {
     let network = network();
     for domain in domains(&network) {
         let slab = Slab::open_in(&domain, SlabAttr::new(1, 1), Global).unwrap();

@@ -62,7 +62,7 @@ fn boxes_and_vectors_are_posted_without_registration() {
 }
 
 #[test]
-fn what_lies_elsewhere_has_no_descriptor() {
+fn memory_outside_the_heap_has_no_descriptor() {
     let network = network();
     let [_, domain] = domains(&network);
     let mut memory = HeapMemory::open_in(&domain, LAYOUT, Global).unwrap();

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use crate::registered::world;
 
 #[test]
-fn leases_do_as_the_account_says() {
+fn leases_agree_with_their_account() {
     let happened = RefCell::new(HashMap::<_, u32>::new());
     let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
     let played = TestRunner::new(config).run(&vec(any::<u8>(), 200..600), |bytes| {

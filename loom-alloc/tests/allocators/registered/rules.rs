@@ -83,7 +83,7 @@ fn buffers_are_aligned_and_do_not_overlap() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_refused() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let too_long = usize::try_from(1_u64 << 32).unwrap();
@@ -154,7 +154,7 @@ fn memory_of_the_caller_is_cut_up_and_given_back() {
 }
 
 #[test]
-fn memory_that_begins_anywhere_loses_what_aligns_it() {
+fn memory_at_any_address_loses_its_alignment_padding() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let mut memory = vec![0_u8; 4 * 64 + 63];
@@ -188,7 +188,7 @@ fn memory_without_bytes_of_the_host_is_refused() {
 }
 
 #[test]
-fn all_memory_is_the_allocators_and_as_much_as_is_said() {
+fn all_memory_comes_from_the_allocator_in_the_reported_size() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let attr = SlabAttr::new(10, 100);
@@ -208,7 +208,7 @@ fn all_memory_is_the_allocators_and_as_much_as_is_said() {
 }
 
 #[test]
-fn an_allocation_that_fails_is_an_error_and_leaves_nothing_open() {
+fn a_failed_allocation_is_an_error_and_leaves_no_region_open() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let attr = SlabAttr::new(10, 100);

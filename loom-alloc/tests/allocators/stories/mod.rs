@@ -15,7 +15,7 @@ proptest! {
     }
 
     #[test]
-    fn pools_and_what_stands_on_them_agree_with_their_model(bytes in vec(any::<u8>(), 200..600)) {
+    fn pools_and_their_users_agree_with_their_model(bytes in vec(any::<u8>(), 200..600)) {
         prop_assert!(world::pool(&bytes) > 4);
     }
 }

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_chosen_with_the_seed_known_are_found_after_about_their_logarithm() {
+    fn addresses_chosen_for_a_seed_are_found_after_about_their_logarithm() {
         const SEED: u64 = 42;
         const BUCKETS: usize = 256;
         let (mut buckets, mut records, mut links) = memory(BUCKETS, 0);

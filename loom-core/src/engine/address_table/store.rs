@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn full_store_changes_nothing() {
+    fn full_store_keeps_its_contents() {
         let mut cells = vec![Cell::EMPTY; 3];
         let mut store = Store::new(&mut cells);
         let first = store.put(&raw(&[1; 32])).unwrap();

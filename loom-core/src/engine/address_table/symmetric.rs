@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_beside_a_range_are_none_of_it() {
+    fn addresses_beside_a_range_are_not_in_it() {
         let range = SymmetricRange::new("10.0.1.0:100".parse().unwrap(), 3, 4).unwrap();
         for other in ["10.0.0.255:100", "10.0.1.3:100", "10.0.1.0:99", "10.0.1.0:104", "[::ffff:10.0.1.0]:100"] {
             assert_eq!(range.number_of(&other.parse().unwrap()), None, "{other}");

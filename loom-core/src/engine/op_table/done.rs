@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_flags_do_not_speak_of_is_not_reported() {
+    fn fields_without_their_flag_are_not_reported() {
         let junk = |flags: CompletionFlags| {
             let event = Event::success(0, flags, 1);
             Event { tag: Tag(7), data: ImmediateData(8), source: FabricAddr(9), ..event }

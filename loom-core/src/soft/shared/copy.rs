@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_is_copied_and_nothing_beyond() {
+    fn every_length_is_copied_and_no_byte_beyond() {
         let from: [u8; 200] = core::array::from_fn(|at| u8::try_from(at + 1).unwrap_or(u8::MAX));
         for len in 0..150 {
             let mut into = [0; 200];

@@ -35,7 +35,7 @@ fn a_peer_is_found_both_ways() {
 }
 
 #[test]
-fn an_empty_table_knows_nobody() {
+fn an_empty_table_has_no_peers() {
     let mut entries = places(3);
     let table = PeerTable::new(&mut entries);
     for rest in [0, 1, u32::MAX] {
@@ -349,7 +349,7 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
 
 /// ThreadSanitizer sees whether the table orders the two, which on this machine come in order anyway.
 #[test]
-fn reader_that_finds_a_peer_sees_what_its_inserter_has_written_before() {
+fn reader_that_finds_a_peer_sees_earlier_writes_of_its_inserter() {
     struct Written(UnsafeCell<u64>);
     // SAFETY: the cell is written before the peer is inserted, and read by a thread that has found it.
     unsafe impl Sync for Written {}

@@ -9,7 +9,7 @@ fn passes_on(result: Result<(), Rejected<[u8; 3]>>) -> Result<(), Error> {
 }
 
 #[test]
-fn text_says_what_failed_why_and_what_to_do() {
+fn text_contains_failure_cause_and_remedy() {
     let refused = passes_on(Err(Rejected { value: [0; 3], error: PostError::UnknownPeer }));
     assert_eq!(
         refused.expect_err("it is refused").to_string(),
@@ -44,7 +44,7 @@ fn sources_continue_behind_the_text() {
 }
 
 #[test]
-fn text_names_what_opens_a_connected_endpoint() {
+fn text_names_the_ways_to_open_a_connected_endpoint() {
     let text = Error::from(OpenError::EndpointType(EndpointType::MSG)).to_string();
     assert!(["EP_MSG", "`MsgEndpoint`", "`tcp;ofi_rxm`", "`net`"].iter().all(|name| text.contains(name)), "{text}");
 }

@@ -344,7 +344,7 @@ fn run(miscounts: bool) -> Result<(), TestError<Vec<Step>>> {
 }
 
 #[test]
-fn objects_are_open_as_long_as_their_handles_say() {
+fn objects_are_open_as_long_as_their_handles_require() {
     run(false).unwrap();
 }
 

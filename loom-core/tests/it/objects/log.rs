@@ -90,7 +90,7 @@ fn assert_lines(wanted: &[&str]) {
 }
 
 #[test]
-fn opening_and_closing_are_told_with_names_and_sizes() {
+fn opening_and_closing_are_logged_with_names_and_sizes() {
     collect();
     let network = network(false);
     assert_lines(&[]);
@@ -144,7 +144,7 @@ fn opening_and_closing_are_told_with_names_and_sizes() {
 }
 
 #[test]
-fn what_quirks_decide_is_told_when_a_domain_opens() {
+fn decisions_of_quirks_are_logged_when_a_domain_opens() {
     collect();
     let world = World::open(&network(true));
     let decided: Vec<_> = lines().into_iter().filter(|line| line.contains("loom::quirk")).collect();
@@ -163,7 +163,7 @@ fn what_quirks_decide_is_told_when_a_domain_opens() {
 }
 
 #[test]
-fn a_refused_address_is_told() {
+fn a_refused_address_is_logged() {
     collect();
     let world = World::open(&network(false));
     lines();
@@ -181,7 +181,7 @@ fn a_refused_address_is_told() {
 }
 
 #[test]
-fn what_was_forgotten_is_told() {
+fn forgotten_objects_are_logged() {
     collect();
     let network = network(false);
     let mut inbox = [0; 8];
@@ -250,7 +250,7 @@ fn no_operation_has_a_line() {
 }
 
 #[test]
-fn threads_that_open_and_close_are_told_apart() {
+fn threads_that_open_and_close_log_separately() {
     collect();
     let counts = [1, 2, 3].map(|times| {
         thread::spawn(move || {

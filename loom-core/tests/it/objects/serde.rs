@@ -69,7 +69,7 @@ fn addresses_are_text_for_people_and_bytes_for_machines() {
 }
 
 #[test]
-fn what_is_no_address_is_refused() {
+fn invalid_addresses_are_refused() {
     let long = format!("\"fi_addr_efa://{}\"", "00".repeat(EndpointAddr::MAX_LEN + 1));
     assert!(refused::<EndpointAddr>(&long).starts_with("address too long"));
     for text in ["\"\"", "\"somewhere\"", "\"fi_addr_efa://0\"", "\"fi_sockaddr_in://[::1]:1\"", "\"127.0.0.1\""] {
@@ -124,7 +124,7 @@ fn regions_have_names_for_people_and_32_bytes_for_machines() {
 }
 
 #[test]
-fn what_is_no_region_is_refused() {
+fn invalid_regions_are_refused() {
     assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1,"access":""}"#).starts_with("missing field `key`"));
     assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1,"key":0}"#).starts_with("missing field `access`"));
     assert!(
@@ -206,7 +206,7 @@ fn versions_are_text_for_people() {
 }
 
 #[test]
-fn configurations_name_what_differs_from_the_default() {
+fn configurations_fill_missing_fields_with_defaults() {
     fn read<V: DeserializeOwned>(text: &str) -> V {
         serde_json::from_str(text).unwrap()
     }

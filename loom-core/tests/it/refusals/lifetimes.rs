@@ -338,7 +338,7 @@ twins! {
         });
     }
 
-    fn address_vector_written_to_by_who_reads_it() {
+    fn address_vector_written_to_by_its_reader() {
         let mut entries = [PeerSlot::default(), PeerSlot::default()];
         let mut peers = PeerTable::new(&mut entries);
         let own = peers.insert(FabricAddr(1)).unwrap();

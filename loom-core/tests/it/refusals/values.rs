@@ -12,7 +12,7 @@ twins! {
         let _ = BaseOp::<f64>::MIN.atomic();
     }
 
-    fn atomic_of_what_is_no_element() {
+    fn atomic_of_an_unsupported_type() {
         let _ = FetchOp::<u8>::WRITE.atomic();
     }
 
@@ -36,7 +36,7 @@ twins! {
         assert_eq!(Part::WIDTH, 21);
     }
 
-    fn layout_with_a_field_that_is_none() {
+    fn layout_with_a_type_that_is_not_a_field() {
         #[derive(Clone, Copy)]
         enum Kind {
             Part,

@@ -99,7 +99,7 @@ fn a_million_fetch_adds_of_threads_endpoints_and_the_owner_each_see_another_valu
 
 /// One word counts those who found in it what they had expected, the other one everybody.
 #[test]
-fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_lose_none() {
+fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_all_count() {
     let (results, [swapped, tried]) = all_at_once(
         |region, offset| {
             let [word, tries] = [0, 8].map(|at| region.window().element::<u64>(offset + at).unwrap());

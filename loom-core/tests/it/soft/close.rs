@@ -83,22 +83,22 @@ fn receives(closing: &Closing<'_>) -> usize {
 }
 
 #[test]
-fn receives_that_nobody_answered() {
+fn unanswered_receives_are_cancelled() {
     again_and_again(CqAttr::new(DEPTH), any, receives);
 }
 
 #[test]
-fn receives_that_nobody_answered_on_separate_queues() {
+fn unanswered_receives_are_cancelled_on_separate_queues() {
     again_and_again(CqAttr { separate: true, ..CqAttr::new(DEPTH) }, any, receives);
 }
 
 #[test]
-fn receives_that_nobody_answered_where_each_direction_is_polled() {
+fn unanswered_receives_are_cancelled_if_each_direction_is_polled() {
     again_and_again(CqAttr::new(DEPTH), each, receives);
 }
 
 #[test]
-fn receives_that_nobody_answered_on_separate_queues_where_each_is_polled() {
+fn unanswered_receives_are_cancelled_if_each_separate_queue_is_polled() {
     again_and_again(CqAttr { separate: true, ..CqAttr::new(DEPTH) }, each, receives);
 }
 
@@ -127,7 +127,7 @@ fn offers(closing: &Closing<'_>) -> usize {
 }
 
 #[test]
-fn offers_that_nobody_took() {
+fn untaken_offers_return_their_cells() {
     for attr in [CqAttr::new(DEPTH), CqAttr { separate: true, ..CqAttr::new(DEPTH) }] {
         let network = Network::new(ATTR).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
@@ -193,7 +193,7 @@ fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
 }
 
 #[test]
-fn cancelled_sends_that_nobody_wanted() {
+fn cancelled_sends_return_their_cells() {
     // Without lanes: a short message then needs a cell.
     apart_with(NetworkAttr { lanes: 0, ..ATTR }, |apart| {
         for round in 0..ROUNDS {
@@ -295,7 +295,7 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
 /// Such as nobody is told of when it succeeds.
 #[test]
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
-fn an_unsignaled_send_that_fails_is_counted_and_leaves_nothing_behind() {
+fn an_unsignaled_send_that_fails_is_counted_and_frees_its_resources() {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();

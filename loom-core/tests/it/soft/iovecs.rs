@@ -136,7 +136,7 @@ fn any_number_of_buffers_meets_any_other() {
 }
 
 #[test]
-fn what_does_not_fit_is_truncated() {
+fn longer_message_is_truncated() {
     with_pair(ATTR, |pair| {
         for len in [100, 1000] {
             let received = pair.receive(Many::cut(&[0; 60], 3, 1)).unwrap();
@@ -183,7 +183,7 @@ fn a_receive_takes_a_place_for_each_buffer_and_gives_it_back() {
 }
 
 #[test]
-fn closing_in_between_loses_nothing() {
+fn closing_in_between_loses_no_buffer() {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();

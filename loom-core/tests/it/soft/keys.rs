@@ -55,7 +55,7 @@ fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'
 }
 
 #[test]
-fn keys_that_are_derived_from_a_known_one_are_refused() {
+fn keys_that_are_derived_from_a_valid_one_are_refused() {
     is_good(|is_good, domain| {
         let regions = [(); 64].map(|()| Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap());
         let keys: HashSet<u64> = regions.iter().map(|region| region.remote().key.0).collect();

@@ -117,7 +117,7 @@ fn messages_keep_their_order_whichever_way_they_go() {
 }
 
 #[test]
-fn messages_that_nobody_wants_yet_leave_their_lane() {
+fn messages_without_a_receive_leave_their_lane() {
     let network = Network::new(ATTR).unwrap();
     let (sender, receiver) = (Node::open(&network), Node::open(&network));
     let to = sender.talk(&receiver);
@@ -216,7 +216,7 @@ fn immediate_data_and_sources_come_by_lanes() {
 
 /// More peers that talk than there are lanes, and than a receiver accepts.
 #[test]
-fn all_peers_are_heard_who_talk_to_one() {
+fn a_receiver_gets_messages_of_all_its_peers() {
     let network = Network::new(NetworkAttr { endpoints: 13, ..ATTR }).unwrap();
     let receiver = Node::open(&network);
     let senders: Vec<_> = (0..12).map(|_| Node::open(&network)).collect();
@@ -233,7 +233,7 @@ fn all_peers_are_heard_who_talk_to_one() {
 
 /// More than one sender that always has sent something already.
 #[test]
-fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
+fn messages_of_a_sender_arrive_beside_lanes_that_are_never_empty() {
     let network = Network::new(ATTR).unwrap();
     let receiver = Node::open(&network);
     let senders = [0; 4].map(|_| Node::open(&network));
@@ -273,7 +273,7 @@ fn inbox_is_read_beside_a_lane_that_is_never_empty() {
 }
 
 #[test]
-fn one_is_heard_who_talks_to_more_peers_than_it_has_lanes() {
+fn sender_reaches_more_peers_than_it_has_lanes() {
     let network = Network::new(ATTR).unwrap();
     let sender = Node::open(&network);
     let receivers: Vec<_> = (0..7).map(|_| Node::open(&network)).collect();
@@ -346,7 +346,7 @@ fn lanes_keep_their_messages_when_the_lane_of_another_sender_ends() {
 }
 
 #[test]
-fn messages_are_received_whose_sender_has_closed() {
+fn messages_of_a_closed_sender_are_received() {
     let network = Network::new(ATTR).unwrap();
     let receiver = Node::open(&network);
     for round in 0..20 {

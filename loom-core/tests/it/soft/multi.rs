@@ -230,7 +230,7 @@ fn whatever_is_sent_arrives_once_and_in_order() {
 }
 
 #[test]
-fn a_peek_in_front_of_a_full_queue_loses_nothing() {
+fn a_peek_at_a_full_queue_loses_no_message() {
     with_world(1, |world| {
         let key = world.post(1 << 14);
         let many = 3 * PLACES;

@@ -132,7 +132,7 @@ fn a_claimed_message_of_a_closed_sender() {
 }
 
 #[test]
-fn a_discarded_offer_is_over_for_its_sender() {
+fn a_discarded_offer_completes_for_its_sender() {
     with_receiver(|pair| {
         let sender = pair.sender();
         for round in 0..ROUNDS {

@@ -161,7 +161,7 @@ fn a_counter_of_peers_is_set_and_added_to() {
 }
 
 #[test]
-fn what_is_done_later_is_counted_when_it_is_done() {
+fn delayed_operations_are_counted_when_they_are_done() {
     // A plan that reorders, and a strict network.
     let strict = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
     let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::RMA_EVENT, ..Hints::default() };

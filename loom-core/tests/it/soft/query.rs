@@ -10,7 +10,7 @@ use loom_core::vocabulary::{
 type Change = fn(&mut Hints<'_>);
 
 #[test]
-fn a_network_grants_what_it_says_and_nothing_beyond() {
+fn a_network_grants_its_attributes_and_no_more() {
     let Ok(network) = Network::new(NetworkAttr::DEFAULT) else { panic!("the sizes are small") };
     let granted: Attributes = *network.info().attributes();
     let all = Hints {

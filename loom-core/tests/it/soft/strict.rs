@@ -115,7 +115,7 @@ fn byte(region: &Mr<'static, Soft<'static>, Bytes>) -> u8 {
 }
 
 #[test]
-fn capabilities_are_granted_when_they_are_asked_for() {
+fn capabilities_are_granted_on_request() {
     let caps = |strict, caps| network(strict).query(&Hints { caps, ..Hints::default() }).unwrap().caps();
     let parts = Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
     let (messages, local) = (Caps::SEND | Caps::RECV, Caps::LOCAL_COMM);
@@ -138,7 +138,7 @@ fn capabilities_are_granted_when_they_are_asked_for() {
 }
 
 #[test]
-fn sources_are_told_where_they_are_asked_for() {
+fn sources_are_reported_where_they_are_requested() {
     for asked in [false, true] {
         let caps = if asked { ALL | Caps::SOURCE } else { ALL };
         over_both_with(&Hints { caps, ..Hints::default() }, |strict, world| {
@@ -164,7 +164,7 @@ fn directed_receives_without_tag_are_refused() {
 }
 
 #[test]
-fn orders_of_memory_access_are_granted_when_they_are_asked_for() {
+fn orders_of_memory_access_are_granted_on_request() {
     let order = |strict, asked| {
         let info = network(strict).query(&Hints::default().with_msg_order(asked)).ok()?;
         let all = info.attributes();
@@ -317,7 +317,7 @@ fn bytes_are_written_when_the_peer_polls() {
 }
 
 #[test]
-fn a_write_that_asks_for_delivery_is_reported_when_it_is_done() {
+fn a_write_with_delivery_level_is_reported_after_it_is_done() {
     for (level, early) in [(CompletionLevel::Transmit, true), (CompletionLevel::Delivery, false)] {
         over_both(|strict, world| {
             world.meet();
@@ -358,7 +358,7 @@ fn long_writes_and_reads_end_when_the_peer_has_polled() {
 
 /// Nothing overtakes what waits because there is no room for it to wait.
 #[test]
-fn a_network_full_of_writes_says_try_again() {
+fn a_network_full_of_writes_returns_again() {
     for strict in [false, true] {
         let attr = NetworkAttr { tx_depth: 4, strict, ..NetworkAttr::DEFAULT };
         let world = World::open(&Network::new(attr).unwrap().info());
@@ -388,7 +388,7 @@ fn a_network_full_of_writes_says_try_again() {
 }
 
 #[test]
-fn an_order_that_was_asked_for_holds() {
+fn a_requested_order_holds() {
     over_both_with(&Hints::default().with_msg_order(MsgOrder::WAW), |_, world| {
         world.meet();
         let region = world.region(PEERS);
@@ -440,7 +440,7 @@ fn an_early_write_is_counted_once() {
 }
 
 #[test]
-fn a_writer_is_not_told_what_its_target_forbids() {
+fn a_writer_gets_no_error_for_a_forbidden_target() {
     over_both(|strict, world| {
         world.meet();
         let region = world.region(Access::REMOTE_READ);
@@ -608,7 +608,7 @@ fn selective_endpoints_are_refused() {
 }
 
 #[test]
-fn a_strict_network_says_that_it_is_one() {
+fn a_strict_network_reports_that_it_is_strict() {
     for (strict, name) in [(false, "memory"), (true, "strict")] {
         let network = network(strict);
         assert_eq!((network.info().domain(), network.attr().strict), (name, strict));

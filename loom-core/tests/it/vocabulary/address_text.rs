@@ -37,7 +37,7 @@ fn sockets() {
 }
 
 #[test]
-fn sockets_that_text_does_not_tell_are_hexadecimal() {
+fn sockets_without_a_text_form_are_hexadecimal() {
     let flow = SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 9, 0));
     assert!(round_trip(&flow.into()).starts_with("fi_sockaddr_in6://0a00"));
     let mut padded = socket("127.0.0.1:4242").bytes().to_vec();

@@ -6,7 +6,7 @@ use loom_core::vocabulary::{
 };
 
 #[test]
-fn nothing_is_demanded_by_default() {
+fn default_attributes_are_unspecified() {
     let hints = Attributes::default();
     assert_eq!(hints.caps, Caps::empty());
     assert_eq!(hints.addr_format, AddressFormat::UNSPEC);

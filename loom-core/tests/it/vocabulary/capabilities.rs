@@ -35,7 +35,7 @@ fn no_modifier_of_a_group_means_all_of_them() {
 }
 
 #[test]
-fn text_names_what_is_known_and_keeps_what_is_not() {
+fn text_names_defined_flags_and_keeps_other_bits() {
     assert_eq!(Caps::empty().to_string(), "0");
     assert_eq!((Caps::TAGGED | Caps::MSG).to_string(), "MSG | TAGGED");
     let unknown = Caps::MSG | Caps::TAGGED | Caps::from_bits_retain(0x4000);

@@ -102,7 +102,7 @@ fn one_goes(without: Without) {
 }
 
 #[test]
-fn what_a_member_lent_that_goes_is_not_touched_any_more() {
+fn buffer_of_a_member_is_not_accessed_after_it_leaves() {
     one_goes(Without::Nothing);
 }
 

@@ -127,7 +127,7 @@ fn both_ways_model(lane_first: bool) {
 }
 
 #[test]
-fn messages_of_the_lane_are_there_before_later_ones_of_the_inbox() {
+fn messages_of_the_lane_arrive_before_later_ones_of_the_inbox() {
     both_ways_model(true);
 }
 
@@ -174,7 +174,7 @@ fn lane_is_accepted_or_withdrawn() {
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn control_said_before_read() {
+fn control_reported_before_read() {
     loom::model(|| {
         let world = World::open();
         let receiver = {

@@ -14,7 +14,7 @@ fn count_at(users: &Gate, generation: u64, counter: &Plain) -> bool {
 }
 
 #[test]
-fn nobody_counts_after_the_endpoint_has_closed() {
+fn no_peer_counts_after_the_endpoint_has_closed() {
     for generation in [1, 2] {
         loom::model(move || {
             let shared = Arc::new((Gate::new(), [Plain::new(1), Plain::new(0)]));
@@ -40,7 +40,7 @@ fn nobody_counts_after_the_endpoint_has_closed() {
 }
 
 #[test]
-fn each_peer_counts_once_and_an_old_address_counts_nothing() {
+fn each_peer_counts_once_and_an_old_address_does_not_count() {
     loom::model(|| {
         let (counters, count) = (PeerCounters::new(), PeerCount::new());
         let shared = Arc::new((counters, count));
@@ -80,7 +80,7 @@ fn bytes_model(count: fn(&PeerCount, &AtomicU64), counted: fn(&PeerCount, &Atomi
 }
 
 #[test]
-fn bytes_are_there_when_they_are_counted() {
+fn bytes_are_visible_when_they_are_counted() {
     bytes_model(|count, _| count.add_one(), |count, _| count.get());
 }
 

@@ -16,7 +16,7 @@ fn exposed() -> Exposed {
 }
 
 #[test]
-fn nobody_is_in_a_region_after_it_closed() {
+fn no_user_is_in_a_region_after_it_closed() {
     loom::model(|| {
         let region = Region::new();
         let key = region.open(0, 1, exposed());
@@ -112,7 +112,7 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
 /// A peer guesses the key of a region. It must see the exposed memory, which was written before,
 /// without any other order: the peer's thread is older than the region.
 #[test]
-fn a_key_that_is_guessed_opens_what_was_exposed_before() {
+fn a_guessed_key_opens_previously_exposed_memory() {
     loom::model(|| {
         let shared = Arc::new((Region::new(), Plain::new(0)));
         let guessed = Region::new().open(0, 1, exposed());

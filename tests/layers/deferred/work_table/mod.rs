@@ -24,7 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn work_table_does_what_its_model_does(steps in proptest::collection::vec(step(), 0..80)) {
+    fn work_table_agrees_with_its_model(steps in proptest::collection::vec(step(), 0..80)) {
         play(&steps);
     }
 }

@@ -171,7 +171,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_open_leaves_nothing() {
+fn an_endpoint_that_does_not_open_leaves_its_place_free() {
     for info in infos() {
         let opened = Opened::new(&info);
         let refuse = || Err(Errno::ECANCELED);

@@ -33,7 +33,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("places_of_removed_peers_return", MSG, places_of_removed_peers_return),
         ("operations_in_flight_outlive_their_peers_place", MSG, operations_in_flight_outlive_their_peers_place),
         ("late_messages_of_a_removed_peer_name_no_later_one", SOURCE, late_messages_name_no_later_peer),
-        ("address_that_is_not_what_it_says_is_refused", MSG, address_that_is_not_what_it_says_is_refused),
+        ("malformed_address_is_refused", MSG, malformed_address_is_refused),
     ]
 }
 
@@ -376,7 +376,7 @@ fn late_messages_name_no_later_peer<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn address_that_is_not_what_it_says_is_refused<T: Transport + 'static>(info: &Info<T>) {
+fn malformed_address_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 3);
         let good = addresses(&ends);

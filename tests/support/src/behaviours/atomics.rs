@@ -16,11 +16,11 @@ use crate::memory::allocator;
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
-        ("every_atomic_computes_what_it_says", ATOMIC, every_atomic_computes_what_it_says),
+        ("every_atomic_computes_its_operation", ATOMIC, every_atomic_computes_its_operation),
         ("values_need_no_buffer", ATOMIC, values_need_no_buffer),
         ("injected_atomic_is_done", ATOMIC, injected_atomic_is_done),
         ("atomic_of_parts_takes_them_in_order", ATOMIC, atomic_of_parts_takes_them_in_order),
-        ("what_is_no_atomic_is_refused", ATOMIC, what_is_no_atomic_is_refused),
+        ("invalid_atomics_are_refused", ATOMIC, invalid_atomics_are_refused),
         ("atomics_need_the_access_of_the_manual", ATOMIC, atomics_need_the_access_of_the_manual),
         ("closed_endpoint_gives_atomics_back", ATOMIC, closed_endpoint_gives_atomics_back),
     ]
@@ -380,7 +380,7 @@ fn of_integer<T: Transport + 'static, N: Number + Integer>(target: &Numbers<'_, 
     tried
 }
 
-fn every_atomic_computes_what_it_says<T: Transport + 'static>(info: &Info<T>) {
+fn every_atomic_computes_its_operation<T: Transport + 'static>(info: &Info<T>) {
     on_atomic_pair(info, |pair| {
         let all = [
             ("i8", of_integer(&Numbers::<T, i8>::new(pair, &Number::SAMPLES[0]))),
@@ -560,7 +560,7 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
     });
 }
 
-fn what_is_no_atomic_is_refused<T: Transport + 'static>(info: &Info<T>) {
+fn invalid_atomics_are_refused<T: Transport + 'static>(info: &Info<T>) {
     on_atomic_pair(info, |pair| {
         let target = Numbers::new(pair, &[1_u64, 2]);
         let remote = target.mr.remote();

@@ -25,13 +25,13 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("messages_are_counted_on_both_sides", MSG, messages_are_counted_on_both_sides),
         ("reads_and_writes_are_counted", RMA, reads_and_writes_are_counted),
         ("one_counter_counts_for_several_endpoints", MSG, one_counter_counts_for_several_endpoints),
-        ("what_peers_read_and_write_is_counted", RMA_EVENT, what_peers_read_and_write_is_counted),
+        ("reads_and_writes_of_peers_are_counted", RMA_EVENT, reads_and_writes_of_peers_are_counted),
         ("atomics_of_peers_are_counted", ATOMIC_EVENT, atomics_of_peers_are_counted),
-        ("what_peers_write_to_a_region_is_counted", RMA_EVENT, what_peers_write_to_a_region_is_counted),
+        ("writes_of_peers_to_a_region_are_counted", RMA_EVENT, writes_of_peers_to_a_region_are_counted),
         ("a_failed_operation_is_counted_apart", MSG, a_failed_operation_is_counted_apart),
         ("a_counter_is_set_and_added_to", MSG, a_counter_is_set_and_added_to),
         ("a_counter_outlives_its_endpoints", MSG, a_counter_outlives_its_endpoints),
-        ("what_cannot_be_counted_is_refused", MSG, what_cannot_be_counted_is_refused),
+        ("invalid_counter_bindings_are_refused", MSG, invalid_counter_bindings_are_refused),
     ]
 }
 
@@ -157,7 +157,7 @@ pub fn never_counts<T: Transport + 'static>(
     providers.contains(&pair.domain.info().provider()) && !counts()
 }
 
-fn what_peers_read_and_write_is_counted<T: Transport + 'static>(info: &Info<T>) {
+fn reads_and_writes_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
     with_counters(info, &[], &[Counted::REMOTE_READ, Counted::REMOTE_WRITE], |pair, _, of_b| {
         pair.warm_up();
         let region = Mr::open_in(pair.domain, room(1 << 20), PEER_ACCESS, allocator()).expect("a region");
@@ -219,7 +219,7 @@ fn atomics_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
 }
 
 /// Of two regions, one is counted: what is written there, and only that.
-fn what_peers_write_to_a_region_is_counted<T: Transport + 'static>(info: &Info<T>) {
+fn writes_of_peers_to_a_region_are_counted<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }
@@ -378,7 +378,7 @@ fn a_counter_outlives_its_endpoints<T: Transport + 'static>(info: &Info<T>) {
     }
 }
 
-fn what_cannot_be_counted_is_refused<T: Transport + 'static>(info: &Info<T>) {
+fn invalid_counter_bindings_are_refused<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }

@@ -29,7 +29,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("deferred_work_starts_in_the_order_of_thresholds", MSG, deferred_work_starts_in_the_order_of_thresholds),
         ("deferred_chain_runs_in_order", MSG, deferred_chain_runs_in_order),
         ("deferred_work_comes_back_in_each_state", MSG, deferred_work_comes_back_in_each_state),
-        ("dropped_deferred_work_leaves_what_has_started", MSG, dropped_deferred_work_leaves_what_has_started),
+        ("dropped_deferred_work_leaves_started_operations", MSG, dropped_deferred_work_leaves_started_operations),
         ("foreign_deferred_work_is_refused", MSG, foreign_deferred_work_is_refused),
         ("tagged_messages_are_deferred", TAGGED, tagged_messages_are_deferred),
         ("send_starts_when_a_peer_has_written", RMA_EVENT, send_starts_when_a_peer_has_written),
@@ -312,7 +312,7 @@ fn wait_for<T: Transport + 'static>(deferred: &Deferred<'_, T>, of: &Counter<'_,
     of.read() == value
 }
 
-fn dropped_deferred_work_leaves_what_has_started<T: Transport + 'static>(info: &Info<T>) {
+fn dropped_deferred_work_leaves_started_operations<T: Transport + 'static>(info: &Info<T>) {
     with_work(info, 4, |World { pair, go, .. }| {
         let deferred = Deferred::open_in(pair.cq, 4, allocator()).expect("deferred work");
         for (threshold, seed) in [(0, 1), (9, 2)] {

@@ -49,8 +49,8 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("borrowed_buffers_come_back_from_a_scope", MSG, borrowed_buffers_come_back_from_a_scope),
         ("panic_in_a_scope_closes_first", MSG, panic_in_a_scope_closes_first),
         ("forgotten_endpoint_is_closed_with_its_queue", MSG, forgotten_endpoint_is_closed_with_its_queue),
-        ("forgotten_queue_leaks_and_nothing_else", MSG, forgotten_queue_leaks_and_nothing_else),
-        ("forgotten_region_leaks_and_nothing_else", RMA, forgotten_region_leaks_and_nothing_else),
+        ("forgotten_queue_leaks_without_other_effects", MSG, forgotten_queue_leaks_without_other_effects),
+        ("forgotten_region_leaks_without_other_effects", RMA, forgotten_region_leaks_without_other_effects),
         ("removed_peer_is_refused", MSG, removed_peer_is_refused),
         ("peer_may_be_inserted_by_node_and_service", MSG, peer_may_be_inserted_by_node_and_service),
         ("wrong_kind_of_buffer_is_refused", MSG, wrong_kind_of_buffer_is_refused),
@@ -392,7 +392,7 @@ fn forgotten_endpoint_is_closed_with_its_queue<T: Transport + 'static>(info: &In
     Pair::open(&domain, &cq, &av).warm_up();
 }
 
-fn forgotten_queue_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T>) {
+fn forgotten_queue_leaks_without_other_effects<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(8), allocator()).expect("queue");
@@ -411,7 +411,7 @@ fn forgotten_queue_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T>
     on_pair(info, |pair| pair.warm_up());
 }
 
-fn forgotten_region_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T>) {
+fn forgotten_region_leaks_without_other_effects<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     std::mem::forget(Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, allocator()).expect("region"));
     drop(domain);

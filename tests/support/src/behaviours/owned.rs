@@ -33,9 +33,13 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("generic_function_returns_an_endpoint", MSG, generic_function_returns_an_endpoint),
         ("endpoints_of_a_pool_come_and_go", MSG, endpoints_of_a_pool_come_and_go),
         ("handles_in_any_order_give_every_byte_back", MSG, handles_in_any_order_give_every_byte_back),
-        ("what_is_forgotten_leaks_what_it_keeps_and_no_more", MSG, what_is_forgotten_leaks_what_it_keeps_and_no_more),
+        (
+            "forgotten_object_leaks_only_the_objects_that_it_keeps",
+            MSG,
+            forgotten_object_leaks_only_the_objects_that_it_keeps,
+        ),
         ("clones_keep_everything_open", MSG, clones_keep_everything_open),
-        ("what_is_forgotten_in_a_scope_is_closed_with_it", RMA, what_is_forgotten_in_a_scope_is_closed_with_it),
+        ("forgotten_objects_of_a_scope_are_closed_with_it", RMA, forgotten_objects_of_a_scope_are_closed_with_it),
     ]
 }
 
@@ -331,7 +335,7 @@ fn handles_in_any_order_give_every_byte_back<T: Transport + 'static>(info: &Info
     }
 }
 
-fn what_is_forgotten_leaks_what_it_keeps_and_no_more<T: Transport + 'static>(info: &Info<T>) {
+fn forgotten_object_leaks_only_the_objects_that_it_keeps<T: Transport + 'static>(info: &Info<T>) {
     for in_flight in [false, true] {
         if in_flight && !closes_with_receives(info) {
             continue;
@@ -375,7 +379,7 @@ fn clones_keep_everything_open<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!((alloc.used(), alloc.blocks()), (0, 0));
 }
 
-fn what_is_forgotten_in_a_scope_is_closed_with_it<T: Transport + 'static>(info: &Info<T>) {
+fn forgotten_objects_of_a_scope_are_closed_with_it<T: Transport + 'static>(info: &Info<T>) {
     if !closes_with_receives(info) {
         return;
     }

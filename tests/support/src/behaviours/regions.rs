@@ -22,7 +22,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("region_for_an_endpoint_is_reached_through_it", RMA, region_for_an_endpoint_is_reached_through_it),
         ("key_is_chosen_where_the_provider_leaves_it", RMA, key_is_chosen_where_the_provider_leaves_it),
-        ("what_a_region_cannot_be_is_refused", RMA, what_a_region_cannot_be_is_refused),
+        ("invalid_region_attributes_are_refused", RMA, invalid_region_attributes_are_refused),
     ]
 }
 
@@ -112,7 +112,7 @@ unsafe impl Buffer for OnDevice {
     }
 }
 
-fn what_a_region_cannot_be_is_refused<T: Transport + 'static>(info: &Info<T>) {
+fn invalid_region_attributes_are_refused<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let other = Domain::open(info).expect("another domain");
     let counters = [&domain, &other].map(|domain| Counter::open(domain, CounterAttr::default()).expect("counter"));

@@ -23,7 +23,7 @@ pub fn cases<T: Signals + 'static>() -> Vec<Behaviour<T>> {
         ("a_signal_makes_the_descriptor_readable", MSG, a_signal_makes_the_descriptor_readable),
         ("queue_is_signalled_after_an_endpoint_was_closed", MSG, queue_is_signalled_after_an_endpoint_was_closed),
         ("signals_lose_no_completion", MSG, signals_lose_no_completion),
-        ("what_cannot_be_slept_on_cannot_be_signalled", MSG, what_cannot_be_slept_on_cannot_be_signalled),
+        ("a_queue_that_cannot_sleep_cannot_be_signalled", MSG, a_queue_that_cannot_sleep_cannot_be_signalled),
     ]
 }
 
@@ -189,7 +189,7 @@ fn exchange<T: Signals + 'static>(pair: &Pair<'_, '_, T>, round: usize) {
     }
 }
 
-fn what_cannot_be_slept_on_cannot_be_signalled<T: Signals + 'static>(info: &Info<T>) {
+fn a_queue_that_cannot_sleep_cannot_be_signalled<T: Signals + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
         let cq = Cq::<T, Bytes>::open_in(&domain, attr, allocator()).expect("queue");

@@ -26,11 +26,11 @@ use crate::posting::{one_sleep, or_less};
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
-        ("sleeping_ends_when_the_time_is_over", MSG, sleeping_ends_when_the_time_is_over),
+        ("sleeping_ends_when_the_time_has_passed", MSG, sleeping_ends_when_the_time_has_passed),
         ("sleeping_ends_at_the_deadline_whatever_wakes_it", MSG, sleeping_ends_at_the_deadline_whatever_wakes_it),
         ("sleeping_ends_with_a_completion", MSG, sleeping_ends_with_a_completion),
         ("a_program_may_sleep_on_the_descriptor_of_an_idle_queue", MSG, a_program_may_sleep_on_an_idle_queue),
-        ("what_was_not_opened_for_it_is_not_slept_on", MSG, what_was_not_opened_for_it_is_not_slept_on),
+        ("queue_not_opened_for_sleep_refuses_to_sleep", MSG, queue_not_opened_for_sleep_refuses_to_sleep),
         ("objects_that_cannot_be_slept_on_are_refused", MSG, objects_that_cannot_be_slept_on_are_refused),
     ]
 }
@@ -42,7 +42,11 @@ where
 {
     vec![
         ("a_sleeper_is_woken_by_another_thread", MSG, a_sleeper_is_woken_by_another_thread::<T> as Case<T>),
-        ("a_descriptor_tells_of_another_threads_message", MSG, a_descriptor_tells_of_another_threads_message),
+        (
+            "another_threads_message_makes_a_descriptor_readable",
+            MSG,
+            another_threads_message_makes_a_descriptor_readable,
+        ),
     ]
 }
 
@@ -95,7 +99,7 @@ pub fn sleeps_on<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, time: Duration) 
     woken == 0
 }
 
-fn sleeping_ends_when_the_time_is_over<T: Transport + 'static>(info: &Info<T>) {
+fn sleeping_ends_when_the_time_has_passed<T: Transport + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         let (begin, time) = (Instant::now(), Duration::from_millis(30));
         // It may wake up for nothing.
@@ -191,7 +195,7 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport + 'static>(info: &Info<T>) 
     });
 }
 
-fn what_was_not_opened_for_it_is_not_slept_on<T: Transport + 'static>(info: &Info<T>) {
+fn queue_not_opened_for_sleep_refuses_to_sleep<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         assert!(matches!(pair.cq.poll_for(LIMIT), Err(CqError::NotOpenedFor)));
         assert!(matches!(pair.cq.wait_fd(), Err(CqError::NotOpenedFor)));
@@ -285,7 +289,7 @@ where
     on_two_sleepers(info, |cq| cq.poll_for(one_sleep()).or_cut("the queue works"));
 }
 
-fn a_descriptor_tells_of_another_threads_message<T: Transport + 'static>(info: &Info<T>)
+fn another_threads_message_makes_a_descriptor_readable<T: Transport + 'static>(info: &Info<T>)
 where
     Domain<'static, T>: Sync,
 {

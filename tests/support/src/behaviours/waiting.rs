@@ -39,7 +39,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("each_direction_has_a_queue_of_its_own", MSG, each_direction_has_a_queue_of_its_own),
         ("one_queue_can_be_polled_by_direction", MSG, one_queue_can_be_polled_by_direction),
         ("many_endpoints_share_a_queue", MSG, many_endpoints_share_a_queue),
-        ("empty_queue_has_nothing", MSG, empty_queue_has_nothing),
+        ("empty_queue_returns_no_completion", MSG, empty_queue_returns_no_completion),
     ]
 }
 
@@ -356,7 +356,7 @@ fn many_endpoints_share_a_queue<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn empty_queue_has_nothing<T: Transport + 'static>(info: &Info<T>) {
+fn empty_queue_returns_no_completion<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for _ in 0..1000 {
             assert!(pair.cq.poll().or_cut("the queue works").is_none());

@@ -171,7 +171,7 @@ fn frames_are_numbered_for_debug_builds() {
 }
 
 #[test]
-fn violations_are_told_apart() {
+fn violations_are_distinguished() {
     let cases = [
         ("03080000 00001000 1000000000000000", Violation::Operation(8)),
         ("03000000 00000f00 1000000000000000", Violation::HeaderSize(15)),

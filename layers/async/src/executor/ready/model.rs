@@ -94,7 +94,7 @@ fn woken_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
 }
 
 #[test]
-fn model_two_threads_that_wake_a_task_are_both_heard() {
+fn model_two_threads_that_wake_a_task_both_take_effect() {
     woken_by_two(wake, Node::leave);
 }
 

@@ -50,7 +50,7 @@ fn model(remove: fn(&Users) -> bool) {
 }
 
 #[test]
-fn model_last_user_frees_alone_and_sees_what_others_did() {
+fn model_last_user_frees_alone_and_sees_writes_of_others() {
     model(Users::remove);
 }
 

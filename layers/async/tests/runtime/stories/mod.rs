@@ -6,7 +6,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn tasks_are_woken_and_nothing_is_lost_whatever_happens(story in prop::collection::vec(any::<u8>(), 0..800)) {
+    fn tasks_are_woken_and_no_work_is_lost_in_random_stories(story in prop::collection::vec(any::<u8>(), 0..800)) {
         world::play(&story);
     }
 }

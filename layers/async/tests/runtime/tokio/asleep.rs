@@ -107,7 +107,7 @@ fn spinning_thread_costs_processor_time_which_is_the_control() {
 }
 
 #[test]
-fn queue_without_a_descriptor_is_not_slept_on_and_says_so() {
+fn queue_without_a_descriptor_refuses_sleep() {
     on_one_thread(async {
         let [(a, _), _] = pair(CqAttr::new(16));
         let asleep = run(&a.driver, Mode::Sleep, core::future::pending::<()>()).await;
@@ -117,7 +117,7 @@ fn queue_without_a_descriptor_is_not_slept_on_and_says_so() {
 }
 
 #[test]
-fn endpoint_that_closes_wakes_who_waits_for_its_operations() {
+fn endpoint_that_closes_wakes_waiters_for_its_operations() {
     on_one_thread(LocalSet::new().run_until(async {
         let [(a, _), (b, _)] = pair(CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) });
         let Side { driver, endpoint, .. } = b;

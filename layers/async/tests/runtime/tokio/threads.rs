@@ -6,7 +6,7 @@ use loom_core::{CqAttr, Source, WaitObj};
 use crate::tokio::{LIMIT, on_one_thread, pair};
 
 #[test]
-fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() {
+fn tasks_of_many_threads_call_the_thread_of_the_fabric_and_get_answers() {
     const TASKS: usize = 200;
     // Fewer slots than tasks: some requests wait.
     let (calls, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
@@ -50,7 +50,7 @@ fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() 
 }
 
 #[test]
-fn call_to_a_thread_that_has_ended_returns_none() {
+fn call_to_a_thread_that_has_ended_returns_no_answer() {
     on_one_thread(async {
         let (calls, requests) = remote::<(), ()>(1);
         drop(requests);

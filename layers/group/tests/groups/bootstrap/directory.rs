@@ -75,7 +75,7 @@ fn a_name_is_used_once() {
 }
 
 #[test]
-fn what_a_failed_run_left_is_not_mistaken_for_this_run() {
+fn files_of_a_failed_run_are_not_used_by_the_next_run() {
     let folder = Folder::new("stale");
     let attr = folder.attr("job", 3);
     let first = each([0, 1], |rank| Directory::open(&attr, rank, &mut shortly()).err());

@@ -152,7 +152,7 @@ fn boards_are_refused_without_memory_or_ranks() {
 }
 
 #[test]
-fn nothing_is_allocated_after_a_board_has_opened() {
+fn an_open_board_allocates_no_memory() {
     let few = Few { left: Cell::new(3), open: Cell::new(0) };
     let board = Board::open_in(1, LIMIT, &few).unwrap();
     let mut ranks = InProcess::join(&board, 0).unwrap();

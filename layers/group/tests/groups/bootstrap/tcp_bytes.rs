@@ -83,7 +83,7 @@ fn introductions_of_no_rank_are_hung_up_on() {
 }
 
 #[test]
-fn a_rank_that_left_before_the_meeting_was_over_may_come_again() {
+fn a_rank_that_left_before_the_meeting_ended_may_come_again() {
     let meeting = Meeting::new(3);
     let left = Barrier::new(2);
     each(0..3, |rank| {

@@ -37,7 +37,7 @@ fn broken(sends: Sends, change: fn(u32, u32, Op) -> Option<Op>) -> Option<Broken
 }
 
 #[test]
-fn simulator_notices_what_is_broken() {
+fn simulator_detects_broken_schedules() {
     assert_eq!(broken(Sends::Buffered, |_, _, op| Some(op)), None);
 
     let dropped = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Send { .. }))).then_some(op);
@@ -83,7 +83,7 @@ fn simulator_notices_what_is_broken() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_arguments_are_refused() {
     assert_eq!(Member::new(0, 0), Err(CollectiveError::Members));
     assert_eq!(Member::new(0, Member::MOST + 1), Err(CollectiveError::Members));
     assert_eq!(Member::new(3, 3), Err(CollectiveError::Rank));

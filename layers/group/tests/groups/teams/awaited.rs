@@ -116,7 +116,7 @@ async fn finishes(run: &mut crate::teams::world::Run<'_, '_, u64, Sum>, driver: 
 }
 
 #[test]
-fn collective_that_is_dropped_under_a_driver_leaves_nothing_in_flight() {
+fn collective_dropped_under_a_driver_leaves_no_operation_in_flight() {
     for unclaimed in [Unclaimed::Drop, Unclaimed::Keep] {
         let groups = groups(Size { depth: 16, ..Size::new(2) }, |_| FINE);
         let teams = teams(&groups, &[0, 1], ATTR, 24);

@@ -42,7 +42,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn collective_that_is_over_gives_the_queue_back() {
+fn completed_collective_gives_the_queue_back() {
     let groups = crate::teams::world::groups(Size::new(1), |_| FINE);
     let team =
         Team::open(&groups[0], TeamAttr::new(1).with_packets(2), [PeerIndex(0)].into_iter(), 0, packets(8)).unwrap();
@@ -134,7 +134,7 @@ fn events_of_peers_that_are_not_taken_leave_a_collective_under_way() {
 }
 
 #[test]
-fn tasks_are_woken_when_the_team_is_over() {
+fn tasks_are_woken_when_the_team_ends() {
     let groups = plain(16);
     let driver = CqDriver::open(groups[0].cq(), Unclaimed::Drop).unwrap();
     let team = team(&groups[0], 1, 2);

@@ -15,7 +15,7 @@ fn pair<R>(attr: TeamAttr, story: impl FnOnce(&[Members<'_>]) -> R) -> R {
 }
 
 #[test]
-fn collective_that_is_over_makes_room_for_the_next() {
+fn completed_collective_makes_room_for_the_next() {
     pair(ATTR, |teams| {
         let (mut kept, mut words) = (vec![], vec![[7_u64], [0]]);
         let runs = words.iter_mut().zip(teams).map(|(word, team)| team.broadcast(0, word).unwrap());
@@ -51,7 +51,7 @@ fn number_of_a_dropped_team_is_free_and_those_of_others_are_not() {
 }
 
 #[test]
-fn free_room_is_found_behind_one_that_is_over() {
+fn free_room_is_found_behind_a_completed_collective() {
     pair(ATTR.with_at_once(2), |teams| {
         let barriers = || teams.iter().map(|team| team.barrier().unwrap()).collect::<Vec<_>>();
         let (mut first, second) = (barriers(), barriers());
@@ -97,7 +97,7 @@ fn member_that_runs_ahead_waits_for_the_others() {
 }
 
 #[test]
-fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
+fn collective_with_a_number_far_from_a_running_one_is_refused() {
     pair(ATTR.with_at_once(2), |teams| {
         let (mut first, mut second) = ([0_u64], [7_u64]);
         let waits = teams[0].broadcast(1, &mut first).unwrap();

@@ -6,7 +6,7 @@ twins! {
         counts_with_atomics::<Shm>();
     }
 
-    fn profile_that_is_none() {
+    fn type_that_is_not_a_profile() {
         let _ = Software::hints();
     }
 }

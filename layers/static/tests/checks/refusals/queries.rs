@@ -140,7 +140,7 @@ twins! {
         let _ = join;
     }
 
-    fn what_is_no_query() {
+    fn type_that_is_not_a_query() {
         fn caps<Q: Query>() -> Caps {
             Q::CAPS
         }

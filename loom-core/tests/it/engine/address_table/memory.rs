@@ -92,7 +92,7 @@ fn members_of_a_range_take_eight_bytes_each() {
 }
 
 #[test]
-fn open_table_allocates_nothing() {
+fn open_table_allocates_no_memory() {
     let attr = AddressTableAttr { bytes: 4096, ..AddressTableAttr::new(64) };
     let mut memory = AddressTableMemory::new_in(attr, Global).unwrap();
     let mut sets = [(); 2].map(|()| AddressSet::new_in(64, 64, Global).unwrap());

@@ -111,7 +111,7 @@ fn addresses_that_differ_on_the_wire_are_different_peers() {
 }
 
 #[test]
-fn full_table_and_full_store_lose_nothing() {
+fn full_table_and_full_store_lose_no_address() {
     let attr = AddressTableAttr { bytes: AddressTableAttr::bytes_for(32) + 31, ..AddressTableAttr::new(3) };
     let raw = |byte| EndpointAddr::new(AddressFormat::ADDR_EFA, &[byte; 32]).unwrap();
     on_table(attr, |table| {
@@ -236,7 +236,7 @@ fn ranges_beyond_the_records_are_singles() {
 }
 
 #[test]
-fn what_does_not_fit_of_a_range_is_told() {
+fn part_of_a_range_that_does_not_fit_is_reported() {
     on_table(AddressTableAttr::new(6), |table| {
         let other = new(table.insert(socket("10.9.9.9:1")));
         let range = SymmetricRange::new(socket("10.0.0.1:1"), 2, 3).unwrap();

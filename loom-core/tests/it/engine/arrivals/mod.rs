@@ -25,13 +25,13 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
-    fn everybody_who_waits_is_told_once_when_enough_has_come(steps in prop::collection::vec(step(), 1..80)) {
+    fn every_wait_is_reported_once_when_enough_has_arrived(steps in prop::collection::vec(step(), 1..80)) {
         play(&steps);
     }
 }
 
 #[test]
-fn values_are_told_in_the_order_in_which_they_became_due() {
+fn values_are_reported_in_the_order_in_which_they_became_due() {
     let arrivals = Arrivals::open(8, 8).unwrap();
     for value in 0..8 {
         arrivals.wait_for(value, 1).unwrap();

@@ -30,7 +30,7 @@ fn receive_accepts_its_tags_from_its_source() {
 }
 
 #[test]
-fn oldest_receive_that_accepts_is_found_whichever_way_it_asks() {
+fn oldest_accepting_receive_is_found_for_every_kind_of_match() {
     let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
     // In each order that a rotation gives, and from each of them on.
     for first in 0..ways.len() {
@@ -48,7 +48,7 @@ fn oldest_receive_that_accepts_is_found_whichever_way_it_asks() {
 }
 
 #[test]
-fn oldest_message_that_is_accepted_is_found_whichever_way_is_asked() {
+fn oldest_accepted_message_is_found_by_every_kind_of_match() {
     let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
     let kept: Vec<_> =
         [(5, 1), (4, 1), (5, 2), (9, 2)].map(|(tag, source)| matcher.keep(envelope(tag, source)).unwrap()).into();
@@ -70,7 +70,7 @@ fn oldest_message_that_is_accepted_is_found_whichever_way_is_asked() {
 }
 
 #[test]
-fn message_from_nobody_known_is_for_receives_that_name_nobody() {
+fn message_of_an_unknown_peer_matches_receives_from_any_peer() {
     let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
     let from_anybody = matcher.post(want(5, 0, ANYBODY)).unwrap();
     matcher.post(want(5, 0, FabricAddr(1))).unwrap();
@@ -167,7 +167,7 @@ fn order_holds_while_few_become_many_and_few_again() {
 
 /// All keys in one bucket, which is one deep tree.
 #[test]
-fn tags_that_all_collide_are_told_apart() {
+fn tags_that_all_collide_are_distinguished() {
     let tags = |nth| Colliding::new(3).tag(nth);
     let mut world = World::new(TagMatcherAttr { receives: 300, messages: 300, masks: 1, seed: 3 });
     for nth in 0..300 {

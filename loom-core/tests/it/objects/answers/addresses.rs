@@ -28,7 +28,7 @@ fn insert_all(av: &Av<'static, T>, names: &[&str]) -> Vec<Result<Peer, AddressEr
 }
 
 #[test]
-fn many_addresses_are_inserted_in_their_order_among_those_that_are_there() {
+fn many_addresses_are_inserted_in_order_among_existing_ones() {
     let scene = scene(AddressFormat::ADDR_STR);
     let av = Av::open(&scene.domain, 8).unwrap();
     let there = insert_all(&av, &["a", "b"]);

@@ -12,7 +12,7 @@ use loom_core::vocabulary::{
     AddressFormat, Attributes, EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
 };
 
-use super::line::{Asked, LISTENER, asked, line, name_endpoints, say, say_failed};
+use super::line::{Asked, LISTENER, asked, line, name_endpoints, push_failed, say};
 use super::{Queue, Scene, T, attributes};
 use crate::scripted::{FD, OPTION};
 
@@ -119,7 +119,7 @@ fn a_request_is_rejected_once_with_its_data() {
 }
 
 #[test]
-fn a_request_that_nobody_has_read_is_rejected_with_its_queue() {
+fn an_unread_request_is_rejected_when_its_queue_closes() {
     let (scene, eq) = scene();
     let listener = eq.listen(&scene.script.info()).unwrap();
     say(Notice::Request { listener: LISTENER, info: scene.script, request: 1 });
@@ -130,12 +130,12 @@ fn a_request_that_nobody_has_read_is_rejected_with_its_queue() {
 }
 
 #[test]
-fn a_failure_tells_what_came_with_it() {
+fn a_failure_reports_object_errno_and_data() {
     let (_scene, eq) = scene();
     let object = Fid(3);
     let fault = Fault { object, context: 0, data: 0, errno: Errno::ECONNREFUSED, provider_errno: 0 };
     line(|line| line.data = b"go away");
-    say_failed(fault);
+    push_failed(fault);
     let Some(EqEvent::Failed(failure)) = eq.poll().unwrap() else { panic!("it was said") };
     assert_eq!(
         (failure.fault.object, failure.fault.errno, &*failure.data),

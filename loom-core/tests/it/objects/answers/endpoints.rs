@@ -15,12 +15,12 @@ use loom_core::vocabulary::{
     OpFlags, RemoteAddr, Tag,
 };
 
-use super::infos::asking_for;
+use super::infos::attributes_with_mode;
 use super::{Scene, attributes};
 use crate::scripted::Said;
 
 #[test]
-fn an_option_is_set_to_what_leaves_something() {
+fn an_option_accepts_valid_values_only() {
     let scene = Scene::new(attributes());
     let queue = scene.queue(4);
     let endpoint = scene.endpoint(&queue);
@@ -58,7 +58,7 @@ fn multi_receives_are_refused_where_prefixes_or_writes_take_of_their_buffer() {
         (Mode::RX_CQ_DATA, false),
         (Mode::MSG_PREFIX | Mode::RX_CQ_DATA, false),
     ] {
-        let scene = Scene::new(asking_for(mode));
+        let scene = Scene::new(attributes_with_mode(mode));
         let queue = scene.queue(4);
         let posted = scene.endpoint(&queue).multi_recv(Source::Any, vec![0; 64]).map(drop);
         let refused = Err(PostError::NotGranted(Caps::MULTI_RECV));
@@ -74,7 +74,7 @@ fn an_endpoint_of_writes_is_refused_where_their_receives_would_need_prefixes() {
         (Mode::MSG_PREFIX | Mode::RX_CQ_DATA, 0, true),
         (Mode::MSG_PREFIX | Mode::RX_CQ_DATA, 1, false),
     ] {
-        let scene = Scene::new(asking_for(mode));
+        let scene = Scene::new(attributes_with_mode(mode));
         let opened = scene.queue(4).endpoint(Binding::to(&scene.vector()).remote_writes(count)).map(drop);
         assert_eq!(opened, if opens { Ok(()) } else { Err(OpenError::Mode(Mode::MSG_PREFIX)) }, "{mode}, {count}");
         let receives = if mode.contains(Mode::RX_CQ_DATA) && opens { count.into() } else { 0 };
@@ -83,9 +83,9 @@ fn an_endpoint_of_writes_is_refused_where_their_receives_would_need_prefixes() {
 }
 
 #[test]
-fn an_operation_that_is_over_is_not_cancelled() {
+fn a_completed_operation_is_not_cancelled() {
     for mode in [Mode::empty(), Mode::RX_CQ_DATA] {
-        let scene = Scene::new(asking_for(mode));
+        let scene = Scene::new(attributes_with_mode(mode));
         let queue = scene.queue(4);
         let endpoint = scene.endpoint(&queue);
         let key = endpoint.recv(Source::Any, vec![0; 8]).unwrap();
@@ -99,7 +99,7 @@ fn an_operation_that_is_over_is_not_cancelled() {
 
 /// Reads and sends count apart where the provider can be closed in the middle of them.
 #[test]
-fn an_endpoint_is_closed_with_what_is_in_flight_on_it() {
+fn an_endpoint_reports_its_operations_in_flight_when_it_closes() {
     for close_with_sends in [true, false] {
         let scene = Scene::new(attributes());
         scene.script.quirks.set(Some(ProviderQuirks { close_with_sends, ..ProviderQuirks::GOOD }));
@@ -129,7 +129,7 @@ fn an_endpoint_is_closed_with_what_is_in_flight_on_it() {
 }
 
 #[test]
-fn a_queue_closes_its_retired_endpoint_when_nothing_is_in_flight_any_more() {
+fn a_queue_closes_its_retired_endpoint_after_the_last_operation() {
     let scene = Scene::new(attributes());
     let queue = scene.queue(4);
     let endpoint = scene.endpoint(&queue);
@@ -152,7 +152,7 @@ fn a_queue_closes_its_retired_endpoint_when_nothing_is_in_flight_any_more() {
 
 /// What a post says of its peer and what it asks for.
 #[test]
-fn posts_name_their_peer_and_ask_for_what_they_were_told() {
+fn posts_pass_their_peer_and_options_to_the_provider() {
     let mut attributes = attributes();
     attributes.caps |= Caps::FENCE;
     let scene = Scene::new(attributes);
@@ -244,7 +244,7 @@ const UNSUPPORTED: PostError = PostError::Errno(Errno::EOPNOTSUPP);
 #[test]
 fn a_peek_is_refused_where_messages_have_prefixes() {
     for (mode, peeks) in [(Mode::empty(), true), (Mode::RX_CQ_DATA, true), (Mode::MSG_PREFIX, false)] {
-        let scene = Scene::new(asking_for(mode));
+        let scene = Scene::new(attributes_with_mode(mode));
         let queue = scene.queue(4);
         let peeked = scene.endpoint(&queue).tagged_peek(Source::Any, Tag(1)).map(drop);
         assert_eq!(peeked, if peeks { Ok(()) } else { Err(UNSUPPORTED) }, "{mode}");
@@ -252,7 +252,7 @@ fn a_peek_is_refused_where_messages_have_prefixes() {
 }
 
 #[test]
-fn a_provider_that_keeps_claims_in_contexts_is_asked_for_them_where_the_queue_has_such() {
+fn claims_kept_in_contexts_require_a_queue_with_such_contexts() {
     for (mode, claims, attr, granted) in [
         (Mode::empty(), Claims::ByContext, CqAttr::new(4), true),
         (Mode::empty(), Claims::InContexts, CqAttr::new(4), false),
@@ -260,7 +260,7 @@ fn a_provider_that_keeps_claims_in_contexts_is_asked_for_them_where_the_queue_ha
         (Mode::CONTEXT2, Claims::InContexts, CqAttr::new(4), true),
         (Mode::empty(), Claims::Not, CqAttr { claims: true, ..CqAttr::new(4) }, false),
     ] {
-        let scene = Scene::new(asking_for(mode));
+        let scene = Scene::new(attributes_with_mode(mode));
         scene.script.quirks.set(Some(ProviderQuirks { claims, ..ProviderQuirks::GOOD }));
         let queue = scene.queue(attr);
         let endpoint = scene.endpoint(&queue);
@@ -273,7 +273,7 @@ fn a_provider_that_keeps_claims_in_contexts_is_asked_for_them_where_the_queue_ha
 #[test]
 fn a_receive_that_a_write_used_up_is_not_posted_again_on_a_retired_endpoint() {
     for retired in [false, true] {
-        let scene = Scene::new(asking_for(Mode::RX_CQ_DATA));
+        let scene = Scene::new(attributes_with_mode(Mode::RX_CQ_DATA));
         let queue = scene.queue(4);
         let endpoint = scene.endpoint(&queue);
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();

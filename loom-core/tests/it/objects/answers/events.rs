@@ -11,7 +11,7 @@ use loom_core::eq::{EqAttr, EqEvent, EventQueue};
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, EndpointType, Errno};
 
-use super::line::{LISTENER, name_endpoints, say, say_failed};
+use super::line::{LISTENER, name_endpoints, push_failed, say};
 use super::{Queue, Scene, T, attributes};
 use crate::executor::{Task, block_on, poll_once, woken};
 
@@ -78,7 +78,7 @@ fn connected(fid: u64) {
 
 fn failed(fid: u64) {
     let object = Fid(fid);
-    say_failed(Fault { object, context: 0, data: 0, errno: Errno::ECONNRESET, provider_errno: 0 });
+    push_failed(Fault { object, context: 0, data: 0, errno: Errno::ECONNRESET, provider_errno: 0 });
 }
 
 fn shutdown(fid: u64) {
@@ -109,7 +109,7 @@ fn events_of_a_dropped_connect_or_accept_wake_as_many_as_wait_for_events() {
 
 /// The future takes the first of both, and the second belongs to those who wait for events.
 #[test]
-fn what_comes_with_the_end_of_a_connect_wakes_who_waits_for_events() {
+fn event_at_the_end_of_a_connect_wakes_the_waiter_for_events() {
     for (second, named) in [(failed as fn(u64), "failed"), (shutdown, "shutdown")] {
         let events = Events::new(8);
         let told = RefCell::default();
@@ -219,7 +219,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
 
 /// As long as no future takes what is kept, no connection can be made.
 #[test]
-fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_taken() {
+fn full_driver_fails_connects_until_its_events_are_taken() {
     let events = Events::new(1);
     let end = Cell::new(None);
     let mut connect = Task::new(async { end.set(Some(events.connect(1).await)) });

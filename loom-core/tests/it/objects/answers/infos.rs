@@ -10,7 +10,7 @@ use super::{Scene, attributes, info};
 use crate::scripted::Script;
 
 /// Where both directions ask for these.
-pub(crate) fn asking_for(mode: Mode) -> Attributes {
+pub(crate) fn attributes_with_mode(mode: Mode) -> Attributes {
     let mut attributes = attributes();
     (attributes.mode, attributes.tx.mode, attributes.rx.mode) = (mode, mode, mode);
     attributes.endpoint.msg_prefix_size = if mode.contains(Mode::MSG_PREFIX) { 16 } else { 0 };
@@ -18,7 +18,7 @@ pub(crate) fn asking_for(mode: Mode) -> Attributes {
 }
 
 #[test]
-fn an_info_tells_of_the_card_that_the_provider_knows() {
+fn an_info_has_the_card_that_the_provider_reports() {
     let link = NicLink { mtu: 9000, ..NicLink::default() };
     assert_eq!(info(attributes()).nic(), Some(Nic { link, ..Nic::default() }));
 }
@@ -35,7 +35,7 @@ fn an_endpoint_is_opened_from_infos_of_its_domain_alone() {
     }
     // A queue keeps contexts, prefixes and receives of one kind.
     for mode in [Mode::CONTEXT, Mode::CONTEXT2, Mode::MSG_PREFIX, Mode::RX_CQ_DATA] {
-        let opened = queue.endpoint(Binding::to(&vector).info(info(asking_for(mode)))).map(drop);
+        let opened = queue.endpoint(Binding::to(&vector).info(info(attributes_with_mode(mode)))).map(drop);
         assert_eq!(opened, Err(OpenError::OtherDomain), "{mode}");
     }
 }

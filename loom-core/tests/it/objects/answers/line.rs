@@ -50,7 +50,7 @@ pub(crate) fn say(notice: Notice<T>) {
     line(|line| line.said.push_back(Ok(notice)));
 }
 
-pub(crate) fn say_failed(fault: Fault) {
+pub(crate) fn push_failed(fault: Fault) {
     line(|line| line.said.push_back(Err(fault)));
 }
 

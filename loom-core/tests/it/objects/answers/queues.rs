@@ -79,7 +79,7 @@ fn a_wait_looks_at_the_clock_now_and_then_while_the_queue_is_busy() {
 
 /// The event was in the provider's queue before the endpoint was closed.
 #[test]
-fn what_was_over_before_its_endpoint_was_closed_is_told_as_it_was() {
+fn operation_completed_before_a_close_keeps_its_result() {
     let scene = Scene::new(attributes());
     for separate in [false, true] {
         scene.script.info();
@@ -109,7 +109,7 @@ fn a_queue_equals_its_own_handles_alone() {
 }
 
 #[test]
-fn progress_says_whether_something_has_happened() {
+fn progress_returns_whether_an_event_was_read() {
     let scene = Scene::new(attributes());
     let queue = scene.queue(CqAttr { separate: true, ..CqAttr::new(4) });
     for provider_queue in &scene.script.queues {

@@ -27,7 +27,7 @@ const MODES: [(MrMode, bool, bool); 5] = [
 ];
 
 #[test]
-fn a_provider_that_chooses_keys_is_asked_for_none() {
+fn a_provider_that_chooses_keys_gets_no_key_request() {
     for (mode, chosen, _) in MODES {
         let scene = scene(mode);
         let regions = [(); 3].map(|()| Mr::open(&scene.domain, vec![0; 8], Access::REMOTE_READ).unwrap());
@@ -39,7 +39,7 @@ fn a_provider_that_chooses_keys_is_asked_for_none() {
 }
 
 #[test]
-fn peers_are_told_the_address_of_memory_where_they_name_it_by_that() {
+fn peers_get_the_address_of_memory_if_they_access_it_by_address() {
     for (mode, _, by_address) in MODES {
         let scene = scene(mode);
         let memory = vec![0_u8; 8];
@@ -51,7 +51,7 @@ fn peers_are_told_the_address_of_memory_where_they_name_it_by_that() {
 }
 
 #[test]
-fn a_key_is_asked_for_if_it_fits_and_the_application_chooses() {
+fn a_key_is_requested_if_it_fits_and_the_application_chooses() {
     for (mode, chosen, _) in MODES {
         let scene = scene(mode);
         let open = |key| {

@@ -64,7 +64,7 @@ impl Values {
 }
 
 #[test]
-fn a_value_is_what_lies_in_the_table_whatever_the_event_says() {
+fn a_value_comes_from_the_table_regardless_of_the_event() {
     for spaces in [false, true] {
         let values = values(spaces);
         for (flags, len) in [(FLAGS, 8), (CompletionFlags::empty(), 0), (CompletionFlags::RECV, usize::MAX)] {

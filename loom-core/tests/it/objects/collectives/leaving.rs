@@ -116,7 +116,7 @@ fn operations_end_with_an_error_when_the_scope_of_a_member_ends_that_has_forgott
 }
 
 #[test]
-fn members_that_wait_for_one_that_closes_before_it_joins_are_told() {
+fn members_get_an_error_if_another_closes_before_it_joins() {
     let mut members = Members::new(3);
     let last = members.endpoints.pop().unwrap();
     let groups = join(&members);
@@ -131,7 +131,7 @@ fn members_that_wait_for_one_that_closes_before_it_joins_are_told() {
 
 /// Only one member has a plan.
 #[test]
-fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
+fn waits_for_a_member_end_with_an_error_when_it_is_killed() {
     let mut members = Members::new(3);
     drop(members.endpoints.pop());
     let doomed = members.network.info_with_faults(Plan { kill: Every::Nth(1), ..Plan::new(7) });

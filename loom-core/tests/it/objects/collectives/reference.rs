@@ -146,12 +146,12 @@ fn rounds(size: usize, seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn every_operation_brings_what_a_plain_computation_does_in_groups_of_1_to_64_under_faults() {
+fn every_operation_brings_the_right_result_in_groups_of_1_to_64_under_faults() {
     (1..=64).for_each(|size| rounds(size, 0..3));
 }
 
 #[test]
-fn every_operation_brings_what_a_plain_computation_does_in_a_group_of_1000_under_faults() {
+fn every_operation_brings_the_right_result_in_a_group_of_1000_under_faults() {
     rounds(1000, 0..1);
 }
 
@@ -183,7 +183,7 @@ macro_rules! integers {
 }
 
 #[test]
-fn every_reduction_of_every_type_is_what_a_plain_computation_says() {
+fn every_reduction_of_every_type_equals_a_plain_computation() {
     integers!(i8 u8 i16 u16 i32 u32 i64 u64 i128 u128);
     reductions::<f32>(ops![SUM PROD LOR LAND LXOR MIN MAX]);
     reductions::<f64>(ops![SUM PROD LOR LAND LXOR MIN MAX]);

@@ -34,7 +34,7 @@ fn a_member_has_four_operations_under_way_which_end_in_their_order() {
 }
 
 #[test]
-fn calls_that_differ_fail_for_every_member_and_touch_nothing() {
+fn calls_that_differ_fail_for_every_member_and_keep_the_buffers() {
     let members = Members::new(3);
     let groups = members.join();
     let buf = || with_room(&[1_u32, 2], 2);
@@ -61,7 +61,7 @@ fn calls_that_differ_fail_for_every_member_and_touch_nothing() {
 }
 
 #[test]
-fn buffers_that_do_not_hold_what_the_operation_needs_come_back() {
+fn buffers_that_do_not_fit_the_operation_come_back() {
     let members = Members::new(3);
     let groups = members.join();
     let [group, other, _] = groups.as_slice() else { panic!("three") };
@@ -162,7 +162,7 @@ fn a_network_without_groups_grants_no_collective_operations() {
 }
 
 #[test]
-fn a_domain_says_what_it_has_and_for_how_many() {
+fn a_domain_reports_its_collectives_and_member_limit() {
     let members = Members::new(5);
     let granted = [
         Collective::BARRIER,
@@ -246,7 +246,7 @@ fn operations_by_their_numbers_are_those_that_have_types() {
 }
 
 #[test]
-fn an_operation_by_its_numbers_does_what_the_one_with_types_does() {
+fn an_operation_by_numbers_has_the_result_of_the_typed_one() {
     let members = Members::new(3);
     let groups = members.join();
     let sum = Collective::new(CollectiveOp::ALLREDUCE, Datatype::UINT32, AtomicOp::SUM).unwrap();

@@ -8,7 +8,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_buffer_comes_back_once_whatever_a_provider_says(story in prop::collection::vec(any::<u8>(), 0..800)) {
+    fn every_buffer_comes_back_once_for_any_events_of_a_provider(story in prop::collection::vec(any::<u8>(), 0..800)) {
         world::play(&story);
     }
 }

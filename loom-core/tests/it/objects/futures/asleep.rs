@@ -25,7 +25,7 @@ fn fd_pair() -> Pair<Vec<u8>> {
 }
 
 #[test]
-fn cancel_wakes_who_drives() {
+fn cancel_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, bob, .. } = &pair;
     let key = bob.recv(Source::Any, vec![0; 1]).unwrap();
@@ -40,7 +40,7 @@ fn cancel_wakes_who_drives() {
 }
 
 #[test]
-fn post_that_nobody_waits_for_wakes_who_drives() {
+fn post_without_a_waiter_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     alice.inject(*to_bob, &[1; 8]).unwrap();
@@ -58,7 +58,7 @@ fn post_that_nobody_waits_for_wakes_who_drives() {
 }
 
 #[test]
-fn last_piece_of_a_multi_receive_wakes_who_drives() {
+fn last_piece_of_a_multi_receive_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let key = bob.multi_recv(Source::Any, vec![0; 64]).unwrap();
@@ -121,7 +121,7 @@ fn posts_that_wait_for_slots_let_an_executor_sleep_and_others_do_not() {
 }
 
 #[test]
-fn operation_that_is_over_at_once_wakes_who_drives() {
+fn operation_that_completes_at_once_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, alice, to_bob, .. } = &pair;
     let flag = asleep(driver);
@@ -131,7 +131,7 @@ fn operation_that_is_over_at_once_wakes_who_drives() {
 }
 
 #[test]
-fn waiting_for_a_counter_wakes_who_drives() {
+fn waiting_for_a_counter_wakes_the_driver() {
     let pair = fd_pair();
     let Pair { driver, alice, bob, to_bob, cq, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();

@@ -15,7 +15,7 @@ fn settle(driver: &CqDriver<'static, S, Memory>) {
 }
 
 #[test]
-fn buffer_of_a_dropped_future_is_dropped_when_its_operation_is_over() {
+fn buffer_of_a_dropped_future_is_dropped_when_its_operation_completes() {
     begin();
     let pair = Pair::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, cq, .. } = &pair;
@@ -95,7 +95,7 @@ fn operation_that_was_given_up_can_be_waited_for_again_by_its_key() {
 }
 
 #[test]
-fn operation_that_was_given_up_is_taken_back_also_if_it_was_waited_for_as_what_it_is_not() {
+fn abandoned_operation_is_returned_after_waits_of_another_kind() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Keep);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let key = bob.recv(Source::Any, vec![0]).unwrap();
@@ -108,7 +108,7 @@ fn operation_that_was_given_up_is_taken_back_also_if_it_was_waited_for_as_what_i
 }
 
 #[test]
-fn old_key_changes_nothing_for_the_operation_that_has_its_slot() {
+fn old_key_does_not_affect_the_operation_in_its_slot() {
     begin();
     let pair = Pair::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, cq, .. } = &pair;
@@ -157,7 +157,7 @@ fn cancelled_operation_is_awaited_whatever_becomes_of_it() {
 }
 
 #[test]
-fn call_of_cancel_cancels_and_its_future_borrows_nothing() {
+fn call_of_cancel_cancels_and_its_future_has_no_borrows() {
     fn kept<F: Future + 'static>(future: F) -> F {
         future
     }
@@ -176,7 +176,7 @@ fn call_of_cancel_cancels_and_its_future_borrows_nothing() {
 }
 
 #[test]
-fn answer_to_a_peek_whose_future_was_dropped_is_an_event_with_its_claim() {
+fn answer_to_a_peek_with_a_dropped_future_is_an_event_with_its_claim() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     alice.tagged_inject(*to_bob, Tag(1), &[1]).unwrap();
@@ -219,7 +219,7 @@ fn futures_and_driver_can_be_dropped_in_any_order() {
 }
 
 #[test]
-fn forgotten_future_keeps_its_queue_and_nothing_else_waits() {
+fn forgotten_future_keeps_its_queue_and_delays_no_other_wait() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let mut forgotten = driver.finish(bob.recv(Source::Any, vec![0]).unwrap());
@@ -246,7 +246,7 @@ fn answered(pair: &Pair<Vec<u8>>) -> (impl Future<Output = Result<Peek, CqError>
 }
 
 #[test]
-fn answered_peek_leaves_alone_who_waits_for_the_next_operation_of_its_slot() {
+fn answered_peek_does_not_disturb_the_next_operation_of_its_slot() {
     for dropped in [false, true] {
         let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
         let Pair { driver, alice, bob, to_bob, .. } = &pair;

@@ -38,7 +38,7 @@ fn operations_of_an_endpoint_that_closes_end_their_futures() {
 }
 
 #[test]
-fn queue_that_fails_ends_everybody_who_waits_with_its_error() {
+fn queue_that_fails_ends_every_wait_with_its_error() {
     let plan = Plan { overrun: Every::Nth(3), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
@@ -72,7 +72,7 @@ fn queue_that_fails_ends_everybody_who_waits_with_its_error() {
 }
 
 #[test]
-fn polling_a_future_again_after_its_end_tells_nothing_twice() {
+fn polling_a_future_after_its_end_returns_an_error() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     alice.inject(*to_bob, &[1]).unwrap();
@@ -88,7 +88,7 @@ fn polling_a_future_again_after_its_end_tells_nothing_twice() {
 }
 
 #[test]
-fn what_is_found_when_an_endpoint_closes_is_told() {
+fn events_found_when_an_endpoint_closes_are_reported() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, cq, av, domain, .. } = pair;
     let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());

@@ -48,7 +48,7 @@ fn as_many_answers_as_a_queue_keeps_do_not_fail_it() {
 }
 
 #[test]
-fn event_that_blocking_progress_has_kept_is_told() {
+fn event_kept_by_blocking_progress_wakes_its_future() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, to_bob, domain, cq, .. } = &pair;
     let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
@@ -65,7 +65,7 @@ fn event_that_blocking_progress_has_kept_is_told() {
 }
 
 #[test]
-fn event_that_a_close_has_kept_is_told() {
+fn event_kept_by_a_close_wakes_its_future() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, to_bob, domain, cq, av, .. } = &pair;
     let carol = cq.endpoint(av).unwrap();
@@ -83,7 +83,7 @@ fn event_that_a_close_has_kept_is_told() {
 }
 
 #[test]
-fn answer_that_a_close_has_kept_is_told() {
+fn answer_kept_by_a_close_wakes_its_future() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, bob, cq, av, .. } = &pair;
     let carol = cq.endpoint(av).unwrap();
@@ -100,7 +100,7 @@ fn answer_that_a_close_has_kept_is_told() {
 }
 
 #[test]
-fn counter_that_is_set_back_wakes_who_begins_to_wait_then() {
+fn counter_that_is_set_back_wakes_later_waiters() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let counter = Counter::open(&pair.domain, CounterAttr::default()).unwrap();
     counter.set(7).unwrap();

@@ -13,7 +13,7 @@ use crate::executor::{Task, block_on, poll_once, run};
 use crate::objects::futures::Pair;
 
 #[test]
-fn event_wakes_who_waits_for_its_operation_and_nobody_else() {
+fn event_wakes_only_the_waiter_for_its_operation() {
     const MANY: usize = 32;
     let pair = Pair::<Vec<u8>>::open(2 * MANY, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
@@ -77,7 +77,7 @@ fn posts_that_find_no_room_are_taken_in_order_of_arrival() {
 }
 
 #[test]
-fn who_waits_for_room_and_is_dropped_holds_up_nobody() {
+fn dropped_waiter_for_room_does_not_delay_others() {
     let pair = Pair::<Vec<u8>>::open(1, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let blocks = bob.recv(Source::Any, vec![0; 1]).unwrap();
@@ -97,7 +97,7 @@ fn who_waits_for_room_and_is_dropped_holds_up_nobody() {
 }
 
 #[test]
-fn one_future_waits_for_an_operation_and_a_second_is_told_so() {
+fn one_future_waits_for_an_operation_and_a_second_gets_an_error() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let key = bob.recv(Source::Any, vec![0; 1]).unwrap();
@@ -138,7 +138,7 @@ fn driven_queue_is_polled_by_its_driver_alone() {
 }
 
 #[test]
-fn what_blocking_progress_has_kept_wakes_its_future() {
+fn completion_kept_by_blocking_progress_wakes_its_future() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, cq, .. } = &pair;
     let received = bob.recv(Source::Any, vec![0; 1]).unwrap();
@@ -152,7 +152,7 @@ fn what_blocking_progress_has_kept_wakes_its_future() {
 }
 
 #[test]
-fn events_of_peers_that_nobody_takes_end_those_who_wait_and_their_operations_go_on() {
+fn untaken_events_of_peers_end_waits_but_not_operations() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, domain, .. } = &pair;
     let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
@@ -207,7 +207,7 @@ fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_
 
 /// More turns than a future may leave events untaken in a row.
 #[test]
-fn turns_that_find_no_room_for_events_fail_nothing_if_events_are_taken_in_between() {
+fn turns_without_room_for_events_fail_no_wait_if_events_are_taken() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, domain, .. } = &pair;
     let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
@@ -226,7 +226,7 @@ fn turns_that_find_no_room_for_events_fail_nothing_if_events_are_taken_in_betwee
 }
 
 #[test]
-fn each_event_of_a_peer_goes_to_one_of_those_who_wait() {
+fn each_event_of_a_peer_goes_to_one_waiter() {
     const EVENTS: u64 = 300;
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, to_bob, domain, .. } = &pair;

@@ -24,7 +24,7 @@ impl Wake for Panics {
 }
 
 #[test]
-fn waker_that_panics_costs_nobody_else_a_wake_up() {
+fn waker_that_panics_loses_no_other_wake_up() {
     let pair = Pair::<Vec<u8>>::open(1, Unclaimed::Drop);
     let counter = Counter::open(&pair.domain, CounterAttr::default()).unwrap();
     let counted = CounterDriver::open(&counter).unwrap();
@@ -57,7 +57,7 @@ impl Drop for Hooked {
 }
 
 #[test]
-fn waker_whose_drop_drives_loses_no_wake_up() {
+fn waker_that_drives_on_drop_loses_no_wake_up() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let key = bob.recv(Source::Any, vec![0; 1]).unwrap();
@@ -135,7 +135,7 @@ impl Drop for Fragile {
 }
 
 #[test]
-fn buffer_whose_drop_panics_costs_nobody_else_a_wake_up() {
+fn buffer_that_panics_on_drop_loses_no_other_wake_up() {
     let pair = Pair::<Fragile>::open(4, Unclaimed::Drop);
     let Pair { driver, cq, av, .. } = &pair;
     let carol = cq.endpoint(av).unwrap();
@@ -160,7 +160,7 @@ fn buffer_whose_drop_panics_costs_nobody_else_a_wake_up() {
 }
 
 #[test]
-fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
+fn waker_that_panics_when_a_queue_fails_leaves_the_error_to_others() {
     let plan = Plan { overrun: Every::Nth(1), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
@@ -183,7 +183,7 @@ fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
 
 /// More than are woken at a time.
 #[test]
-fn waker_that_panics_in_a_long_list_costs_nobody_behind_it_the_error() {
+fn waker_that_panics_in_a_long_list_leaves_the_error_to_later_waiters() {
     let plan = Plan { overrun: Every::Nth(1), ..Plan::new(1) };
     let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
     let Pair { driver, alice, bob, to_bob, .. } = &pair;

@@ -14,7 +14,7 @@ use super::world::{Memory, World};
 use super::{Queue, queue, region, vector};
 
 #[test]
-fn an_endpoint_that_opened_halfway_keeps_open_what_it_is_bound_to() {
+fn an_endpoint_that_opened_halfway_keeps_its_bound_objects_open() {
     for left_open in [false, true] {
         let world = World::strict();
         {

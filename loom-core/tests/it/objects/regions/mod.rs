@@ -68,7 +68,7 @@ fn wait_for(limit: Duration, so: impl Fn() -> bool) -> bool {
 }
 
 #[test]
-fn memory_whose_drop_opens_an_endpoint_finds_every_region_closed() {
+fn memory_that_opens_an_endpoint_on_drop_finds_every_region_closed() {
     let world = World::strict();
     let (domain, av) = for_ever(world);
     let cq = queue(domain);
@@ -98,7 +98,7 @@ fn memory_of_closed_regions_is_dropped_though_a_drop_opens_an_endpoint() {
 }
 
 #[test]
-fn memory_whose_drop_opens_and_closes_an_endpoint_finds_the_list_whole() {
+fn memory_that_opens_and_closes_an_endpoint_on_drop_finds_a_whole_list() {
     let world = World::strict();
     let (domain, av) = for_ever(world);
     let cq = queue(domain);
@@ -118,7 +118,7 @@ fn memory_whose_drop_opens_and_closes_an_endpoint_finds_the_list_whole() {
 }
 
 #[test]
-fn memory_whose_drop_unwinds_keeps_no_other_from_being_dropped_once() {
+fn memory_that_panics_on_drop_prevents_no_other_drop() {
     let world = World::strict();
     {
         let domain = Domain::open(&world.info()).unwrap();
@@ -198,7 +198,7 @@ fn no_endpoint_is_opened_while_a_region_is_dropped_or_closed() {
 }
 
 #[test]
-fn regions_that_are_dropped_among_endpoints_that_come_and_go_are_closed_under_none() {
+fn regions_dropped_while_endpoints_come_and_go_close_under_no_endpoint() {
     const ROUNDS: usize = 50_000;
     let world = World::strict();
     let domain = Domain::open(&world.info()).unwrap();
@@ -278,7 +278,7 @@ fn a_kept_region_is_closed_before_the_domain() {
 
 /// What counts peers' writes stays open as long as peers may reach the memory.
 #[test]
-fn a_counter_closes_when_nothing_is_counted_for_it_any_more() {
+fn a_counter_closes_after_the_last_region_bound_to_it() {
     for world in [World::strict(), World::lenient()] {
         {
             let domain = Domain::open(&world.info()).unwrap();

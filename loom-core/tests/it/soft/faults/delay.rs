@@ -45,7 +45,7 @@ fn messages_keep_the_order_of_their_sender_and_others_overtake_them() {
 }
 
 #[test]
-fn a_message_arrives_within_the_polls_that_the_plan_says() {
+fn a_message_arrives_within_the_planned_number_of_polls() {
     let mut waits = Vec::new();
     for seed in 0..30 {
         under(Plan { delay: 6, ..Plan::new(seed) }, |world| {
@@ -60,7 +60,7 @@ fn a_message_arrives_within_the_polls_that_the_plan_says() {
 }
 
 #[test]
-fn a_plan_without_delays_sends_nobody_round_another_way() {
+fn a_plan_without_delays_keeps_the_order_of_messages() {
     under(Plan { fail: Every::Nth(1000), ..Plan::new(1) }, |world| {
         for senders in [[&world.a, &world.b], [&world.b, &world.a]] {
             for (number, sender) in (1..).zip(senders) {
@@ -75,7 +75,7 @@ fn a_plan_without_delays_sends_nobody_round_another_way() {
 }
 
 #[test]
-fn what_was_sent_arrives_when_its_sender_has_closed() {
+fn sent_message_arrives_after_its_sender_has_closed() {
     under(Plan { delay: 50, ..Plan::new(3) }, |world| {
         world.b.recv(Source::Any, bytes(0, 8)).unwrap();
         let d = world.a.cq().endpoint(world.a.av()).unwrap();
@@ -104,7 +104,7 @@ fn an_offer_that_is_taken_back_on_its_way_never_arrives() {
 }
 
 #[test]
-fn a_receiver_that_closes_refuses_what_is_on_its_way() {
+fn a_receiver_that_closes_refuses_messages_in_flight() {
     under(Plan { delay: 50, ..Plan::new(3) }, |world| {
         let d = world.b.cq().endpoint(world.b.av()).unwrap();
         let to_d = world.a.av().insert(&d.address().unwrap()).unwrap();

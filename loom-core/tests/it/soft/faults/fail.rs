@@ -105,7 +105,7 @@ fn failures_are_counted_as_failures() {
 }
 
 #[test]
-fn what_is_lost_is_not_done() {
+fn lost_operations_have_no_effect() {
     under(Plan { lose: Every::Nth(2), ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, vec![0; 4].into_boxed_slice(), Access::REMOTE_WRITE).unwrap();
         for at in 0..4 {
@@ -142,7 +142,7 @@ fn what_is_lost_is_not_done() {
 }
 
 #[test]
-fn waiting_for_a_counter_tells_of_failures() {
+fn waiting_for_a_counter_reports_failures() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info_with_faults(Plan { fail: Every::Nth(3), ..Plan::new(1) })).unwrap();
     let av = Av::open(&domain, 2).unwrap();

@@ -11,7 +11,7 @@ use loom_core::vocabulary::{Access, Caps, ImmediateData, Mode, MrMode, MsgOrder,
 use crate::soft::faults::{ATTR, bytes, next, under};
 
 #[test]
-fn an_info_says_what_is_not_there() {
+fn an_info_reports_reduced_attributes() {
     let network = Network::new(ATTR).unwrap();
     let whole = *network.info().attributes();
     assert!(!whole.domain.mr_mode.contains(MrMode::VIRT_ADDR), "memory is addressed by offsets in any case");
@@ -33,7 +33,7 @@ fn an_info_says_what_is_not_there() {
 }
 
 #[test]
-fn what_is_not_granted_is_refused_with_the_buffer() {
+fn ungranted_operations_are_refused_with_the_buffer() {
     let caps = Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::DIRECTED_RECV | Caps::MULTI_RECV;
     let tagged_multi = Caps::TAGGED | Caps::TAGGED_MULTI_RECV;
     under(Plan { without: caps | tagged_multi, ..Plan::new(1) }, |world| {
@@ -87,7 +87,7 @@ fn several_ranges_are_refused_where_there_is_one() {
 }
 
 #[test]
-fn nobody_is_told_a_source_that_is_not_granted() {
+fn a_source_that_is_not_granted_is_not_reported() {
     under(Plan { without: Caps::SOURCE, ..Plan::new(1) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.recv(Source::Any, bytes(0, 8)).unwrap();

@@ -67,7 +67,7 @@ fn its_messages_end_and_those_that_were_sent_arrive() {
 }
 
 #[test]
-fn it_does_nothing_any_more_and_can_be_closed() {
+fn killed_endpoint_is_inactive_and_can_be_closed() {
     let network = loom_core::soft::Network::new(crate::soft::faults::ATTR).unwrap();
     let plan = Plan { kill: Every::Nth(3), ..Plan::new(1) };
     let domain = loom_core::domain::Domain::open(&network.info_with_faults(plan)).unwrap();

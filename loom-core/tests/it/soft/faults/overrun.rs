@@ -20,7 +20,7 @@ use crate::soft::faults::{bytes, next, under};
 const OVERRUN: CqError = CqError::Queue(Errno::EOVERRUN);
 
 #[test]
-fn what_was_there_is_polled_and_then_the_queue_says_so() {
+fn earlier_completions_are_polled_before_the_overrun_error() {
     under(Plan { overrun: Every::Nth(3), ..Plan::new(1) }, |world| {
         let keys: Vec<_> = (0..4).map(|seed| world.a.send(world.to_b, bytes(seed, 8)).ok()).collect();
         assert_eq!(world.injected().overrun, 1);

@@ -9,7 +9,7 @@ use loom_core::vocabulary::{Access, Tag};
 use crate::soft::faults::{World, bytes, end, under};
 
 #[test]
-fn every_third_post_is_refused_and_loses_nothing() {
+fn every_third_post_is_refused_and_returns_its_buffer() {
     under(Plan { refuse: Every::Nth(3), ..Plan::new(1) }, |world| {
         for round in 0..30 {
             match world.a.tagged_recv(Source::Any, Tag(1), bytes(round, 8)) {
@@ -80,7 +80,7 @@ fn no_kind_of_post_comes_by() {
 }
 
 #[test]
-fn what_was_refused_can_be_posted_again() {
+fn refused_operation_can_be_posted_again() {
     under(Plan { refuse: Every::About(2), ..Plan::new(9) }, |world| {
         for round in 0..50 {
             let received = world.b.recv(Source::Any, bytes(0, 200)).unwrap();

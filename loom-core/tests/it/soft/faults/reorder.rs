@@ -96,7 +96,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
 }
 
 #[test]
-fn immediate_data_comes_when_the_bytes_are_there() {
+fn immediate_data_arrives_after_the_bytes() {
     for seed in 0..10 {
         under(Plan { reorder: 6, ..Plan::new(seed) }, |world| {
             let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
@@ -188,7 +188,7 @@ fn a_late_write_cannot_be_cancelled_and_ends_once() {
 
 #[test]
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
-fn an_unsignaled_write_that_fails_late_is_told() {
+fn an_unsignaled_write_that_fails_late_is_reported() {
     let network = loom_core::soft::Network::new(crate::soft::faults::ATTR).unwrap();
     let domain =
         loom_core::domain::Domain::open(&network.info_with_faults(Plan { reorder: 1000, ..Plan::new(1) })).unwrap();

@@ -85,7 +85,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another_one() {
 }
 
 #[test]
-fn without_a_fault_a_seed_means_nothing() {
+fn seed_without_faults_has_no_effect() {
     let (first, injected) = run(Plan::new(1));
     assert!(first == run(Plan::new(2)).0);
     assert_eq!(injected, Injected::default());

@@ -18,7 +18,7 @@ const BOTH: [(RequiredModes, Mode); 2] =
     [(RequiredModes::CONTEXTS, Mode::CONTEXT), (RequiredModes::LARGE_CONTEXTS, Mode::CONTEXT2)];
 
 #[test]
-fn what_the_transport_keeps_in_contexts_is_left_alone() {
+fn transport_data_in_contexts_is_not_overwritten() {
     for (asks, mode) in BOTH {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let info = network.info_requiring(asks);

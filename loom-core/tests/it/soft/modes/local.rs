@@ -43,7 +43,7 @@ impl SourceBuffer for Either {}
 impl TargetBuffer for Either {}
 
 #[test]
-fn what_is_posted_has_to_be_registered() {
+fn posted_buffers_require_registration() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let info = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     assert!(info.attributes().domain.mr_mode.contains(MrMode::LOCAL));
@@ -79,7 +79,7 @@ fn what_is_posted_has_to_be_registered() {
 
 /// The transport looks itself: a buffer of somebody else's making may say what is not so.
 #[test]
-fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
+fn a_descriptor_must_belong_to_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
@@ -95,7 +95,7 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
 }
 
 #[test]
-fn what_is_only_read_is_registered_for_reading() {
+fn read_only_buffers_are_registered_for_reading() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let shared = bytes(100);
@@ -149,7 +149,7 @@ unsafe impl Buffer for OnDevice {
 }
 
 #[test]
-fn what_cannot_be_registered_by_itself_is_refused() {
+fn registered_refuses_device_memory_and_several_buffers() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let refused = Registered::new(&domain, OnDevice(bytes(8))).unwrap_err();
@@ -191,7 +191,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
 }
 
 #[test]
-fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
+fn a_region_with_peer_access_requires_an_endpoint() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     assert_eq!(Mr::open(&domain, bytes(8), PEER_ACCESS).unwrap_err(), OpenError::NeedsEndpoint);
@@ -222,7 +222,7 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
 
 /// A forgotten region keeps its endpoint open, that its queue, and that the domain: nothing is closed before its children.
 #[test]
-fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else() {
+fn a_forgotten_region_leaks_only_its_endpoint_queue_and_domain() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let av = Av::open(&domain, 4).unwrap();

@@ -68,7 +68,7 @@ fn is_used(buf: Room) -> bool {
 
 /// One program, over networks that ask for prefixes and that do not, alone and with contexts, and on queues of both kinds.
 #[test]
-fn messages_are_what_lies_behind_the_room() {
+fn messages_are_the_bytes_behind_the_prefix() {
     let asks = RequiredModes::empty();
     for (asks, prefixes) in [
         (asks, false),

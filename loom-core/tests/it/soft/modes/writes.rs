@@ -117,7 +117,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
 }
 
 #[test]
-fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
+fn waiting_for_a_receive_keeps_events_of_writes() {
     for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
         on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, Bytes>| {
             let b = scene.cq.endpoint(&scene.av).unwrap();
@@ -177,7 +177,7 @@ fn a_write_waits_for_a_receive_and_messages_behind_it() {
 }
 
 #[test]
-fn what_a_receive_was_posted_with_stays() {
+fn a_reposted_receive_keeps_its_parameters() {
     // Whose message it takes.
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let [b, c] = [(); 2].map(|()| scene.cq.endpoint(&scene.av).unwrap());
@@ -276,7 +276,7 @@ fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
 }
 
 #[test]
-fn an_endpoint_without_messages_is_told_of_every_write() {
+fn an_endpoint_without_messages_reports_every_write() {
     for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::LARGE_CONTEXTS] {
         for attr in [CqAttr::new(8), CqAttr { separate: true, ..CqAttr::new(8) }] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
@@ -302,7 +302,7 @@ fn an_endpoint_without_messages_is_told_of_every_write() {
 }
 
 #[test]
-fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
+fn a_message_for_an_endpoint_without_messages_is_lost_and_reported() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(1)).unwrap();
         for (len, errno, overflow) in [(5, Errno::ETRUNC, Some(5)), (0, Errno::ENOBUFS, None)] {
@@ -320,7 +320,7 @@ fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
 }
 
 #[test]
-fn the_queue_has_to_have_places_for_what_writes_use_up() {
+fn the_queue_requires_places_for_receives_used_by_writes() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let refused = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(9)).unwrap_err();
         assert_eq!(refused, OpenError::Size);

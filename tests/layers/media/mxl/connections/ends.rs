@@ -91,7 +91,7 @@ fn a_second_initiator_is_rejected_until_the_first_one_leaves() {
 
 /// Faults 10 and 11: slices that were not sent on a connection are not valid.
 #[test]
-fn slices_of_a_grain_whose_beginning_another_connection_had_are_not_sent() {
+fn slices_of_a_grain_begun_on_another_connection_are_not_sent() {
     let (mut target, mut world) = (target(3), World::new(initiator(5, ATTR)));
     world.connect(&mut target);
     world.write(&mut [], 3, false);

@@ -28,7 +28,11 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("messages_that_wait_fill_a_buffer", MSG, messages_that_wait_fill_a_buffer),
         ("the_next_buffer_takes_over", MSG, the_next_buffer_takes_over),
         ("long_messages_fill_one_buffer", MSG, long_messages_fill_one_buffer),
-        ("a_message_longer_than_what_is_left_is_truncated", MSG, a_message_longer_than_what_is_left_is_truncated),
+        (
+            "a_message_longer_than_the_remaining_buffer_is_truncated",
+            MSG,
+            a_message_longer_than_the_remaining_buffer_is_truncated,
+        ),
         ("a_cancelled_buffer_comes_back", MSG, a_cancelled_buffer_comes_back),
         ("a_closed_endpoint_gives_its_filled_buffer_back", MSG, a_closed_endpoint_gives_its_filled_buffer_back),
         ("waiting_keeps_pieces_until_there_are_many", MSG, waiting_keeps_pieces_until_there_are_many),
@@ -288,7 +292,7 @@ fn long_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn a_message_longer_than_what_is_left_is_truncated<T: Transport + 'static>(info: &Info<T>) {
+fn a_message_longer_than_the_remaining_buffer_is_truncated<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         if !is_safe(pair) && !is_strict(info) {
             return crate::report::not_run(

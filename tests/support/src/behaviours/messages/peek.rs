@@ -15,9 +15,9 @@ use crate::behaviours::pair::{LIMIT, OrCut, Pair, carries_data, limit, on_pair, 
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
-        ("a_peek_finds_what_has_arrived", TAGGED, a_peek_finds_what_has_arrived),
-        ("a_peek_of_nothing_says_so", TAGGED, a_peek_of_nothing_says_so),
-        ("a_peek_asks_for_a_tag_and_a_source", TAGGED, a_peek_asks_for_a_tag_and_a_source),
+        ("a_peek_finds_arrived_messages", TAGGED, a_peek_finds_arrived_messages),
+        ("a_peek_without_a_message_is_empty", TAGGED, a_peek_without_a_message_is_empty),
+        ("a_peek_matches_by_tag_and_source", TAGGED, a_peek_matches_by_tag_and_source),
         ("a_claimed_message_matches_no_other_receive", TAGGED, a_claimed_message_matches_no_other_receive),
         ("claims_need_a_queue_for_them", TAGGED, claims_need_a_queue_for_them),
         ("a_discarded_message_is_gone", TAGGED, a_discarded_message_is_gone),
@@ -97,7 +97,7 @@ fn sizes<T: Transport + 'static>(info: &Info<T>, longest: usize) -> impl Iterato
     [0, 8, 5000, 1 << 20].into_iter().filter(move |len| *len <= longest).enumerate()
 }
 
-fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
+fn a_peek_finds_arrived_messages<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for (seed, len) in [0, 8, 5000, 1 << 20].into_iter().enumerate() {
             let sent = send(pair, 5, len, seed);
@@ -125,7 +125,7 @@ fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn a_peek_of_nothing_says_so<T: Transport + 'static>(info: &Info<T>) {
+fn a_peek_without_a_message_is_empty<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for _ in 0..200 {
             let key = ask(pair, || pair.b.tagged_peek(Source::Any, TagMatch::ANY));
@@ -151,7 +151,7 @@ fn a_peek_of_nothing_says_so<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn a_peek_asks_for_a_tag_and_a_source<T: Transport + 'static>(info: &Info<T>) {
+fn a_peek_matches_by_tag_and_source<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         let sends = [send(pair, 0x10, 10, 1), send(pair, 0x21, 20, 2), send(pair, 0x22, 30, 3)];
         // The youngest first: when it is seen, all are there.

@@ -63,7 +63,7 @@ fn abandoned_operations_can_be_taken_by_key() {
 }
 
 #[test]
-fn operations_in_flight_are_told_apart_by_endpoint_and_kind() {
+fn operations_in_flight_are_counted_by_endpoint_and_kind() {
     for context_kind in KINDS {
         let ledger = Ledger::new();
         let table = table::<Counted, 8>(context_kind, 16);
@@ -91,7 +91,7 @@ fn operations_in_flight_are_told_apart_by_endpoint_and_kind() {
 }
 
 #[test]
-fn closing_an_endpoint_leaves_what_was_over_before_as_it_ended() {
+fn closing_an_endpoint_keeps_results_of_completed_operations() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 8);
         let ledger = Ledger::new();
@@ -189,7 +189,7 @@ fn teardown_drops_posted_and_kept_buffers_once() {
 /// The table is safe to ask after its buffers were dropped: `drop_buffers` asks nothing of its caller but that the
 /// endpoints are closed.
 #[test]
-fn after_teardown_nothing_is_found() {
+fn no_operation_is_found_after_teardown() {
     for kind in KINDS {
         let table = table::<Counted, 3>(kind, 4);
         let ledger = Ledger::new();

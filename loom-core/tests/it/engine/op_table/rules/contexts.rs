@@ -79,7 +79,7 @@ fn the_provider_may_write_the_whole_space_while_in_flight() {
 }
 
 #[test]
-fn foreign_contexts_belong_to_nobody() {
+fn foreign_contexts_belong_to_no_operation() {
     for kind in KINDS {
         let table = table::<Counted, 3>(kind, 4);
         let ledger = Ledger::new();
@@ -143,7 +143,7 @@ fn a_second_event_is_stale() {
 }
 
 #[test]
-fn a_second_event_while_the_first_is_parked_changes_nothing() {
+fn a_second_event_while_the_first_is_parked_is_ignored() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 4);
         let ledger = Ledger::new();

@@ -46,7 +46,7 @@ fn the_pointer_is_taken_in_the_slot() {
 }
 
 #[test]
-fn a_buffer_is_not_asked_when_the_table_is_full() {
+fn a_full_table_lends_no_buffer() {
     let table = table::<Inline, 1>(ContextKind::Word, 4);
     let asked = Rc::new(Cell::new(0));
     let buf = || Inline { bytes: [1; 8], asked: asked.clone() };

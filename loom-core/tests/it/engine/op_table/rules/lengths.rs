@@ -30,7 +30,7 @@ fn a_receive_of_more_than_was_lent_is_one_of_a_truncated_message() {
 }
 
 #[test]
-fn a_receive_reports_what_came() {
+fn a_receive_reports_the_received_length() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     let ledger = Ledger::new();
     for len in [0, 1, 7, 8] {
@@ -57,7 +57,7 @@ fn the_prefix_of_a_receive_does_not_count() {
 
 /// Providers set the length for receives only.
 #[test]
-fn a_transmit_reports_what_was_lent() {
+fn a_transmit_reports_the_lent_length() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     let ledger = Ledger::new();
     for claimed in [0, 8, 9, usize::MAX] {

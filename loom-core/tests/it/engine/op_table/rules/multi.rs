@@ -136,7 +136,7 @@ fn a_cancelled_one_that_is_still_being_filled_goes_on() {
 }
 
 #[test]
-fn a_cancelled_one_is_over_with_the_next_event_where_its_end_is_not_flagged() {
+fn a_cancelled_receive_ends_with_the_next_event_if_no_flag_marks_its_end() {
     for kind in KINDS {
         let table = table::<Counted, 1>(kind, 4);
         let ledger = Ledger::new();
@@ -156,7 +156,7 @@ fn a_cancelled_one_is_over_with_the_next_event_where_its_end_is_not_flagged() {
 
 /// Its sender is gone, and with it what was under way.
 #[test]
-fn a_message_that_nobody_has_cancelled_leaves_the_buffer_with_the_transport() {
+fn a_message_lost_with_its_sender_leaves_the_buffer_with_the_transport() {
     for kind in KINDS {
         let table = table::<Counted, 1>(kind, 4);
         let ledger = Ledger::new();
@@ -172,7 +172,7 @@ fn a_message_that_nobody_has_cancelled_leaves_the_buffer_with_the_transport() {
 }
 
 #[test]
-fn what_does_not_lie_in_the_buffer_is_not_believed() {
+fn message_outside_the_buffer_is_an_error() {
     for kind in KINDS {
         let table = table::<Counted, 1>(kind, 4);
         let ledger = Ledger::new();

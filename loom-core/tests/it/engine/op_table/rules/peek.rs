@@ -79,7 +79,7 @@ fn a_peek_is_answered_once_and_its_slot_is_free_again() {
 }
 
 #[test]
-fn a_refused_peek_leaves_nothing() {
+fn a_refused_peek_leaves_no_operation() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     for _ in 0..3 {
         assert_eq!(table.post_empty(0, Kind::PeekClaim, |_| Err(PostError::Again)), Err(PostError::Again));

@@ -112,7 +112,7 @@ fn receives_keep_their_order_when_they_are_refused_for_the_moment() {
 }
 
 #[test]
-fn what_is_no_receive_is_not_used_up() {
+fn contexts_without_a_receive_are_not_used_up() {
     for kind in KINDS {
         let ledger = Ledger::new();
         let table = table::<Counted, 4>(kind, 8);
@@ -129,7 +129,7 @@ fn what_is_no_receive_is_not_used_up() {
 }
 
 #[test]
-fn what_cannot_be_posted_again_is_over() {
+fn a_receive_that_cannot_be_posted_again_ends() {
     for kind in KINDS {
         let ledger = Ledger::new();
         let table = table::<Counted, 4>(kind, 8);
@@ -170,7 +170,7 @@ fn what_cannot_be_posted_again_is_over() {
 }
 
 #[test]
-fn what_waits_ends_with_its_endpoint_and_with_the_table() {
+fn used_up_receives_end_with_their_endpoint_or_table() {
     for kind in KINDS {
         let ledger = Ledger::new();
         let table = table::<Counted, 4>(kind, 8);
@@ -196,7 +196,7 @@ fn what_waits_ends_with_its_endpoint_and_with_the_table() {
 }
 
 #[test]
-fn receives_of_the_tables_own_are_told_to_nobody() {
+fn spare_receives_of_the_table_are_not_reported() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 4);
         assert_eq!(spare(&table, Err(PostError::Errno(Errno::EINVAL))), Err(PostError::Errno(Errno::EINVAL)));
@@ -259,7 +259,7 @@ unsafe impl Buffer for Acting {
 }
 
 #[test]
-fn a_buffer_may_do_anything_when_it_is_asked_again() {
+fn a_buffer_may_panic_or_use_the_table_when_it_lends_again() {
     for kind in KINDS {
         // Unwind: it is over.
         let ledger = Ledger::new();

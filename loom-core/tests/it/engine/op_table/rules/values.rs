@@ -82,7 +82,7 @@ fn as_many_values_are_in_flight_as_there_are_slots_for() {
 }
 
 #[test]
-fn a_value_that_is_refused_leaves_nothing() {
+fn a_refused_value_leaves_no_operation() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 4);
         for _ in 0..9 {
@@ -118,7 +118,7 @@ fn awaited(table: &OpTable<Counted>, key: OpKey, event: &Event) -> Option<Fetche
 }
 
 #[test]
-fn who_waits_for_a_value_takes_its_own_and_no_other() {
+fn waiter_for_a_value_takes_its_own_and_no_other() {
     for kind in KINDS {
         let table = table::<Counted, 4>(kind, 8);
         for round in 0..20 {
@@ -137,7 +137,7 @@ fn who_waits_for_a_value_takes_its_own_and_no_other() {
 }
 
 #[test]
-fn a_failed_value_is_kept_for_who_waits() {
+fn a_failed_value_is_kept_for_its_waiter() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 8);
         let (key, context, _) = ask(&table, 1).unwrap();
@@ -168,7 +168,7 @@ fn length_of_a_failed_value_is_not_that_of_the_provider() {
 }
 
 #[test]
-fn who_waits_for_a_value_of_a_closed_endpoint_takes_no_late_event() {
+fn waiter_for_a_value_of_a_closed_endpoint_takes_no_late_event() {
     for kind in KINDS {
         let table = table::<Counted, 4>(kind, 8);
         let (key, context, result) = ask(&table, 3).unwrap();
