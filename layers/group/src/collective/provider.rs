@@ -34,7 +34,8 @@ impl<'m, T: Collectives, B: Packet> Provides<'m, T, B> for CollectiveGroup<'m, T
     }
 }
 
-/// Provider's group of a team's members, for [`Team::with_provider`]: a [`CollectiveGroup`].
+/// Provider's group of a team's members, for [`Team::with_provider`](super::Team::with_provider): a
+/// [`CollectiveGroup`].
 #[expect(private_bounds, reason = "other crates do not implement it")]
 pub trait ProviderGroup<'m, T: Transport, B: Packet>: Provides<'m, T, B> {}
 

@@ -29,7 +29,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     ///
     /// The provider runs a collective if
     /// - it supports the operation for the elements and the combination
-    ///   ([`CollectiveGroup::admits`]), with [equal](crate::schedule::Blocks::Equal) blocks,
+    ///   ([`CollectiveGroup::admits`](loom_core::endpoint::CollectiveGroup::admits)), with
+    ///   [equal](crate::schedule::Blocks::Equal) blocks,
     /// - and operands and results of the root, at least one element, fit into one packet.
     ///
     /// Schedules run all others. Collectives wait until all members have joined. Floating-point

@@ -49,7 +49,7 @@ pub struct NetworkAttr {
     /// rate between threads. Lanes carry messages of at most 104 bytes to peers that get many. A
     /// lane takes about 550 bytes for each of its `tx_depth` messages (256 at most).
     pub lanes: u16,
-    /// Limits the network to the [least of the tested providers](super#strict-networks).
+    /// Limits the network to the [least of the tested providers](crate::soft#strict-networks).
     pub strict: bool,
 }
 
