@@ -238,11 +238,17 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    const LOST: usize = usize::MAX;
+    const LOST: Cursor = Cursor { index: usize::MAX, blocks: 0, rest: Block { local: 0, remote: 0, len: 0 } };
 
     /// Returns `true` if the plan panicked.
     pub(crate) const fn is_lost(&self) -> bool {
-        self.index == Self::LOST
+        self.index == Self::LOST.index
+    }
+
+    /// Takes the cursor while operations are posted. It is lost if it is not put back: the plan is
+    /// the user's code, and may panic.
+    pub(crate) const fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::LOST)
     }
 
     pub(crate) fn new(plan: &impl Plan) -> Self {
@@ -268,13 +274,10 @@ impl Cursor {
             self.rest.remote = self.rest.remote.saturating_add(posted.len);
             return;
         }
-        let next = self.index + 1;
-        // Until the plan has returned: it is the user's code, and may panic.
-        self.index = Self::LOST;
-        if next < self.blocks {
-            self.rest = plan.block(next);
+        self.index += 1;
+        if self.index < self.blocks {
+            self.rest = plan.block(self.index);
         }
-        self.index = next;
     }
 }
 

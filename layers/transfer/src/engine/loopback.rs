@@ -34,8 +34,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let piece = if value.is_some() { remote.piece() } else { attr.piece };
         let mut copied = 0;
         let mut bounce = [0; CHUNK];
+        let mut cursor = slot.cursor.take();
         while copied < most {
-            let Some(block) = slot.cursor.peek(piece) else { break };
+            let Some(block) = cursor.peek(piece) else { break };
             let (from, from_at, to, to_at) = if *reads {
                 (there, block.remote, here, block.local)
             } else {
@@ -55,9 +56,10 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
             slot.operations += 1;
             slot.bytes += block.len;
-            slot.cursor.advance(plan, block);
+            cursor.advance(plan, block);
             copied += 1;
         }
+        slot.cursor = cursor;
         slot.end_posting(piece);
         if let Some(value) = value {
             for _ in 0..copied {

@@ -1,13 +1,14 @@
 //! Operations of transfers, posted on rails in turn.
 
 use allocator_api2::alloc::Allocator;
+use loom_core::buffer::Descriptor;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
 use crate::event::TransferKey;
-use crate::memory::{Lender, MemoryKey};
+use crate::memory::{Lender, LentPart, MemoryKey};
 use crate::plan::{Block, Cursor, Plan};
 use crate::rail::{Rail, RailSet, Target, Unflushed};
 use crate::request::Request;
@@ -135,7 +136,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             plan,
             piece,
             batches,
-            cursor: &mut slot.cursor,
+            cursor: slot.cursor.take(),
             in_flight: &mut slot.in_flight,
             peer_in_flight,
             posted: 0,
@@ -160,7 +161,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             };
             let first = run.posted;
             let to = Target { peer, region: remote.on(number), offset: 0 };
-            match run.post_on(rail, number, to, share.min(most - first)) {
+            match run.post_on(rail, number, &to, share.min(most - first)) {
                 Stop::Done => {}
                 Stop::Again => refused.insert(number),
                 Stop::NoRoom => blocked.insert(number),
@@ -172,6 +173,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             }
         }
         let posted = run.posted;
+        slot.cursor = run.cursor;
         match stopped {
             Some(error) => slot.fail(error),
             None => slot.end_posting(piece),
@@ -190,7 +192,7 @@ struct Run<'r, P> {
     piece: u64,
     /// With `FI_MORE`.
     batches: bool,
-    cursor: &'r mut Cursor,
+    cursor: Cursor,
     in_flight: &'r mut u32,
     peer_in_flight: &'r mut u32,
     posted: usize,
@@ -198,7 +200,7 @@ struct Run<'r, P> {
 
 impl<P: Plan> Run<'_, P> {
     #[inline(always)]
-    fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, mut to: Target, most: usize) -> Stop {
+    fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, to: &Target, most: usize) -> Stop {
         let Some(descriptor) = self.lender.descriptor(number) else {
             return Stop::Failed(RangeError::OutOfWindow.into());
         };
@@ -207,30 +209,45 @@ impl<P: Plan> Run<'_, P> {
             return Stop::NoRoom;
         }
         let end = self.posted + room.min(most);
+        match self.data {
+            // Inlined for most lists.
+            Some(data) if !self.batches && !self.reads => self.post_each(descriptor, end, |_, offset, part| match rail
+                .endpoint
+                .write_data(to.peer, &to.region, offset, data, part)
+            {
+                Ok(_) => Ok(()),
+                Err(rejected) => Err(rejected.error),
+            }),
+            data => self.post_each(descriptor, end, |run, offset, part| {
+                let has_next = run.posted + 1 < end && !run.cursor.is_last(run.piece);
+                let more = run.batches && has_next && rail.has_room_for_two();
+                rail.post(&Target { offset, ..*to }, run.reads, data, more, part)?;
+                if run.batches {
+                    let Run { local, reads, transfer, .. } = *run;
+                    let Target { peer, region, .. } = *to;
+                    rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    /// Posts operations up to the number `end`, each by `post` with its offset and buffer.
+    #[inline(always)]
+    fn post_each(
+        &mut self,
+        descriptor: Descriptor,
+        end: usize,
+        mut post: impl FnMut(&Self, u64, LentPart) -> Result<(), PostError>,
+    ) -> Stop {
         while self.posted < end
             && let Some(block) = self.cursor.peek(self.piece)
         {
             let Some(part) = self.lender.part(descriptor, block) else {
                 return Stop::Failed(RangeError::OutOfWindow.into());
             };
-            let more =
-                self.batches && self.posted + 1 < end && !self.cursor.is_last(self.piece) && rail.has_room_for_two();
-            to.offset = block.remote;
-            let sent = match self.data {
-                // Inlined for most lists.
-                Some(data) if !more && !self.reads => rail
-                    .endpoint
-                    .write_data(to.peer, &to.region, to.offset, data, part)
-                    .map_err(|rejected| rejected.error),
-                data => rail.post(&to, self.reads, data, more, part),
-            };
-            match sent {
-                Ok(_) => {
-                    if self.batches {
-                        let Run { local, reads, transfer, .. } = *self;
-                        let Target { peer, region, .. } = to;
-                        rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
-                    }
+            match post(self, block.remote, part) {
+                Ok(()) => {
                     self.posted += 1;
                     *self.in_flight += 1;
                     *self.peer_in_flight += 1;
