@@ -11,6 +11,8 @@ use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     lacking: Caps,
+    /// Identity of the domain, with which buffers are registered.
+    pub(super) domain: u64,
     pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,
     /// Injects of at least this length need a prefix, or are too long.
@@ -60,6 +62,7 @@ impl Limits {
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
             quirks: T::quirks(domain.info().raw()),
+            domain: domain.identity(),
             lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
             inject_size,
             inject_end,

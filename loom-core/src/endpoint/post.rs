@@ -145,7 +145,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             self.limits.check_device_memory(lent)?;
         }
         if let Some(descriptor) = lent.descriptor
-            && descriptor.domain != self.cq().domain().identity()
+            && descriptor.domain != self.limits.domain
         {
             return Err(PostError::ForeignDescriptor.cold());
         }

@@ -303,10 +303,7 @@ impl ImmediateData {
     /// A size of zero carries no value, not even zero.
     #[must_use]
     pub const fn fits(self, bytes: usize) -> bool {
-        match bytes {
-            0 => false,
-            1..8 => self.0 >> (8 * bytes) == 0,
-            _ => true,
-        }
+        // First the case of most providers.
+        bytes >= size_of::<u64>() || bytes > 0 && self.0 >> (8 * bytes) == 0
     }
 }
