@@ -94,30 +94,70 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
     }
 }
 
-/// Counted, because memory outlives the operations in flight on it.
+/// Transfer of an operation, and its kind.
+///
+/// Has no unused values: with these, the compiler would tell completions apart by a byte within
+/// parts, and copy all of them through memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Booking {
+    transfer: u32,
+    kind: u32,
+}
+
+impl Booking {
+    /// Belongs to no transfer.
+    pub(crate) const NONE: Self = Booking { transfer: u32::MAX, kind: 0 };
+    const READS: u32 = 1;
+    const FLUSHES: u32 = 2;
+
+    pub(crate) const fn transfer(self) -> u32 {
+        self.transfer
+    }
+
+    /// Returns `true` if the operation belongs to no block of the plan.
+    pub(crate) const fn flushes(self) -> bool {
+        self.kind & Self::FLUSHES != 0
+    }
+}
+
+/// Registration of memory with a rail.
+pub(crate) struct Source {
+    descriptor: Descriptor,
+    /// Number of parts. Only shared references to it exist.
+    parts: Cell<u32>,
+}
+
+/// Buffer of an operation. Counted, because memory outlives the operations in flight on it.
 pub(crate) struct LentPart {
     ptr: NonNull<u8>,
     len: usize,
-    descriptor: Descriptor,
-    count: NonNull<Cell<u32>>,
-    pub(crate) transfer: u32,
-    reads: bool,
-    /// Belongs to no block of the plan.
-    pub(crate) flushes: bool,
+    source: NonNull<Source>,
+    pub(crate) booking: Booking,
 }
 
 impl LentPart {
     pub(crate) const fn len(&self) -> u64 {
         self.len as u64
     }
+
+    /// Marks an operation without bytes that belongs to no block of the plan.
+    pub(crate) const fn flushing(mut self) -> Self {
+        self.booking.kind |= Booking::FLUSHES;
+        self
+    }
+
+    #[inline(always)]
+    const fn source(&self) -> &Source {
+        // SAFETY: `Memories` keeps sources as long as they have parts. All stay on one thread.
+        unsafe { self.source.as_ref() }
+    }
 }
 
 impl Drop for LentPart {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `Memories` keeps the counter as long as parts exist. Both stay on one thread.
-        let count = unsafe { self.count.as_ref() };
-        count.set(count.get() - 1);
+        let parts = &self.source().parts;
+        parts.set(parts.get() - 1);
     }
 }
 
@@ -127,42 +167,39 @@ impl Drop for LentPart {
 unsafe impl Buffer for LentPart {
     #[inline]
     fn lend(&mut self) -> Lent {
-        let lent = if self.reads { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
-        Lent { descriptor: Some(self.descriptor), ..lent }
+        let reads = self.booking.kind & Booking::READS != 0;
+        let lent = if reads { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
+        Lent { descriptor: Some(self.source().descriptor), ..lent }
     }
 }
 impl SourceBuffer for LentPart {}
 impl TargetBuffer for LentPart {}
 
+#[derive(Clone, Copy)]
 pub(crate) struct Lender<'a> {
     lent: Lent,
-    descriptors: &'a [Descriptor],
-    count: &'a Cell<u32>,
-    reads: bool,
-    transfer: u32,
+    sources: &'a [Source],
+    booking: Booking,
 }
 
-impl Lender<'_> {
-    pub(crate) fn descriptor(&self, rail: usize) -> Option<Descriptor> {
-        self.descriptors.get(rail).copied()
+impl<'a> Lender<'a> {
+    pub(crate) fn source(&self, rail: usize) -> Option<&'a Source> {
+        self.sources.get(rail)
     }
 
     /// Returns `None` if the block does not lie within.
     #[inline(always)]
-    pub(crate) fn part(&self, descriptor: Descriptor, block: Block) -> Option<LentPart> {
+    pub(crate) fn part(&self, source: &Source, block: Block) -> Option<LentPart> {
         if block.local.checked_add(block.len)? > self.lent.len as u64 {
             return None;
         }
         let (offset, len) = (usize::try_from(block.local).ok()?, usize::try_from(block.len).ok()?);
-        self.count.set(self.count.get() + 1);
+        source.parts.set(source.parts.get() + 1);
         Some(LentPart {
             ptr: self.lent.ptr.map_addr(|addr| addr.saturating_add(offset)),
             len,
-            descriptor,
-            count: NonNull::from_ref(self.count),
-            transfer: self.transfer,
-            reads: self.reads,
-            flushes: false,
+            source: NonNull::from_ref(source),
+            booking: self.booking,
         })
     }
 }
@@ -187,7 +224,8 @@ pub(crate) struct Registered<'m, T: Transport, M: Buffer + Send, A: Allocator + 
     regions: Regions<'m, T, M, A>,
     /// Regions for peers, bound to the rails' endpoints (`FI_MR_ENDPOINT`).
     bound: Option<Regions<'m, T, M, A>>,
-    descriptors: Array<Descriptor, A>,
+    /// One for each rail.
+    sources: Array<Source, A>,
     lent: Lent,
 }
 
@@ -200,6 +238,10 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, 
         self.lent.len as u64
     }
 
+    fn in_flight(&self) -> u32 {
+        self.sources.iter().map(|source| source.parts.get()).sum()
+    }
+
     /// Returns `true` if operations may read the memory for a write, or write it for a read.
     pub(crate) fn allows(&self, reads: bool) -> bool {
         if reads { self.lent.writable } else { self.lent.readable }
@@ -208,16 +250,13 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Registered<'m, T, 
 
 pub(crate) struct Memories<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> {
     slots: Array<MemorySlot<'m, T, M, A>, A>,
-    /// Number of parts of each slot. Only shared references to the counters exist.
-    counts: ManuallyDrop<Array<Cell<u32>, A>>,
 }
 
 impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> Memories<'m, T, M, A> {
     pub(crate) fn new(len: usize, number: u32, alloc: &A) -> Result<Self, OpenError> {
         u32::try_from(len).map_err(|_| OpenError::Size)?;
-        let counts = Array::new_in(len, alloc.clone(), |_| Cell::new(0))?;
         let slots = Array::new_in(len, alloc.clone(), |_| MemorySlot { generation: number, users: 0, memory: None })?;
-        Ok(Memories { slots, counts: ManuallyDrop::new(counts) })
+        Ok(Memories { slots })
     }
 
     /// Returns `None` if all slots are in use.
@@ -228,10 +267,8 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         access: Access,
         alloc: &A,
     ) -> Result<Option<MemoryKey>, OpenError> {
-        let free = |(index, slot): &(usize, &mut MemorySlot<'m, T, M, A>)| {
-            slot.memory.is_none() && self.counts.get(*index).is_some_and(|count| count.get() == 0)
-        };
-        let Some((index, slot)) = self.slots.iter_mut().enumerate().find(free) else { return Ok(None) };
+        let free = self.slots.iter_mut().enumerate().find(|(_, slot)| slot.memory.is_none());
+        let Some((index, slot)) = free else { return Ok(None) };
         let shared = Shared::new(memory, alloc.clone())?;
         let lent = shared.lent();
         if lent.kind != HmemIface::SYSTEM {
@@ -249,11 +286,12 @@ impl<'m, T: Transport, M: Buffer + Send + 'm, A: Allocator + Clone + Send + 'm> 
         // A bound region is closed before the queue, so it cannot serve operations in flight.
         let binds = !access.is_empty() && rails.iter().any(Rail::binds_regions);
         let (regions, bound) = if binds { (open(local)?, Some(open(access)?)) } else { (open(access | local)?, None) };
-        let descriptors = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
-            regions.get(rail).map(EndpointMr::descriptor).ok_or(OpenError::Size)
+        let sources = Array::try_new_in(rails.len(), alloc.clone(), |rail| {
+            let descriptor = regions.get(rail).map(EndpointMr::descriptor).ok_or(OpenError::Size)?;
+            Ok(Source { descriptor, parts: Cell::new(0) })
         })?;
         slot.generation = slot.generation.wrapping_add(1);
-        slot.memory = Some(Registered { regions, bound, descriptors, lent });
+        slot.memory = Some(Registered { regions, bound, sources, lent });
         #[expect(clippy::cast_possible_truncation, reason = "the number of slots is a `u32`")]
         Ok(Some(MemoryKey { index: index as u32, generation: slot.generation }))
     }
@@ -280,8 +318,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
     }
 
     pub(crate) fn in_flight(&self, key: MemoryKey) -> Option<u32> {
-        self.get(key)?;
-        self.counts.get(key.index as usize).map(Cell::get)
+        self.get(key).map(Registered::in_flight)
     }
 
     /// Returns `false` while the memory is in use.
@@ -307,24 +344,18 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
     /// Returns `None` if the memory does not allow the operations.
     pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
         let memory = self.get(key).filter(|memory| memory.allows(reads))?;
-        let count = self.counts.get(key.index as usize)?;
-        Some(Lender { lent: memory.lent, descriptors: &memory.descriptors, count, reads, transfer })
+        let booking = Booking { transfer, kind: if reads { Booking::READS } else { 0 } };
+        Some(Lender { lent: memory.lent, sources: &memory.sources, booking })
     }
 }
 
 impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Drop for Memories<'_, T, M, A> {
     fn drop(&mut self) {
-        let mut leaked = false;
-        for (slot, count) in self.slots.iter_mut().zip(self.counts.iter()) {
-            if count.get() > 0 {
+        for slot in self.slots.iter_mut() {
+            if slot.memory.as_ref().is_some_and(|memory| memory.in_flight() > 0) {
                 // Parts were leaked: a queue could not be closed, and its provider may use them.
                 core::mem::forget(slot.memory.take());
-                leaked = true;
             }
-        }
-        if !leaked {
-            // SAFETY: no part refers to a counter. Dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.counts) };
         }
     }
 }

@@ -1,36 +1,41 @@
 //! Completed operations, booked by transfer, and writes of peers.
 
+use core::mem;
+
 use allocator_api2::alloc::Allocator;
-use loom_core::{Buffer, Completion, Done, Error, OpError, Transport};
+use loom_core::{Buffer, Completion, CqError, Done, Error, OpError, Transport};
 
 use super::Engine;
-use crate::memory::LentPart;
+use crate::memory::{Booking, LentPart};
 use crate::peers::Vectors;
 use crate::plan::Plan;
 use crate::transfers::Stage;
 
-/// Completed operations of one transfer, booked together.
+/// Completed operations of one transfer, booked together. A flush is alone.
 struct Batch {
-    transfer: u32,
+    booking: Booking,
     ended: u32,
-    /// Without flushes, as the bytes.
-    operations: u64,
     bytes: u64,
 }
 
 impl Batch {
-    const fn of(transfer: u32) -> Self {
-        Batch { transfer, ended: 0, operations: 0, bytes: 0 }
-    }
+    const NONE: Self = Batch { booking: Booking::NONE, ended: 0, bytes: 0 };
 
     #[inline(always)]
     fn add(&mut self, part: &LentPart) {
         self.ended += 1;
-        if !part.flushes {
-            self.operations += 1;
-            self.bytes += part.len();
-        }
+        self.bytes += part.len();
     }
+}
+
+/// What polls of a rail leave to others.
+enum Uncommon {
+    /// Belongs to another batch, or has failed.
+    Op(Done<LentPart>),
+    /// Peer's write with a value that is not counted.
+    Remote(Option<u64>),
+    Stray,
+    End(Result<(), CqError>),
 }
 
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
@@ -39,30 +44,16 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             if self.failed.contains(number) {
                 continue;
             }
-            let mut batch = None::<Batch>;
-            let mut polled = Ok(());
-            for _ in 0..self.rails[number].events(&self.attr) {
-                match self.rails[number].cq.poll() {
-                    Ok(None) => break,
-                    Ok(Some(Completion::Op(done))) => {
-                        let part = done.buf();
-                        match &mut batch {
-                            Some(batch)
-                                if done.result().is_ok() && part.transfer == batch.transfer && !part.flushes =>
-                            {
-                                batch.add(&done.into_buf());
-                            }
-                            _ => self.start_batch(&mut batch, done),
-                        }
-                    }
-                    Ok(Some(Completion::Remote(event))) => self.count_arrival(event.data().map(|data| data.0)),
-                    Ok(Some(_)) => self.strays += 1,
-                    Err(error) => {
-                        polled = Err(error);
-                        break;
-                    }
+            let mut left = self.rails[number].events(&self.attr);
+            let mut batch = Batch::NONE;
+            let polled = loop {
+                match self.poll_batch(number, &mut left, &mut batch) {
+                    Uncommon::Op(done) => self.start_batch(&mut batch, done),
+                    Uncommon::Remote(data) => self.count_notified(data),
+                    Uncommon::Stray => self.strays += 1,
+                    Uncommon::End(polled) => break polled,
                 }
-            }
+            };
             self.book(batch, None);
             if let Err(error) = polled {
                 self.failed.insert(number);
@@ -73,24 +64,53 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         Ok(())
     }
 
+    /// Polls a rail at most `left` times: adds operations to the batch, and counts arrivals.
+    #[inline(always)]
+    fn poll_batch(&self, number: usize, left: &mut usize, batch: &mut Batch) -> Uncommon {
+        let rail = &self.rails[number];
+        while *left > 0 {
+            *left -= 1;
+            match rail.cq.poll() {
+                Ok(Some(Completion::Op(done))) => {
+                    if done.buf().booking != batch.booking || done.result().is_err() {
+                        return Uncommon::Op(done);
+                    }
+                    batch.add(&done.into_buf());
+                }
+                Ok(Some(Completion::Remote(event))) => {
+                    let data = event.data().map(|data| data.0);
+                    if data.is_none_or(|value| self.arrivals.count(value).is_err()) {
+                        return Uncommon::Remote(data);
+                    }
+                }
+                Ok(Some(_)) => return Uncommon::Stray,
+                Ok(None) => return Uncommon::End(Ok(())),
+                Err(error) => return Uncommon::End(Err(error)),
+            }
+        }
+        Uncommon::End(Ok(()))
+    }
+
     /// A failed completion is booked alone.
     #[inline(never)]
-    fn start_batch(&mut self, batch: &mut Option<Batch>, done: Done<LentPart>) {
+    fn start_batch(&mut self, batch: &mut Batch, done: Done<LentPart>) {
         let (error, part) = (done.result().err(), done.into_buf());
-        let mut next = Batch::of(part.transfer);
+        let mut next = Batch { booking: part.booking, ..Batch::NONE };
         next.add(&part);
-        let is_alone = error.is_some() || part.flushes;
         drop(part);
-        self.book(batch.replace(next), None);
+        let is_alone = error.is_some() || next.booking.flushes();
+        self.book(mem::replace(batch, next), None);
         if is_alone {
-            self.book(batch.take(), error);
+            self.book(mem::replace(batch, Batch::NONE), error);
         }
     }
 
     #[inline(never)]
-    fn book(&mut self, batch: Option<Batch>, error: Option<OpError>) {
-        let Some(Batch { transfer, ended, operations, bytes }) = batch else { return };
+    fn book(&mut self, batch: Batch, error: Option<OpError>) {
+        let Batch { booking, ended, bytes } = batch;
+        let transfer = booking.transfer();
         let Some(slot) = self.transfers.get_mut(transfer) else { return };
+        let operations = if booking.flushes() { 0 } else { u64::from(ended) };
         slot.in_flight -= ended;
         match error {
             None => {

@@ -1,14 +1,13 @@
 //! Operations of transfers, posted on rails in turn.
 
 use allocator_api2::alloc::Allocator;
-use loom_core::buffer::Descriptor;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{ImmediateData, RangeError};
 use loom_core::{AddressError, Buffer, Error, Transport};
 
 use super::Engine;
 use crate::event::TransferKey;
-use crate::memory::{Lender, LentPart, MemoryKey};
+use crate::memory::{Lender, LentPart, MemoryKey, Source};
 use crate::plan::{Block, Cursor, Plan};
 use crate::rail::{Rail, RailSet, Target, Unflushed};
 use crate::request::Request;
@@ -90,10 +89,9 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let slot = transfers.named(transfer).filter(|slot| slot.in_flight > 0);
         let part = memories
             .lender(local, reads, transfer.index)
-            .and_then(|lender| lender.part(lender.descriptor(number)?, Block::default()));
-        if let (Some(slot), Some(mut part)) = (slot, part) {
-            part.flushes = true;
-            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part) {
+            .and_then(|lender| lender.part(lender.source(number)?, Block::default()));
+        if let (Some(slot), Some(part)) = (slot, part) {
+            match rail.post(&Target { peer, region, offset: 0 }, reads, None, false, part.flushing()) {
                 Ok(_) => {
                     slot.in_flight += 1;
                     if let Some(peer) = slot.peer {
@@ -201,29 +199,27 @@ struct Run<'r, P> {
 impl<P: Plan> Run<'_, P> {
     #[inline(always)]
     fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, to: &Target, most: usize) -> Stop {
-        let Some(descriptor) = self.lender.descriptor(number) else {
+        let Some(source) = self.lender.source(number) else {
             return Stop::Failed(RangeError::OutOfWindow.into());
         };
         let room = rail.room();
         if room == 0 {
             return Stop::NoRoom;
         }
-        let end = self.posted + room.min(most);
-        match self.data {
+        let most = room.min(most);
+        let Run { transfer, local, reads, data, batches, .. } = *self;
+        match data {
             // Inlined for most lists.
-            Some(data) if !self.batches && !self.reads => self.post_each(descriptor, end, |_, offset, part| match rail
-                .endpoint
-                .write_data(to.peer, &to.region, offset, data, part)
-            {
-                Ok(_) => Ok(()),
-                Err(rejected) => Err(rejected.error),
+            Some(data) if !batches && !reads => self.post_each(source, most, move |offset, part, _| {
+                match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
+                    Ok(_) => Ok(()),
+                    Err(rejected) => Err(rejected.error),
+                }
             }),
-            data => self.post_each(descriptor, end, |run, offset, part| {
-                let has_next = run.posted + 1 < end && !run.cursor.is_last(run.piece);
-                let more = run.batches && has_next && rail.has_room_for_two();
-                rail.post(&Target { offset, ..*to }, run.reads, data, more, part)?;
-                if run.batches {
-                    let Run { local, reads, transfer, .. } = *run;
+            data => self.post_each(source, most, move |offset, part, has_next| {
+                let more = batches && has_next && rail.has_room_for_two();
+                rail.post(&Target { offset, ..*to }, reads, data, more, part)?;
+                if batches {
                     let Target { peer, region, .. } = *to;
                     rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
                 }
@@ -232,32 +228,51 @@ impl<P: Plan> Run<'_, P> {
         }
     }
 
-    /// Posts operations up to the number `end`, each by `post` with its offset and buffer.
-    #[inline(always)]
+    /// Posts operations by `post`: with offset and buffer, and whether another one follows.
+    // Not inlined: in a function of its own, most stays in registers.
+    #[inline(never)]
     fn post_each(
         &mut self,
-        descriptor: Descriptor,
-        end: usize,
-        mut post: impl FnMut(&Self, u64, LentPart) -> Result<(), PostError>,
+        source: &Source,
+        most: usize,
+        mut post: impl FnMut(u64, LentPart, bool) -> Result<(), PostError>,
     ) -> Stop {
-        while self.posted < end
-            && let Some(block) = self.cursor.peek(self.piece)
-        {
-            let Some(part) = self.lender.part(descriptor, block) else {
-                return Stop::Failed(RangeError::OutOfWindow.into());
+        let Run { lender, plan, piece, .. } = *self;
+        let mut cursor = self.cursor;
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let mut posted = Posted { count: 0, in_flight: self.in_flight, peer_in_flight: self.peer_in_flight };
+        let stop = loop {
+            let Some(block) = cursor.peek(piece).filter(|_| posted.count < most) else { break Stop::Done };
+            let Some(part) = lender.part(source, block) else {
+                break Stop::Failed(RangeError::OutOfWindow.into());
             };
-            match post(self, block.remote, part) {
+            match post(block.remote, part, posted.count + 1 < most && !cursor.is_last(piece)) {
                 Ok(()) => {
-                    self.posted += 1;
-                    *self.in_flight += 1;
-                    *self.peer_in_flight += 1;
-                    self.cursor.advance(self.plan, block);
+                    posted.count += 1;
+                    cursor.advance(plan, block);
                 }
-                Err(PostError::Again) => return Stop::Again,
-                Err(error) if error.is_transient() => return Stop::NoRoom,
-                Err(error) => return Stop::Failed(error.into()),
+                Err(PostError::Again) => break Stop::Again,
+                Err(error) if error.is_transient() => break Stop::NoRoom,
+                Err(error) => break Stop::Failed(error.into()),
             }
-        }
-        Stop::Done
+        };
+        self.posted += posted.count as usize;
+        drop(posted);
+        self.cursor = cursor;
+        stop
+    }
+}
+
+/// Number of operations posted, counted as in flight when it is dropped, also if the plan panics.
+struct Posted<'r> {
+    count: u32,
+    in_flight: &'r mut u32,
+    peer_in_flight: &'r mut u32,
+}
+
+impl Drop for Posted<'_> {
+    fn drop(&mut self) {
+        *self.in_flight += self.count;
+        *self.peer_in_flight += self.count;
     }
 }
