@@ -96,27 +96,32 @@ unsafe impl<M: Buffer, A: Allocator> Buffer for Shared<M, A> {
 
 /// Transfer of an operation, and its kind.
 ///
-/// Has no unused values: with these, the compiler would tell completions apart by a byte within
-/// parts, and copy all of them through memory.
+/// A number without unused values: with these, the compiler would tell completions apart by a byte
+/// within parts, and copy all of them through memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Booking {
-    transfer: u32,
-    kind: u32,
-}
+pub(crate) struct Booking(u64);
 
 impl Booking {
     /// Belongs to no transfer.
-    pub(crate) const NONE: Self = Booking { transfer: u32::MAX, kind: 0 };
-    const READS: u32 = 1;
-    const FLUSHES: u32 = 2;
+    pub(crate) const NONE: Self = Booking(u64::MAX);
+    const READS: u64 = 1;
+    const FLUSHES: u64 = 2;
+
+    fn of(transfer: u32, reads: bool) -> Self {
+        Booking(u64::from(transfer) << 32 | if reads { Self::READS } else { 0 })
+    }
 
     pub(crate) const fn transfer(self) -> u32 {
-        self.transfer
+        (self.0 >> 32) as u32
+    }
+
+    const fn reads(self) -> bool {
+        self.0 & Self::READS != 0
     }
 
     /// Returns `true` if the operation belongs to no block of the plan.
     pub(crate) const fn flushes(self) -> bool {
-        self.kind & Self::FLUSHES != 0
+        self.0 & Self::FLUSHES != 0
     }
 }
 
@@ -142,7 +147,7 @@ impl LentPart {
 
     /// Marks an operation without bytes that belongs to no block of the plan.
     pub(crate) const fn flushing(mut self) -> Self {
-        self.booking.kind |= Booking::FLUSHES;
+        self.booking.0 |= Booking::FLUSHES;
         self
     }
 
@@ -167,8 +172,8 @@ impl Drop for LentPart {
 unsafe impl Buffer for LentPart {
     #[inline]
     fn lend(&mut self) -> Lent {
-        let reads = self.booking.kind & Booking::READS != 0;
-        let lent = if reads { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
+        let lent =
+            if self.booking.reads() { Lent::target(self.ptr, self.len) } else { Lent::source(self.ptr, self.len) };
         Lent { descriptor: Some(self.source().descriptor), ..lent }
     }
 }
@@ -185,6 +190,10 @@ pub(crate) struct Lender<'a> {
 impl<'a> Lender<'a> {
     pub(crate) fn source(&self, rail: usize) -> Option<&'a Source> {
         self.sources.get(rail)
+    }
+
+    pub(crate) const fn reads(&self) -> bool {
+        self.booking.reads()
     }
 
     /// Returns `None` if the block does not lie within.
@@ -344,8 +353,7 @@ impl<'m, T: Transport, M: Buffer + Send, A: Allocator + Send> Memories<'m, T, M,
     /// Returns `None` if the memory does not allow the operations.
     pub(crate) fn lender(&self, key: MemoryKey, reads: bool, transfer: u32) -> Option<Lender<'_>> {
         let memory = self.get(key).filter(|memory| memory.allows(reads))?;
-        let booking = Booking { transfer, kind: if reads { Booking::READS } else { 0 } };
-        Some(Lender { lent: memory.lent, sources: &memory.sources, booking })
+        Some(Lender { lent: memory.lent, sources: &memory.sources, booking: Booking::of(transfer, reads) })
     }
 }
 

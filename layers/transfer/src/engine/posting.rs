@@ -39,6 +39,21 @@ enum Stop {
     Failed(Error),
 }
 
+impl Stop {
+    /// Sets the reason for which an operation was refused. Returns `false`.
+    // Out of line, so that successful posts do not keep room for the error.
+    #[cold]
+    #[inline(never)]
+    fn set(&mut self, error: PostError) -> bool {
+        *self = match error {
+            PostError::Again => Stop::Again,
+            error if error.is_transient() => Stop::NoRoom,
+            error => Stop::Failed(error.into()),
+        };
+        false
+    }
+}
+
 impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T, M, P, A> {
     /// Posts operations of all transfers in turn, until the budget is used up or no rail has room.
     pub(super) fn post(&mut self) {
@@ -128,7 +143,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
         let mut run = Run {
             transfer,
             local: *local,
-            reads: *reads,
             data: data.map(ImmediateData),
             lender,
             plan,
@@ -183,7 +197,6 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
 struct Run<'r, P> {
     transfer: TransferKey,
     local: MemoryKey,
-    reads: bool,
     data: Option<ImmediateData>,
     lender: Lender<'r>,
     plan: &'r P,
@@ -197,7 +210,8 @@ struct Run<'r, P> {
 }
 
 impl<P: Plan> Run<'_, P> {
-    #[inline(always)]
+    // Not inlined: in a function of its own, most stays in registers.
+    #[inline(never)]
     fn post_on<T: Transport>(&mut self, rail: &mut Rail<'_, T>, number: usize, to: &Target, most: usize) -> Stop {
         let Some(source) = self.lender.source(number) else {
             return Stop::Failed(RangeError::OutOfWindow.into());
@@ -207,55 +221,58 @@ impl<P: Plan> Run<'_, P> {
             return Stop::NoRoom;
         }
         let most = room.min(most);
-        let Run { transfer, local, reads, data, batches, .. } = *self;
+        let Run { transfer, local, data, batches, lender, .. } = *self;
+        let reads = lender.reads();
         match data {
             // Inlined for most lists.
-            Some(data) if !batches && !reads => self.post_each(source, most, move |offset, part, _| {
-                match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
-                    Ok(_) => Ok(()),
-                    Err(rejected) => Err(rejected.error),
-                }
-            }),
-            data => self.post_each(source, most, move |offset, part, has_next| {
+            Some(data) if !batches && !reads => {
+                self.post_each(lender, source, most, |offset, part, _, stop| {
+                    match rail.endpoint.write_data(to.peer, &to.region, offset, data, part) {
+                        Ok(_) => true,
+                        Err(rejected) => stop.set(rejected.error),
+                    }
+                })
+            }
+            data => self.post_each(lender, source, most, |offset, part, has_next, stop| {
                 let more = batches && has_next && rail.has_room_for_two();
-                rail.post(&Target { offset, ..*to }, reads, data, more, part)?;
+                if let Err(error) = rail.post(&Target { offset, ..*to }, reads, data, more, part) {
+                    return stop.set(error);
+                }
                 if batches {
                     let Target { peer, region, .. } = *to;
                     rail.unflushed = more.then_some(Unflushed { peer, region, local, reads, transfer });
                 }
-                Ok(())
+                true
             }),
         }
     }
 
-    /// Posts operations by `post`: with offset and buffer, and whether another one follows.
-    // Not inlined: in a function of its own, most stays in registers.
-    #[inline(never)]
+    /// Posts operations by `post`: with offset and buffer, and whether another one follows. It
+    /// returns `false` if the operation is refused, with the reason.
+    #[inline(always)]
     fn post_each(
         &mut self,
+        lender: Lender<'_>,
         source: &Source,
         most: usize,
-        mut post: impl FnMut(u64, LentPart, bool) -> Result<(), PostError>,
+        mut post: impl FnMut(u64, LentPart, bool, &mut Stop) -> bool,
     ) -> Stop {
-        let Run { lender, plan, piece, .. } = *self;
-        let mut cursor = self.cursor;
+        let Run { plan, piece, mut cursor, .. } = *self;
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let mut posted = Posted { count: 0, in_flight: self.in_flight, peer_in_flight: self.peer_in_flight };
-        let stop = loop {
-            let Some(block) = cursor.peek(piece).filter(|_| posted.count < most) else { break Stop::Done };
+        let mut stop = Stop::Done;
+        while let Some(block) = cursor.peek(piece).filter(|_| posted.count < most) {
             let Some(part) = lender.part(source, block) else {
-                break Stop::Failed(RangeError::OutOfWindow.into());
+                stop = Stop::Failed(RangeError::OutOfWindow.into());
+                break;
             };
-            match post(block.remote, part, posted.count + 1 < most && !cursor.is_last(piece)) {
-                Ok(()) => {
-                    posted.count += 1;
-                    cursor.advance(plan, block);
-                }
-                Err(PostError::Again) => break Stop::Again,
-                Err(error) if error.is_transient() => break Stop::NoRoom,
-                Err(error) => break Stop::Failed(error.into()),
+            let has_next = posted.count + 1 < most && !cursor.is_last(piece);
+            if !post(block.remote, part, has_next, &mut stop) {
+                break;
             }
-        };
+            posted.count += 1;
+            cursor.advance(plan, block);
+        }
         self.posted += posted.count as usize;
         drop(posted);
         self.cursor = cursor;
