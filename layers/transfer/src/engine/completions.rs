@@ -72,7 +72,7 @@ impl<T: Transport, M: Buffer + Send, P: Plan, A: Allocator + Send> Engine<'_, T,
             *left -= 1;
             match rail.cq.poll() {
                 Ok(Some(Completion::Op(done))) => {
-                    if done.buf().booking != batch.booking || done.result().is_err() {
+                    if done.result().is_err() || done.buf().booking != batch.booking {
                         return Uncommon::Op(done);
                     }
                     batch.add(&done.into_buf());
