@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use crate::tally::{Refused, Tally};
+use crate::counted::{Refused, Tally};
 
 /// Limited number of bytes of another allocator, with counters.
 ///

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::{empty, move_to, zero_from};
-use crate::owns::Owns;
+use crate::ownership::Owns;
 
 /// Arena or pool, and a second allocator for blocks beyond it.
 ///

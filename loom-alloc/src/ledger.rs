@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use allocator_api2::alloc::{AllocError, Allocator};
 use loom_core::Error;
 
-use crate::tally::Tally;
+use crate::counted::Tally;
 
 /// Memory use by name, with at most `N` accounts. Each object gets an allocator that books
 /// requested bytes. Threads may share the ledger.

@@ -48,6 +48,23 @@
 //! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
+//!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! ## `os`
+//! Pages of the operating system (`os::Mapping`) and notices of unmapped ones
+//! (`mr_cache::Userfaultfd`), on Linux.
+//!
+//! ## `allocator-api2-02`
+//! Adapters from and to allocators of allocator-api2 0.2 (`V02`, `V04`).
+//!
+//! ## `bytemuck`
+//! Leases as slices of plain data.
+//!
+//! ## `bytes`
+//! Leases as `bytes::Buf` and `bytes::BufMut`. The crate `bytes` requires `alloc`.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -63,9 +80,12 @@ extern crate std;
 
 pub use allocator_api2;
 
+#[cfg(feature = "allocator-api2-02")]
+mod allocator_api2_02;
 mod arena;
 mod block;
 mod budget;
+mod counted;
 mod fallback;
 mod free_list;
 mod ledger;
@@ -78,7 +98,7 @@ pub mod mr_cache;
 mod notices;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
-mod owns;
+mod ownership;
 #[cfg(not(loom_model))]
 mod pool;
 #[cfg(not(loom_model))]
@@ -86,24 +106,21 @@ pub mod registered;
 #[cfg(not(loom_model))]
 mod sharing;
 mod static_arena;
-mod tally;
 pub mod testing;
-#[cfg(feature = "allocator-api2-02")]
-mod v02;
 
+#[cfg(feature = "allocator-api2-02")]
+pub use self::allocator_api2_02::{V02, V04};
 pub use arena::{Arena, BumpArena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
 pub use ledger::{Account, Ledger, LedgerEntry};
 pub use locked::Locked;
-pub use owns::Owns;
+pub use ownership::Owns;
 #[cfg(not(loom_model))]
 pub use pool::{BlockPool, Pool, PoolAttr, SharedPool, SizeClasses, Spill, StaticPool};
 #[cfg(not(loom_model))]
 pub use sharing::{Owner, Shared, Sharing};
 pub use static_arena::StaticArena;
-#[cfg(feature = "allocator-api2-02")]
-pub use v02::{V02, V04};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

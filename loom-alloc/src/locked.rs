@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::arena::BumpArena;
-use crate::owns::Owns;
+use crate::ownership::Owns;
 
 /// [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock.
 ///

@@ -1,10 +1,9 @@
+//! [`Error`]: sum of all errors.
+
 use core::fmt;
 
-use crate::cq::CqError;
-use crate::driver::RunError;
 use crate::engine::op_table::OpError;
-use crate::eq::Failure;
-use crate::error::{OpenError, PostError, Rejected};
+use crate::error::{CqError, OpenError, PostError, Rejected};
 use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 
 /// Any error of loom. Every other error converts into it with `?`.
@@ -158,20 +157,5 @@ from! {
 impl<V, E: Into<Error>> From<Rejected<V, E>> for Error {
     fn from(rejected: Rejected<V, E>) -> Self {
         rejected.error.into()
-    }
-}
-
-impl<B> From<RunError<B>> for Error {
-    fn from(error: RunError<B>) -> Self {
-        match error {
-            RunError::Rejected(rejected) => rejected.into(),
-            RunError::Queue { error, .. } => error.into(),
-        }
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        Error::Open(failure.into())
     }
 }

@@ -79,6 +79,8 @@
 //!   of each.
 //! - Only 64-bit targets are supported: the context of an operation is one word with a generation
 //!   and an index.
+//! - Scalable endpoints, multicast and symmetric ranges are in the core although only libfabric has
+//!   them, because their handles, closing order and address checks are those of other objects.
 //!
 //! # Features
 //!
@@ -169,7 +171,8 @@ pub mod exposed;
 pub mod error;
 pub mod transport;
 
-// Data structures of objects.
+// Data structures of objects, and the sum of errors.
+mod any_error;
 pub mod engine;
 pub mod storage;
 
@@ -186,7 +189,6 @@ pub mod mr;
 pub mod registered;
 
 // Modules built on objects, and a transport.
-mod any_error;
 pub mod completion;
 pub mod soft;
 

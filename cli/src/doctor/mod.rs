@@ -10,15 +10,15 @@ use serde_json::json;
 
 use crate::failure::Failure;
 
-/// Says what is missing on this machine, and what to do.
+/// Reports missing parts of this machine, and remedies.
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 nothing is wrong (there may be notes), 1 something is, 2 wrong options.")]
 pub(crate) struct Arguments {
-    /// As JSON
+    /// Prints JSON
     #[arg(long)]
     json: bool,
 
-    /// Each known fault of the providers that are here in a sentence, not only how many there are
+    /// Describes each known fault of the installed providers, instead of their number
     #[arg(long)]
     faults: bool,
 }

@@ -17,19 +17,19 @@ use offer::Found;
 #[derive(Debug, Args)]
 #[command(after_help = "Exit status: 0 done, 1 nothing fits or failed, 2 wrong options.")]
 pub(crate) struct Arguments {
-    /// Of this provider only: soft, shm, 'tcp;ofi_rxm'
+    /// Shows only offers of this provider: soft, shm, 'tcp;ofi_rxm'
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 
-    /// Of this type of endpoint only
+    /// Shows only this type of endpoint
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     kind: Option<Kind>,
 
-    /// That grant all of these: tagged,rma,directed_recv
+    /// Shows only offers that grant all of: tagged,rma,directed_recv
     #[arg(long, value_name = "LIST", value_parser = caps, default_value = "", hide_default_value = true)]
     caps: Caps,
 
-    /// That have this address of this machine
+    /// Shows only offers with this address of this machine
     #[arg(long, value_name = "ADDRESS")]
     node: Option<String>,
 
@@ -38,11 +38,11 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["words", "kind"])]
     media: bool,
 
-    /// As JSON
+    /// Prints JSON
     #[arg(long, conflicts_with = "words")]
     json: bool,
 
-    /// In libfabric's own words, as `fi_info -v` prints them
+    /// Prints the text of `fi_info -v`
     #[arg(long)]
     words: bool,
 }

@@ -4,10 +4,10 @@ use std::str::FromStr;
 use loom_media::{FlowLayout, GrainLayout, Rate, SampleLayout};
 use serde_json::{Value, json};
 
-/// In nanoseconds.
+/// Duration that a ring holds, in nanoseconds.
 const HISTORY: u64 = 200_000_000;
 
-/// In bytes. A sender names formats that a target allocates for.
+/// Maximum bytes of a ring, which a target allocates for a sender's format.
 const MAX_RING: u64 = 1 << 30;
 
 /// Video in v210, as `WIDTHxHEIGHT@RATE`.

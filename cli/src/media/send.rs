@@ -18,7 +18,7 @@ use super::targets::{MAX_TARGETS, Started};
 use super::tone::Tone;
 use crate::failure::Failure;
 
-/// Flows of targets, also of some that were killed.
+/// Maximum number of targets' flows, including killed targets.
 const PEERS: usize = 4 * MAX_TARGETS;
 
 /// Nanoseconds for targets to connect before the first frame is due.
@@ -125,10 +125,10 @@ pub(super) struct Sent {
 struct Outlet {
     number: usize,
     key: TargetKey,
-    /// Grains or samples of a frame or block.
+    /// Number of grains of a frame or samples of a block.
     unit: u64,
     was_killed: bool,
-    /// It has been ready, or has failed.
+    /// `true` after it was ready or failed.
     is_connected: bool,
 }
 
@@ -176,7 +176,7 @@ impl<T: Transport + 'static> Sender<T> {
         sender.add_flows(&mut setup)?;
         first.iter().try_for_each(|target| sender.add_target(target))?;
         sender.send(&setup, control, started, interrupted)?;
-        // Those that are not connected yet would wait for the sender.
+        // Unconnected targets would wait for the sender.
         control.kill_others(&sender.connected());
         sender.end(setup.timeout)?;
         Ok(sender.sent)
@@ -382,7 +382,7 @@ impl<T: Transport + 'static> Sender<T> {
             self.initiator.remove_target(outlet.key).map_err(Failure::when("removing a target"))?;
         }
         let begin = Instant::now();
-        // Operations to one that was killed may never complete.
+        // Operations to a killed target may never complete.
         while self.outlets.iter().any(|outlet| !outlet.was_killed) {
             if !self.poll()? {
                 std::thread::sleep(PAUSE);

@@ -26,7 +26,7 @@ pub(crate) const WINDOW: usize = 64;
 /// Maximum number of bytes in flight, but at least four messages.
 const BYTES: usize = 16 << 20;
 
-/// In nanoseconds, much longer than a batch's answer.
+/// Duration of a batch in nanoseconds, much longer than its answer's.
 const BATCH: u64 = 10_000_000;
 
 const BATCHES: u64 = 15;

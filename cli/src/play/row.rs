@@ -76,7 +76,7 @@ pub(crate) fn warning<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<String>
     })
 }
 
-/// By nearest rank.
+/// Half of a percentile, by nearest rank.
 fn half(sorted: &[u64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(rank).map_or(0.0, |round_trip| *round_trip as f64 / 2.0)

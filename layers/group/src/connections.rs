@@ -15,7 +15,7 @@ use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Cq, Domain};
 
 use crate::group::Queue;
-use crate::links::{Connection, Links};
+use crate::routes::{Connection, Links};
 use crate::{ConnectError, Group, PeerError, PeerIndex};
 
 const GREETING: [u8; 8] = *b"loomgrp\x01";

@@ -10,7 +10,7 @@ use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Av, Cq, Domain, Endpoint, Error, MsgEndpoint, Peer, Transport};
 
-use crate::links::{Links, Shared, To};
+use crate::routes::{Links, Shared, To};
 use crate::{PeerError, PeerIndex};
 
 /// Size of a group.

@@ -67,6 +67,17 @@
 //! | `PeerRemoteMemoryRegion::new`, `peer`, `sub_region` | [`PeerRegion::new`], [`PeerRegion::peer`], [`PeerRegion::slice`] | |
 //! | `sub_region_unchecked` | | every range is checked |
 //! | `Channel` and its builder, scopes and operations | [`Endpoint`](loom_core::Endpoint), [`MsgEndpoint`](loom_core::MsgEndpoint), or a group of one | |
+//!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! ## `std`
+//! Constructors with the global allocator, and [exchanges](bootstrap) over TCP and over a directory
+//! of files.
+//!
+//! ## `pmi`
+//! Exchange through a launcher of MPI programs (PMI-2), on Unix. Enables `std`.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -76,27 +87,27 @@
 extern crate std;
 
 pub mod bootstrap;
+mod bulk;
 pub mod collective;
 mod connections;
 mod error;
 pub mod exchange;
 mod group;
-mod links;
-mod many;
+mod operation;
 mod peer_index;
-mod place;
-mod posts;
+mod post_by_peer;
 mod region;
+mod request_slot;
+mod routes;
 pub mod schedule;
 mod scope;
-mod verb;
 
 pub use self::connections::Connections;
 pub use self::error::{CollectiveError, PeerError};
 pub use self::group::{ConnectError, Group, GroupAttr, Prepared};
 pub use self::peer_index::PeerIndex;
-pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;
+pub use self::request_slot::{Outcome, Place};
 pub use self::scope::{Request, Scope, Summary};
 
 #[cfg(all(doctest, feature = "std"))]

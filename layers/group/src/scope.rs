@@ -9,9 +9,9 @@ use loom_core::vocabulary::{Access, ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 
 use crate::group::Queue;
-use crate::links::To;
-use crate::place::{Outcome, Place, Post, Waiting};
-use crate::verb::{self, Verb, What};
+use crate::operation::{self, Verb, What};
+use crate::request_slot::{Outcome, Place, Post, Waiting};
+use crate::routes::To;
 use crate::{Group, PeerIndex, PeerRegion};
 
 const LOOKS: u64 = 10_000;
@@ -172,7 +172,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request::<verb::Send>(peer, &NOWHERE, 0, buf)
+        self.request::<operation::Send>(peer, &NOWHERE, 0, buf)
     }
 
     /// Sends a message with immediate data to a peer.
@@ -180,7 +180,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request::<verb::SendData>(peer, &NOWHERE, data.0, buf)
+        self.request::<operation::SendData>(peer, &NOWHERE, data.0, buf)
     }
 
     /// Receives a message from a peer.
@@ -188,7 +188,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request::<verb::Recv>(peer, &NOWHERE, 0, buf)
+        self.request::<operation::Recv>(peer, &NOWHERE, 0, buf)
     }
 
     /// Sends a tagged message to a peer.
@@ -196,7 +196,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request::<verb::TaggedSend>(peer, &NOWHERE, tag.0, buf)
+        self.request::<operation::TaggedSend>(peer, &NOWHERE, tag.0, buf)
     }
 
     /// Receives a tagged message from a peer.
@@ -204,7 +204,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request::<verb::TaggedRecv>(peer, &NOWHERE, tag.0, buf)
+        self.request::<operation::TaggedRecv>(peer, &NOWHERE, tag.0, buf)
     }
 
     /// Reads from the start of a peer's region.
@@ -212,7 +212,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request::<verb::Read>(from.peer(), from.region(), 0, buf)
+        self.request::<operation::Read>(from.peer(), from.region(), 0, buf)
     }
 
     /// Writes to the start of a peer's region.
@@ -220,7 +220,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request::<verb::Write>(to.peer(), to.region(), 0, buf)
+        self.request::<operation::Write>(to.peer(), to.region(), 0, buf)
     }
 
     /// Writes to the start of a peer's region, and notifies the peer.
@@ -228,7 +228,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request::<verb::WriteData>(to.peer(), to.region(), data.0, buf)
+        self.request::<operation::WriteData>(to.peer(), to.region(), data.0, buf)
     }
 
     #[inline]

@@ -52,6 +52,18 @@
 //! - **After a failure**, initiator and target go on by another attachment, once all operations
 //!   have completed. Messages of the former one have no effect.
 //! - **After opening, no allocation**, except for flows.
+//!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! ## `std`
+//! Examples of the documentation, with the global allocator.
+//!
+//! ## `mxl`
+//! MXL's formats, its flows in shared memory, and its own peers over connections (`tcp`, or
+//! `loom-tcp` without libfabric), on Linux. Enables `std`. MXL's connectionless peers (`shm`,
+//! `efa`) are missing.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -77,6 +77,17 @@
 //! - A message has one buffer, in host memory.
 //! - A new connection to the same peer is a new link, of [a fixed number](TaggedAttr::links) in an
 //!   endpoint's life. Without connections, it needs [a new endpoint](WithPeer::new) below.
+//!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! ## `std`
+//! Constructor with the global allocator (`TaggedEndpoint::open`).
+//!
+//! ## `serde`
+//! Reads and writes [`TaggedAttr`] with `serde`.
+//!
 //! # References
 //! - `man fi_tagged`
 

@@ -54,7 +54,15 @@
 //!   are reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**
 //!
-//! Programs with threads use `Agent` (feature `std`). Device memory is refused.
+//! Device memory is refused.
+//!
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! ## `std`
+//! `Agent` (an engine on its own thread, for programs with threads), the topology of this machine,
+//! and affinity of threads (Linux).
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -53,9 +53,9 @@ pub(crate) struct Rail<'m, T: Transport> {
     pub(crate) domain: Domain<'m, T>,
     /// Maximum number of operations in flight, including receives for peers' writes.
     limit: usize,
-    /// Number of these for which the provider's queue has room for sure.
+    /// Number of operations for which the provider's queue certainly has room.
     batch_limit: usize,
-    /// Target of the last operation, if that announced another one (`FI_MORE`).
+    /// Last operation, if it announced another one (`FI_MORE`).
     pub(crate) unflushed: Option<Unflushed>,
 }
 

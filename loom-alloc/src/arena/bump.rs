@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::{empty, is_aligned, move_to, zero_from};
-use crate::owns::Owns;
+use crate::ownership::Owns;
 
 /// Memory handed out from front to back, of the caller ([`Arena`](super::Arena)) or an allocator
 /// ([`OwnedArena`](super::OwnedArena)).

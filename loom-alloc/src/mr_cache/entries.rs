@@ -23,9 +23,9 @@ use loom_core::buffer::Descriptor;
 use loom_core::mr::LocalMr;
 use loom_core::transport::Transport;
 
+use super::address_index::Ordered;
 use super::array::Array;
 use super::attr::{MrCacheAttr, MrCacheStats};
-use super::ordered::Ordered;
 use crate::block::Block;
 
 const NIL: u32 = u32::MAX;

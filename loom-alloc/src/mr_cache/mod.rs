@@ -70,13 +70,13 @@
 //! - `man fi_mr`, *Memory registration cache*: the caches of hardware providers, used without
 //!   `FI_MR_LOCAL`
 
+mod address_index;
 mod array;
 mod attr;
 mod cache;
 mod cached;
 mod entries;
 mod monitor;
-mod ordered;
 
 pub use self::attr::{MrCacheAttr, MrCacheStats};
 pub use self::cache::MrCache;

@@ -1,6 +1,6 @@
 #![allow(unsafe_code, reason = "hands out parts of the memory that it has")]
 
-mod grid;
+mod blocks;
 mod size_classes;
 mod static_pool;
 #[cfg(test)]
@@ -15,9 +15,9 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use loom_core::error::OpenError;
 
 use crate::block::Block;
-use crate::owns::Owns;
+use crate::ownership::Owns;
 use crate::sharing::{Owner, Shared, Sharing};
-use grid::{Grid, Shape};
+use blocks::{Grid, Shape};
 
 pub use size_classes::{SizeClasses, Spill};
 pub use static_pool::StaticPool;

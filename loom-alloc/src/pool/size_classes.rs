@@ -6,7 +6,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use super::BlockPool;
 use crate::block::{empty, move_to, zero_from};
-use crate::owns::Owns;
+use crate::ownership::Owns;
 use crate::sharing::Sharing;
 
 /// Behaviour when the smallest fitting class is used up.

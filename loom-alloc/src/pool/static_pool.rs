@@ -7,9 +7,9 @@ use core::sync::atomic::AtomicU32;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::grid::{Grid, Shape};
+use super::blocks::{Grid, Shape};
 use crate::free_list::SharedList;
-use crate::owns::Owns;
+use crate::ownership::Owns;
 
 /// Lock-free pool of `N` blocks of `BLOCK` bytes in a `static`.
 ///

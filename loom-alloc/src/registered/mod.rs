@@ -13,9 +13,9 @@ mod exposed;
 mod heap;
 mod lease;
 mod parts;
-mod slab;
 #[cfg(feature = "bytemuck")]
-mod views;
+mod plain_data;
+mod slab;
 mod zeroed;
 
 pub use attr::SlabAttr;

@@ -5,6 +5,7 @@ use allocator_api2::alloc::Allocator;
 use super::EndpointSlot;
 use super::{CqInner, PEER_EVENTS};
 use crate::buffer::Buffer;
+use crate::engine::op_table::NO_SLOT;
 use crate::error::OpenError;
 use crate::storage::array;
 use crate::storage::handle::Plan;
@@ -102,7 +103,7 @@ impl CqAttr {
     }
 
     pub(super) fn parts<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Parts, OpenError> {
-        let depth = u32::try_from(self.depth).ok().filter(|depth| (1..u32::MAX).contains(depth));
+        let depth = u32::try_from(self.depth).ok().filter(|depth| (1..NO_SLOT).contains(depth));
         let depth = depth.ok_or(OpenError::OutOfRange("CqAttr::depth"))?;
         if self.endpoints == u16::MAX {
             return Err(OpenError::OutOfRange("CqAttr::endpoints"));

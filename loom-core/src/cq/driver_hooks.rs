@@ -30,10 +30,6 @@ pub(crate) enum Next<V> {
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    pub(super) const fn polls_slowly(&self) -> bool {
-        self.always_slow || self.driven.get()
-    }
-
     pub(crate) fn begin_driving(&self) -> bool {
         self.ops.set_slow_poll(true);
         !self.driven.replace(true)

@@ -29,11 +29,11 @@ pub(crate) struct EndpointSlot<T: Transport> {
     truncated: Cell<usize>,
     receives: Cell<ReceiveMode>,
     pub(crate) handles: Cell<Count>,
-    /// Bound memory regions close before the endpoint.
+    /// Number of bound memory regions, which close before the endpoint.
     pub(crate) regions: Cell<Count>,
-    /// Peers' writes consume its receives.
+    /// `true` if peers' writes consume its receives.
     pub(crate) consumes: Cell<bool>,
-    /// Closing first ends operations in flight that end soon.
+    /// `true` if a close first waits for operations in flight that end soon.
     pub(crate) settles: Cell<bool>,
     pub(crate) offered: Cell<Offered>,
 }
@@ -67,7 +67,7 @@ pub(crate) enum ReceiveMode {
     ForOthers,
     /// Posts this number of empty receives, for remote writes alone (`FI_RX_CQ_DATA`).
     OfWrites(u16),
-    /// Closes after the endpoint.
+    /// Index of the shared context, which closes after the endpoint.
     Through(u16),
     /// Transmit context.
     Nowhere,
@@ -186,7 +186,7 @@ impl<T: Transport> EndpointSlot<T> {
             self.bonds.borrow().leave();
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
-            domain.deferred_close.endpoint_closed();
+            domain.reclaim.endpoint_closed();
         }
         closing
     }
@@ -209,7 +209,7 @@ impl<T: Transport> EndpointSlot<T> {
             self.state.set(SlotState::Left);
             self.bonds.borrow().leave();
             if !driven {
-                domain.deferred_close.endpoint_closed();
+                domain.reclaim.endpoint_closed();
             }
         }
     }

@@ -82,7 +82,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     #[inline(never)]
     pub(super) fn keep(&self, event: &Event) {
-        let kept = self.take_peer_event(event).or_else(|| {
+        let kept = self.take_peer_event(event).map(UnmatchedEvent::Remote).or_else(|| {
             // SAFETY: the transport has just reported the event for this table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
@@ -114,8 +114,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// Recomputes whether polls are slow: always (two provider queues, prefixes, a driver), or
     /// while events are kept, or those of closed endpoints may be queued.
+    #[cold]
     pub(super) fn refresh_slow_poll(&self) -> bool {
-        let is_slow = self.polls_slowly() || self.keeps_something() || self.ops.has_ghosts();
+        let is_slow = self.always_slow || self.driven.get() || self.keeps_something() || self.ops.has_ghosts();
         self.ops.set_slow_poll(is_slow);
         is_slow
     }

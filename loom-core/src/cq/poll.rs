@@ -143,7 +143,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Returns `None` for events without effect on users.
     fn resolve(&self, event: &Event) -> Option<Completion<'m, B>> {
         if let Some(event) = self.body.take_peer_event(event) {
-            return Some(self.completion_of(event));
+            return Some(Completion::Remote(event));
         }
         // SAFETY: the transport has just reported the event for this table.
         match unsafe { self.body.ops.complete(event) } {

@@ -4,7 +4,6 @@
 
 use core::borrow::Borrow;
 
-use super::kept_events::UnmatchedEvent;
 use super::{CqError, CqInner, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::transport::{Event, Transport};
@@ -25,7 +24,8 @@ pub(super) enum Detour {
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// Reads the next event of a queue, without building it in memory.
+    /// Reads the next event of a queue, without building it in memory. Polls, waits and drivers
+    /// match the result themselves: a closure for their fast path costs 30 to 100 instructions.
     #[inline(always)]
     pub(super) fn read<'q>(&self, queue: &'q T::Cq) -> Result<Option<T::Polled<'q>>, Errno> {
         // SAFETY: handles keep H1 and T1.
@@ -74,7 +74,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// The context of a peer's operation is meaningless, unless it consumes a receive.
     #[inline]
-    pub(super) fn take_peer_event(&self, event: &Event) -> Option<UnmatchedEvent> {
+    pub(super) fn take_peer_event(&self, event: &Event) -> Option<RemoteEvent> {
         if !event.flags.intersects(PEERS) || event.is_error() {
             return None;
         }
@@ -83,6 +83,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             // receive.
             unsafe { self.ops.use_up(event.context) };
         }
-        Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
+        Some(RemoteEvent::of(event))
     }
 }

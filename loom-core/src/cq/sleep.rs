@@ -280,7 +280,7 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::handed_over::is_seen_by_another_thread;
+    use crate::util::visibility::is_seen_by_another_thread;
 
     #[test]
     fn thread_that_takes_a_signal_sees_earlier_writes() {

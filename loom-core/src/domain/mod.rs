@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use allocator_api2::alloc::Allocator;
 
-use self::reclaim::DeferredClose;
+use self::reclaim::Reclaim;
 pub use self::scope::{Scope, scope};
 use self::scope_registry::ScopeRef;
 use crate::error::OpenError;
@@ -67,7 +67,7 @@ pub(crate) struct DomainInner<T: Transport> {
     raw: T::Domain,
     info: Info<T>,
     fabric: T::Fabric,
-    pub(crate) deferred_close: DeferredClose,
+    pub(crate) reclaim: Reclaim,
     keys: AtomicU64,
     identity: u64,
     home: Option<ScopeRef>,
@@ -169,7 +169,7 @@ impl<'m, T: Transport> Domain<'m, T> {
             raw,
             info,
             fabric,
-            deferred_close: DeferredClose::new(),
+            reclaim: Reclaim::new(),
             keys: AtomicU64::new(1),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             home: scope,
@@ -347,7 +347,7 @@ impl<T: Transport> DomainInner<T> {
 
     /// Runs user code, which may unwind.
     pub(crate) fn release(&self) {
-        self.deferred_close.release();
+        self.reclaim.release();
     }
 }
 

@@ -47,7 +47,7 @@ impl Link {
     }
 }
 
-pub(crate) struct DeferredClose(spin::Mutex<State>);
+pub(crate) struct Reclaim(spin::Mutex<State>);
 
 struct State {
     endpoints: Count,
@@ -60,9 +60,9 @@ struct State {
 // SAFETY: any thread may drop the items that the lists own (`Link::new`).
 unsafe impl Send for State {}
 
-impl DeferredClose {
+impl Reclaim {
     pub(crate) const fn new() -> Self {
-        DeferredClose(spin::Mutex::new(State { endpoints: Count::NONE, regions: List(None), memory: List(None) }))
+        Reclaim(spin::Mutex::new(State { endpoints: Count::NONE, regions: List(None), memory: List(None) }))
     }
 
     pub(crate) fn endpoint_opened(&self) {

@@ -9,6 +9,7 @@ use super::CqDriver;
 use super::cq_driver::{FOR_PROVIDER, FOR_SLOT};
 use super::wait::Wait;
 use super::wait_list::Waiter;
+use crate::any_error::Error;
 use crate::buffer::Buffer;
 use crate::cq::CqError;
 use crate::engine::op_table::{Done, OpKey};
@@ -216,6 +217,15 @@ pub enum RunError<B> {
         /// Error of the queue.
         error: CqError,
     },
+}
+
+impl<B> From<RunError<B>> for Error {
+    fn from(error: RunError<B>) -> Self {
+        match error {
+            RunError::Rejected(rejected) => rejected.into(),
+            RunError::Queue { error, .. } => error.into(),
+        }
+    }
 }
 
 impl<B> fmt::Display for RunError<B> {

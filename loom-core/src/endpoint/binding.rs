@@ -9,7 +9,8 @@ use crate::info::Info;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue};
 
-/// Handles of the objects that an endpoint is bound to, and options set before it is enabled.
+/// Handles of the objects that an endpoint is bound to, which keep them open, and options set
+/// before it is enabled.
 ///
 /// The main object `W` is an address vector ([`Cq::endpoint`](crate::cq::Cq::endpoint)), an event
 /// queue ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) or a
@@ -127,7 +128,7 @@ impl<W: BothWays, T: Transport> Binding<'_, T, W> {
 }
 
 impl<'m, T: Transport> Binding<'m, T, Av<'m, T>> {
-    /// Opens the endpoint from this info instead of the domain's.
+    /// Opens the endpoint from this info ([`Info::try_clone`]) instead of the domain's.
     #[must_use]
     pub fn info(mut self, info: Info<T>) -> Self {
         self.info = Some(info);

@@ -18,13 +18,14 @@ pub struct Limits {
     /// Injects of at least this length need a prefix, or are too long.
     pub(super) inject_end: usize,
     pub(super) max_msg_size: usize,
-    pub(super) cq_data_size: usize,
     pub(super) tx_iov_limit: usize,
     pub(super) rx_iov_limit: usize,
     pub(super) rma_iov_limit: usize,
     /// Default flags of sends and writes.
     pub(super) tx_flags: OpFlags,
     pub(super) prefixes: Prefixes,
+    /// At most 255, of which 8 can be used.
+    pub(super) cq_data_size: u8,
     /// Buffers must be registered.
     pub(super) local: bool,
     pub(super) writes_consume_receives: bool,
@@ -67,7 +68,7 @@ impl Limits {
             inject_size,
             inject_end,
             max_msg_size: attributes.endpoint.max_msg_size,
-            cq_data_size: attributes.domain.cq_data_size,
+            cq_data_size: u8::try_from(attributes.domain.cq_data_size).unwrap_or(u8::MAX),
             tx_iov_limit: attributes.tx.iov_limit,
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
@@ -119,8 +120,8 @@ impl Limits {
             return Err(PostError::NotGranted(missing).cold());
         }
         match data {
-            Some(data) if !data.fits(self.cq_data_size) => {
-                Err(PostError::DataWidth { limit: self.cq_data_size }.cold())
+            Some(data) if !data.fits(self.cq_data_size.into()) => {
+                Err(PostError::DataWidth { limit: self.cq_data_size.into() }.cold())
             }
             _ => Ok(()),
         }

@@ -153,7 +153,7 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
         attributes.caps = limits.caps();
         (attributes.tx.msg_order, attributes.rx.msg_order) = (offered.msg_order, offered.msg_order);
         attributes.tx.inject_size = limits.inject_size;
-        attributes.domain.cq_data_size = limits.cq_data_size;
+        attributes.domain.cq_data_size = limits.cq_data_size.into();
         attributes
     }
 

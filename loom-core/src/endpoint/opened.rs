@@ -43,7 +43,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         }
         let Some((index, endpoint_slot)) = place else { return Err(OpenError::TooManyEndpoints) };
         let (tx, rx) = cq.raw();
-        domain.deferred_close.endpoint_opened();
+        domain.reclaim.endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
                 // SAFETY: the slot is closed, so its handle has no references. The endpoint is
@@ -87,7 +87,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                     );
                 } else {
                     drop(bonds);
-                    domain.deferred_close.endpoint_closed();
+                    domain.reclaim.endpoint_closed();
                     domain.release();
                 }
                 Err(OpenError::refused::<T>(error.errno))

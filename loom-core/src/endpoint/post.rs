@@ -55,7 +55,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Address for Destination<'_, '_, T
 /// - memory that stays in the op table until the event or the endpoint's close (L1, L2)
 /// - memory that allows the operation, with the required prefix and registration (L3, L4), which
 ///   the caller of [`prepare_unchecked_pieces`](Opened::prepare_unchecked_pieces) checks
-/// - at most as many pieces as the info permits (O2), and an operation that is granted (O3)
+/// - at most as many pieces as the info permits (O2), which that caller checks, too
 ///
 /// A dropped one leaves its buffer in the op table, because the transport may use it. (`Drop` would
 /// keep it out of registers.)

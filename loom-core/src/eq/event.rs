@@ -1,6 +1,7 @@
 use core::fmt;
 
 use super::{ConnectionRequest, EqEntry, Fid, Moment};
+use crate::any_error::Error;
 use crate::error::{OpenError, Rejected};
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
@@ -205,6 +206,12 @@ pub struct Failure {
     pub(super) seen: Moment,
     /// Data of the peer's rejection, from the provider.
     pub data: CmData,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error::Open(failure.into())
+    }
 }
 
 impl Failure {

@@ -31,11 +31,6 @@ pub struct Rejected<V, E = PostError> {
     pub error: E,
 }
 
-const _: () = {
-    type Posted = Result<crate::OpKey, Rejected<&'static [u8]>>;
-    assert!(size_of::<Posted>() == size_of::<&[u8]>() + size_of::<PostError>());
-};
-
 debug_struct!([V, E: fmt::Debug] Rejected[V, E], |it| error: it.error);
 
 impl<V, E: fmt::Display> fmt::Display for Rejected<V, E> {

@@ -123,7 +123,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         // SAFETY: moved out once: the block is leaked, so the region does not drop its handle.
         let domain = unsafe { core::ptr::read(&raw const region.domain) };
         // Without a fence, the standstill prevents new endpoints until the region is closed.
-        let standstill = (!region.fenced).then(|| domain.deferred_close.standstill());
+        let standstill = (!region.fenced).then(|| domain.reclaim.standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             crate::util::abort::abort(
                 "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
@@ -226,7 +226,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     let domain = region.domain.clone();
     // Before the lock: later endpoints cannot reach the region.
     let mut closed = (!region.is_used_when_closed()).then(|| region.close());
-    let mut standstill = domain.deferred_close.standstill();
+    let mut standstill = domain.reclaim.standstill();
     let reached = standstill.has_endpoints() && !region.fenced;
     if closed.is_none() && !reached {
         closed = Some(region.close());
@@ -283,7 +283,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         if !domain.is_here() {
             return Err(leaked(Errno::OTHER_PROCESS));
         }
-        let standstill = (!self.region.fenced).then(|| domain.deferred_close.standstill());
+        let standstill = (!self.region.fenced).then(|| domain.reclaim.standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);
             return Err(Rejected { value: Some(self), error: Error::StillReached });

@@ -27,7 +27,7 @@ pub struct Soft<'n>(PhantomData<&'n ()>);
 //   reaches its receives.
 // - P2: `Region::close` waits for operations that use the region, and admits no later ones.
 // - P3: each operation pushes one event, at its end. Contexts are not interpreted.
-// - P4: `deliver::use_receive_up` removes a receive from the posted ones before it reports it.
+// - P4: `inbox::use_receive_up` removes a receive from the posted ones before it reports it.
 // - P5: a receive copies `min(message, lent)` bytes and reports their number. A read copies all
 //   lent bytes or fails.
 // - P6: `receive::hand_on` moves the buffer's start behind each message, and is not called after
@@ -35,4 +35,5 @@ pub struct Soft<'n>(PhantomData<&'n ()>);
 // - P7: of a caller's storage, only memory lent by posts and the queue's memory are kept.
 // - P8: functions do not panic: indices come from the network's lists, and numbers from outside are
 //   checked.
+// - P9: a queue and its endpoints keep their state in the network, and none by thread.
 unsafe impl Transport for Soft<'_> {}

@@ -266,10 +266,10 @@ pub use self::signals::Signals;
 ///
 /// # Contract of callers
 ///
-/// [H1 to H4, T1, T2, N1, N2, L1 to L4, O1 to O3, M1 to M3, and O4](self#contract-of-callers).
+/// [H1 to H4, T1, T2, N1, N2, L1 to L4, O1 to O4, M1 to M3](self#contract-of-callers).
 ///
 /// # Safety
 ///
-/// Implementations of this trait and its supertraits promise [P1 to P8 and
-/// P17](self#promises-of-implementations).
+/// Implementations of this trait and its supertraits promise [P1 to P9 and
+/// P20](self#promises-of-implementations).
 pub unsafe trait Transport: MemoryRegions + Messages + Rma + Atomics {}

@@ -110,7 +110,7 @@ mod tests {
     use std::string::String;
 
     use super::*;
-    use crate::util::handed_over::is_seen_by_another_thread;
+    use crate::util::visibility::is_seen_by_another_thread;
 
     fn shared(count: u32) -> SharedCount {
         SharedCount(AtomicU32::new(count))

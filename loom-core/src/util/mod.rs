@@ -2,8 +2,6 @@ pub(crate) mod abort;
 pub(crate) mod clone;
 pub(crate) mod count;
 pub(crate) mod debug;
-#[cfg(test)]
-pub(crate) mod handed_over;
 pub(crate) mod index_list;
 pub(crate) mod log;
 pub(crate) mod on_drop;
@@ -12,3 +10,6 @@ pub(crate) mod random;
 pub(crate) mod serial;
 pub(crate) mod siphash;
 pub(crate) mod sync;
+#[cfg(test)]
+#[path = "../../tests/models/visibility.rs"]
+pub(crate) mod visibility;

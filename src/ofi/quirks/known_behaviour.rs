@@ -63,12 +63,12 @@ bitflags! {
         /// (`rxm-close-after-a-truncated-long-message-crashes`).
         ///
         /// Shown by: `short message is truncated with an error`, `very long message is truncated
-        /// with an error`, `a message that is too long is cut and told`.
+        /// with an error`, `a too long message is truncated with an error`.
         const CLOSES_AFTER_SHORT_TRUNCATED = 1 << 7;
         /// Also after longer messages.
         ///
-        /// Shown by: `very long message is truncated with an error`, `a message that is too long is
-        /// cut and told`.
+        /// Shown by: `very long message is truncated with an error`, `a too long message is
+        /// truncated with an error`.
         const CLOSES_AFTER_LONG_TRUNCATED = 1 << 8;
         /// A region can be closed in the middle of a peer's operation on it. `shm` 2.5 keeps a
         /// pointer to it (`shm-region-closed-while-it-is-written-crashes`), and `sockets` uses it
@@ -80,7 +80,7 @@ bitflags! {
         /// Multi-receives stay within their buffer, which is released when fully written
         /// (`…-multi-receive-writes-behind-its-buffer`, `rxm-multi-receive-is-released-too-early`).
         ///
-        /// Shown by: `a message longer than what is left is truncated`.
+        /// Shown by: `a message longer than the remaining buffer is truncated`.
         const MULTI_RECV = 1 << 10;
         /// Directed untagged receives take one peer's messages, and the others theirs
         /// (`…-directed-receive-crashes`, `…-directed-receive-takes-anybodys`).
@@ -89,7 +89,7 @@ bitflags! {
         const DIRECTED_RECV = 1 << 11;
         /// Peeks receive no message (`shm-peek-receives`).
         ///
-        /// Shown by: `a peek finds what has arrived`, `a peek of nothing says so`.
+        /// Shown by: `a peek finds arrived messages`, `a peek without a message is empty`.
         const PEEK = 1 << 12;
         /// A claim stores its context as a number.
         ///
@@ -121,7 +121,7 @@ bitflags! {
         /// Queues and counters of a domain of one thread can be slept on. `shm` and `sm2` yield.
         /// With a queue without endpoints, `shm` yields for ever (1.17) or crashes (2.5).
         ///
-        /// Shown by: `sleeping ends when the time is over`, `sleeping ends with a completion`,
+        /// Shown by: `sleeping ends when the time has passed`, `sleeping ends with a completion`,
         /// `a queue of connections sleeps until something completes`.
         const SLEEPS = 1 << 19;
         /// Also if several threads may use the domain (`tcp-queue-for-sleeping-crashes`).

@@ -57,6 +57,11 @@
 //!   connections.
 //! - libfabric's `net` of 1.17 closes a connection after a truncated message, and reports tags
 //!   without their highest bit.
+//!
+//! # Features
+//!
+//! ## `std` (default)
+//! Names of hosts, and the global allocator.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -16,9 +16,9 @@ use super::cursor::{Cursor, Direction, Piece};
 use super::lane::{Flight, Lane, Room, Slot, State};
 use super::{Combine, Element, MOST_PACKETS, Packet, Team, element, provider_calls};
 use crate::CollectiveError;
+use crate::operation::{self, What};
 use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
 use crate::scope::NOWHERE;
-use crate::verb::{self, What};
 
 const LOOKS: u32 = 10_000;
 
@@ -393,14 +393,14 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
         let what = What { region: &NOWHERE, word: tag.0 };
         let posted = match direction {
-            Direction::Recv if self.team.by_order => self.team.group.post::<verb::Recv>(to, what, packet),
+            Direction::Recv if self.team.by_order => self.team.group.post::<operation::Recv>(to, what, packet),
             Direction::Recv => self.team.group.recv_by_tag(to, tag, packet),
             Direction::Send => {
                 element::put(part, message);
                 if self.team.by_order {
-                    self.team.group.post::<verb::Send>(to, what, packet)
+                    self.team.group.post::<operation::Send>(to, what, packet)
                 } else {
-                    self.team.group.post::<verb::TaggedSend>(to, what, packet)
+                    self.team.group.post::<operation::TaggedSend>(to, what, packet)
                 }
             }
         };

@@ -11,7 +11,7 @@ use super::lane::{Lane, Room, Slot};
 use super::provider::Provider;
 use super::{MOST_PACKETS, Packet};
 use crate::CollectiveError;
-use crate::links::{Links, To};
+use crate::routes::{Links, To};
 use crate::schedule::{Member, Op, Plan, Schedule, Table};
 use crate::{Group, PeerIndex};
 

@@ -63,7 +63,8 @@ const AFTER_MESSAGES: MsgOrder = MsgOrder::RAS.union(MsgOrder::WAS).union(MsgOrd
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Software;
 
-// `soft/network/attributes.rs`. `soft/faults/strict.rs` grants the minimum of the tested providers.
+// `soft/network/reported_attributes.rs`. `soft/faults/strict.rs` grants the minimum of the tested
+// providers.
 impl Profile for Software {
     const NAME: &'static str = "soft";
     const ENDPOINT: EndpointType = EndpointType::RDM;

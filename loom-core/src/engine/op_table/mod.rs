@@ -161,7 +161,7 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
     pub unsafe fn init(this: *mut Self, kind: ContextKind, horizon: u32, prefix: usize) {
         const {
             assert!(N > 0, "a table needs a slot");
-            assert!(N < NONE as usize, "slots are numbered with 32 bits");
+            assert!(N < NONE as usize, "slots are numbered with 31 bits");
         }
         // SAFETY: the caller guarantees room, the assertions check `N`.
         unsafe { OpTable::init_slots(this, kind, horizon, prefix) };
@@ -170,7 +170,7 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
 
 impl<B> OpTable<B> {
     /// # Safety
-    /// `this` is valid for writes and aligned, with 1 to `u32::MAX - 1` slots.
+    /// `this` is valid for writes and aligned, with at least one slot and fewer than [`NO_SLOT`].
     pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32, prefix: usize) {
         macro_rules! set {
             ($field:ident, $value:expr) => {
@@ -183,7 +183,7 @@ impl<B> OpTable<B> {
         set!(free, Cell::new(0));
         // SAFETY: the caller guarantees room for the table.
         let slots = unsafe { &raw mut (*this).slots };
-        #[expect(clippy::cast_possible_truncation, reason = "the caller guarantees fewer than u32::MAX")]
+        #[expect(clippy::cast_possible_truncation, reason = "the caller guarantees fewer than `NO_SLOT`")]
         let capacity = slots.len() as u32;
         set!(room, Cell::new(capacity));
         set!(ghosts, [Cell::new(0), Cell::new(0)]);

@@ -1,3 +1,4 @@
+use crate::error::{PostError, Rejected};
 use core::fmt;
 
 use crate::transport::Context;
@@ -197,3 +198,8 @@ pub enum ContextKind {
     /// Address of scratch space for the provider (`FI_CONTEXT`, `FI_CONTEXT2`).
     Space,
 }
+
+const _: () = {
+    type Posted = Result<OpKey, Rejected<&'static [u8]>>;
+    assert!(size_of::<Posted>() == size_of::<&[u8]>() + size_of::<PostError>());
+};

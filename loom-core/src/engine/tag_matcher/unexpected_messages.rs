@@ -1,4 +1,5 @@
-//! Receives walk a list of at most [`FEW`].
+//! [`UnexpectedMessages`]: messages that wait for a receive. A receive walks a list of at most
+//! [`FEW`].
 //!
 //! A receive compares the tag bits that it does not ignore, with or without the source. Each such
 //! *view* has an index over all messages.

@@ -1,4 +1,5 @@
-//! Ports: the network's slots for endpoints, and their state while open.
+//! [`EndpointState`]: slot of an endpoint in a network, called its *port*, and its state while
+//! open.
 
 #![allow(unsafe_code, reason = "a port's inner state belongs to one thread at a time")]
 

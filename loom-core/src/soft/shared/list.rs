@@ -6,7 +6,7 @@
 use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) const NIL: u32 = u32::MAX;
-/// In place of a cell: a closed inbox.
+/// Head of a closed inbox, in place of a cell.
 const CLOSED: u32 = u32::MAX - 1;
 
 const fn word(generation: u32, cell: u32) -> u64 {
@@ -27,7 +27,8 @@ impl Inbox {
         Inbox(AtomicU64::new(word(0, CLOSED)))
     }
 
-    /// Returns its generation, never zero. For the owner alone, under the network's lock.
+    /// Opens the inbox and returns its generation, which is not zero. Only the owner calls it,
+    /// under the network's lock.
     pub(crate) fn open(&self) -> u32 {
         let generation = match parts(self.0.load(Ordering::Relaxed)).0.wrapping_add(1) {
             0 => 1,
@@ -69,7 +70,7 @@ impl Inbox {
         parts(self.0.fetch_add(0, Ordering::Release)).1 == NIL
     }
 
-    /// For the owner alone.
+    /// Takes all cells. Only the owner calls it.
     #[inline]
     pub(crate) fn take(&self, generation: u32) -> u32 {
         if self.is_empty() {

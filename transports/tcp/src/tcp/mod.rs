@@ -112,6 +112,7 @@ unsafe impl Send for TcpMr {}
 // - P6: multi-receives are refused.
 // - P7: spans hold lent memory, rings that of `cq_open`, and the block that of `domain_open`.
 // - P8: indices come from the engine's tables, and numbers of peers are checked.
+// - P9: domains are not `Sync`.
 // - P20: `EngineRef::get` fails in another process.
 unsafe impl Transport for Tcp {}
 

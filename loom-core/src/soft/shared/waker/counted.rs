@@ -1,4 +1,4 @@
-//! Bell for the model checker. It counts its rings.
+//! [`Bell`] for the model checker. It counts its rings.
 
 use core::ffi::c_int;
 

@@ -7,8 +7,8 @@ use loom_core::error::{PostError, Rejected};
 use loom_core::{Done, Endpoint, OpKey, RemoteRegion, Transfer, Transport};
 
 use crate::PeerIndex;
-use crate::links::To;
-use crate::verb::{Verb, What};
+use crate::operation::{Verb, What};
+use crate::routes::To;
 
 type PostOver<'m, T, B, K> = fn(
     &Endpoint<'m, T, B, K>,

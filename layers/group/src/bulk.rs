@@ -4,7 +4,7 @@ use loom_core::cq::CqError;
 use loom_core::error::Rejected;
 use loom_core::{Deadline, Transport};
 
-use crate::place::Place;
+use crate::request_slot::Place;
 use crate::scope::{Request, Scope, Summary};
 use crate::{Group, PeerIndex, PeerRegion};
 

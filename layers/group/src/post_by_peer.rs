@@ -7,10 +7,10 @@ use loom_core::error::{PostError, Rejected};
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use loom_core::{OpKey, Transport};
 
-use crate::links::{Links, To};
-use crate::place::Waiting;
+use crate::operation::{self, Verb, What};
+use crate::request_slot::Waiting;
+use crate::routes::{Links, To};
 use crate::scope::NOWHERE;
-use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
 
 macro_rules! by_peer {
@@ -100,7 +100,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.post_to::<verb::Send>(peer, What { region: &NOWHERE, word: 0 }, buf)
+        self.post_to::<operation::Send>(peer, What { region: &NOWHERE, word: 0 }, buf)
     }
 
     /// Sends a message with immediate data.
@@ -109,7 +109,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.post_to::<verb::SendData>(peer, What { region: &NOWHERE, word: data.0 }, buf)
+        self.post_to::<operation::SendData>(peer, What { region: &NOWHERE, word: data.0 }, buf)
     }
 
     /// Sends a copy of `bytes`, which can be reused on return.
@@ -126,7 +126,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.post_to::<verb::Recv>(peer, What { region: &NOWHERE, word: 0 }, buf)
+        self.post_to::<operation::Recv>(peer, What { region: &NOWHERE, word: 0 }, buf)
     }
 
     /// Receives a message from any peer.
@@ -170,7 +170,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.post_to::<verb::TaggedSend>(peer, What { region: &NOWHERE, word: tag.0 }, buf)
+        self.post_to::<operation::TaggedSend>(peer, What { region: &NOWHERE, word: tag.0 }, buf)
     }
 
     /// Receives a tagged message from one peer. Requires
@@ -190,7 +190,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     {
         match &self.links {
             Links::One(shared) => shared.endpoint.tagged_recv(Source::Any, tag, buf),
-            Links::Each(_) => self.post::<verb::TaggedRecv>(from, What { region: &NOWHERE, word: tag.0 }, buf),
+            Links::Each(_) => self.post::<operation::TaggedRecv>(from, What { region: &NOWHERE, word: tag.0 }, buf),
         }
     }
 
@@ -207,7 +207,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.post_to::<verb::Read>(from.peer(), What { region: from.region(), word: 0 }, buf)
+        self.post_to::<operation::Read>(from.peer(), What { region: from.region(), word: 0 }, buf)
     }
 
     /// Writes the buffer to the start of a peer's region.
@@ -236,7 +236,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.post_to::<verb::Write>(to.peer(), What { region: to.region(), word: 0 }, buf)
+        self.post_to::<operation::Write>(to.peer(), What { region: to.region(), word: 0 }, buf)
     }
 
     /// Writes the buffer, and notifies the peer.
@@ -245,7 +245,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.post_to::<verb::WriteData>(to.peer(), What { region: to.region(), word: data.0 }, buf)
+        self.post_to::<operation::WriteData>(to.peer(), What { region: to.region(), word: data.0 }, buf)
     }
 
     /// Applies the buffer's operands to elements of a peer's region.
