@@ -187,7 +187,14 @@ impl fmt::Display for LauncherFault {
     }
 }
 
-impl core::error::Error for BootstrapError {}
+impl core::error::Error for BootstrapError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            BootstrapError::System { errno, .. } => Some(errno),
+            _ => None,
+        }
+    }
+}
 
 impl From<LauncherFault> for BootstrapError {
     fn from(fault: LauncherFault) -> Self {

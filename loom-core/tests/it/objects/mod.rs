@@ -1,6 +1,6 @@
 //! The objects: over the software transport, and over transports that follow a script.
 
-mod answers;
+mod hostile_provider;
 mod collectives;
 mod completions;
 mod errors;
