@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034
-# What the steps share. A part of `.ci/run`.
+# Functions shared by the steps. A part of `.ci/run`.
 
 TARGET=x86_64-unknown-linux-gnu
 TOOLS=$PWD/target/ci
 FEATURES=libfabric,log,serde,loom-fabric-core/std,loom-fabric-alloc/allocator-api2-02,loom-fabric-alloc/os,loom-fabric-alloc/bytes,loom-fabric-alloc/bytemuck,loom-fabric-async/tokio,loom-fabric-deferred/std,loom-fabric-group/pmi,loom-fabric-media/mxl,loom-fabric-static/std,loom-fabric-tagged/serde,loom-fabric-tagged/std,loom-fabric-tcp/std,loom-fabric-transfer/std,loom-fabric-updates/std
-# The tests over libfabric's providers that both versions run.
+# Tests over libfabric's providers that both versions run.
 LIBFABRIC_TESTS=(--test libfabric --test providers --test layers)
-# Kept out of handlers which some providers' libraries install for signals.
+# Some providers' libraries install signal handlers that print backtraces.
 export IPATH_NO_BACKTRACE=1 HFI_NO_BACKTRACE=1
 export CARGO_TERM_COLOR=never
 # A version of libfabric without tables in tests/behaviours fails.
@@ -16,10 +16,10 @@ say() { printf '\n== %s\n' "$*"; }
 
 die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
-# Says that a step cannot run here, and why.
+# Reports that a step cannot run here, and the reason.
 skip() { echo "SKIPPED: $*"; echo "$step" >>"$SKIPPED"; }
 
-# Debian packages, as far as they are missing; options of `apt-get install` come first.
+# Installs missing Debian packages. Options of `apt-get install` come first.
 packages() {
     local missing=() options=() package
     while [[ $1 == -* ]]; do options+=("$1"); shift; done
@@ -31,7 +31,7 @@ packages() {
     [ "$(id -u)" = 0 ] || as_root=(sudo)
     echo "installing ${missing[*]}"
     mkdir -p "$TOOLS"
-    # Steps run beside each other.
+    # Steps run in parallel.
     (
         flock 9
         "${as_root[@]}" apt-get update -qq
@@ -40,10 +40,10 @@ packages() {
 }
 
 libfabric() { packages gcc libfabric-dev pkg-config; }
-# What linking it needs, too.
+# Packages to link libfabric.
 linked_libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
 
-# Runs a command that may print nothing for minutes: prints a line every 30 s.
+# Runs a command that may be silent for minutes, and prints a line every 30 s.
 patiently() {
     local what=$1 begin=$SECONDS ticker status=0
     shift
@@ -56,26 +56,27 @@ patiently() {
     return "$status"
 }
 
-# Examples and the command as the step `test` builds them: what they do is looked at, not how fast.
+# Examples and the command, built like the step `test`: only their behaviour is tested.
 EXAMPLES=target/debug/examples
 COMMAND=target/debug/loom
 PINGPONG=target/debug/pingpong
 examples_and_command() { patiently "building examples and the command" cargo build --locked --quiet --workspace --features "$FEATURES" --examples --bins; }
 
-# The day of the year: among all steps, what takes too long for each time has its turn by it.
+# Day of the year. In a run of all steps, parts that take too long for each run alternate by day.
 DAY=$((10#$(date +%j)))
-# Whether a part of a step runs, of so many (`0 of 3`): among all steps that of the day, by the step's name every one.
+# Succeeds if a part of a step (`0 of 3`) runs. In a run of all steps only the part of the day runs.
+# A step run by name runs all parts.
 has_its_turn() { [ -z "$EVERYTHING" ] || ((DAY % $3 == $1)); }
 
 nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
 
-# A version of a tool of cargo from crates.io, under target/ci.
+# Installs a version of a cargo tool from crates.io under target/ci.
 cargo_tool() {
     grep -qsF "\"$1 $2 " "$TOOLS/.crates.toml" ||
         cargo install --quiet --debug --locked --force "$1" --version "$2" --root "$TOOLS" --target-dir "$TOOLS/build"
 }
 
-# Runs a command and fails if it does, or if its test runners executed no test.
+# Runs a command. Fails if the command fails, or if its test runners executed no test.
 tested() {
     local log passed
     log=$(mktemp)
@@ -86,13 +87,13 @@ tested() {
     echo "$passed tests passed"
 }
 
-# Builds test programs, and runs them, two at a time, as `tested` does.
+# Builds test programs, and runs them two at a time, with the checks of `tested`.
 programs() {
     command -v python3 >/dev/null || packages python3
     tested .ci/test_programs "$@"
 }
 
-# Runs a command that has to fail, and to say why.
+# Runs a command that must fail with this text in its output.
 fails_with() {
     local wanted=$1 log
     shift
@@ -103,10 +104,10 @@ fails_with() {
     echo "control: fails with '$wanted', as it has to"
 }
 
-# Waits until fewer than so many jobs are running.
+# Waits until the number of running jobs is below a limit.
 jobs_below() { while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n || true; done; }
 
-# libfabric 2.5.1, as the Python package mpich carries it; prints the folder.
+# Prints the folder of libfabric 2.5.1, from the Python package mpich.
 newer_libfabric() {
     local folder=$TOOLS/mpich
     if [ ! -e "$folder/done" ]; then
@@ -119,7 +120,7 @@ newer_libfabric() {
     find "$folder" -name libfabric.so.1 -printf '%h\n' -quit
 }
 
-# A Python interpreter with NIXL 1.5.1; prints its path, or the reason why there is none and fails.
+# Prints the path of a Python interpreter with NIXL 1.5.1, or the reason of a failure.
 nixl_python() {
     local folder=$TOOLS/nixl log=$TOOLS/nixl.log
     if [ ! -e "$folder/done" ]; then
@@ -133,7 +134,7 @@ nixl_python() {
     echo "$folder/bin/python"
 }
 
-# MPICH 5.0.2 of the same package; prints its folder. What was unpacked cannot be executed yet.
+# Prints the folder of MPICH 5.0.2 from the same package, and makes its programs executable.
 newer_mpich() {
     local folder
     folder=$(dirname "$(dirname "$(newer_libfabric)")")

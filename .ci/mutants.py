@@ -1,7 +1,7 @@
-"""What `.ci/mutants` found: judged by .ci/mutants.reasons, and counted in docs/dev/mutants.md.
+"""Results of `.ci/mutants`: judged by .ci/mutants.reasons, and counted in docs/dev/mutants.md.
 
-A mutant is named by its file, its change with the function, and the line that it changes, but not by the number of that line.
-Of several places with one name, the reason has to hold for each.
+The name of a mutant contains its file, its change with the function, and the changed line, without
+the line number. If several places have one name, the reason must apply to each.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# The folders and files of each name of the page. Of two names that fit, a file belongs to the first.
+# Folders and files of each name of the page. A file belongs to the first name that matches.
 FOLDERS = {
     "engine": ("loom-core/src/engine/",),
     "objects": tuple(
@@ -37,15 +37,15 @@ PAGE = pathlib.Path("docs/dev/mutants.md")
 def name(mutant, diff):
     change = re.sub(r"^.*?:\d+:\d+: ", "", mutant["name"])
     lines = [line[1:].strip() for line in diff.splitlines()[2:] if line.startswith("-")]
-    # The whole body goes: it is named by its function.
+    # A mutant that replaces the whole body is named by its function.
     line = "" if mutant["genre"] == "FnValue" or not lines else lines[0]
     return f"{mutant['file']}: {change}" + (f"\n| {line}" if line else "")
 
 
 def outcomes(folder, there):
-    """Each mutant of some results that is still there: its name and how it ended."""
+    """Returns name and summary of each mutant of the results that still exists."""
     ended = {}
-    # First the tests next to the code, then with what survived these, among others, once more, then all tests.
+    # Order of the stages: the tests next to the code, these again for survivors, then all tests.
     stages = ["near", "again", "all"]
     for path in sorted(folder.glob("*/mutants.out/outcomes.json"), key=lambda path: (stages.index(path.parts[-3].split("-")[0]), path)):
         near = path.parts[-3].startswith("near")
@@ -63,7 +63,7 @@ def outcomes(folder, there):
 
 
 def reasons(file=REASONS):
-    """The reasons of a file, by name: stanzas of the name, and, indented, the line that is changed and the reason."""
+    """Returns the reasons of a file by name. A stanza is the name and, indented, the changed line and the reason."""
     found = {}
     for stanza in re.split(r"\n\s*\n", file.read_text()) if file.exists() else []:
         lines = [line for line in stanza.splitlines() if not line.startswith("#")]
@@ -80,7 +80,7 @@ def reasons(file=REASONS):
 
 
 def all_names():
-    """The names of all mutants of the tree."""
+    """Returns the names of all mutants of the tree."""
     files = [f"--file={place}" if place.endswith(".rs") else f"--file={place}**" for places in FOLDERS.values() for place in places]
     listed = subprocess.run(
         ["cargo", "mutants", "--workspace", "--list", "--json", *files],
@@ -91,7 +91,7 @@ def all_names():
 
 
 def judge(ended, known, there):
-    """Prints survivors without a reason, and reasons without a survivor; whether there is none of the former."""
+    """Prints survivors without a reason, and reasons without a survivor. Returns `True` if all survivors have one."""
     survivors = {key for key, summary in ended if summary == "MissedMutant"}
     caught = {key for key, summary in ended if summary in ("CaughtMutant", "Timeout")}
     for key in known:
@@ -113,7 +113,7 @@ def figures(ended):
 
 
 def rows(results, there):
-    """The figures by folder and shard: those of the page, and those of the results instead."""
+    """Returns the figures by folder and shard: those of the page, replaced by those of the results."""
     found = {}
     if PAGE.exists():
         for row in re.findall(r"^\| (\w+) \| (\d+/\d+) \| (.*) \|$", PAGE.read_text(), re.M):

@@ -1,6 +1,6 @@
-//! What a group costs over a loop by hand: `cargo bench --bench group`.
+//! Cost of a group over a loop by hand: `cargo bench --bench group`.
 //!
-//! Nanoseconds of each scatter, medians of rounds that alternate between the sides.
+//! Times are in nanoseconds per scatter: medians of rounds that alternate between the sides.
 
 #![allow(clippy::unwrap_used, reason = "there is memory for all of it")]
 
@@ -13,7 +13,7 @@ use loom_group::{Group, PeerIndex, Place, Prepared};
 use crate::measure::{median, metric, per_operation, ratio};
 
 const ROUNDS: usize = 31;
-/// Scatters of each round.
+/// Scatters in a round.
 const ROUND: u32 = 20_000;
 const LEN: usize = 64;
 const PEERS: usize = 8;
@@ -22,7 +22,7 @@ type S = Soft<'static>;
 type Bytes = Box<[u8]>;
 type All = Group<'static, S, Bytes, loom_fabric::loom_core::allocator_api2::alloc::Global>;
 
-/// One peer: it has a queue of its own, and one receive that is posted.
+/// A peer with its own queue and one posted receive.
 struct Receiver {
     cq: Cq<'static, S, Bytes>,
     endpoint: Endpoint<'static, S, Bytes>,
@@ -69,7 +69,7 @@ fn grouped(group: &All, receivers: &mut [Receiver], buffers: &mut [Option<Bytes>
     }
 }
 
-/// The same by hand, over the same endpoint and queue.
+/// Scatters by hand, over the same endpoint and queue.
 #[inline(never)]
 fn by_hand(
     group: &All,
@@ -138,7 +138,7 @@ fn main() {
     let [mut of_group, mut of_loop] = [const { Vec::new() }; 2];
     for round in 0..=ROUNDS {
         let times = ["grouped", "by_hand"].map(|side| per_operation(ROUND, |count| sides.run(side, count)));
-        // The first one warms up.
+        // The first round warms up.
         if round > 0 {
             for (figures, time) in [&mut of_group, &mut of_loop].into_iter().zip(times) {
                 figures.push(time);

@@ -1,7 +1,7 @@
-//! How the time of a collective grows with the number of members: `cargo bench --bench teams`.
+//! Growth of the time of a collective with the number of members: `cargo bench --bench teams`.
 //!
-//! All members are on one thread, over the software transport. So the time of all together is what their messages take, and that divided by the
-//! members is what one of them takes.
+//! All members are on one thread, over the software transport. The total time is that of their
+//! messages, and divided by the number of members it is the time of one.
 
 #![allow(clippy::unwrap_used, reason = "there is memory for all of it")]
 
@@ -16,7 +16,7 @@ use loom_group::{Group, PeerIndex, Prepared};
 use crate::measure::{median, metric, per_operation, ratio};
 
 const ROUNDS: usize = 11;
-/// Collectives of all members in each round, divided by the members.
+/// Collectives of all members in a round, divided by the members.
 const ROUND: u32 = 4000;
 const FEW: u32 = 10;
 const MANY: u32 = 1000;
@@ -28,7 +28,7 @@ type Started<'t, 'b, E, C> = Running<'t, 'b, 'static, S, Vec<u8>, Global, E, C>;
 
 fn groups(members: u32) -> Vec<One> {
     let endpoints = u16::try_from(members).unwrap();
-    // A member has one message under way to each of the few that it sends to.
+    // A member has one message in transit to each of its few targets.
     let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let size = usize::from(endpoints);
@@ -43,7 +43,7 @@ fn team(group: &One, members: u32, rank: u32) -> Members<'_> {
     Team::open(group, attr, (0..members).map(PeerIndex), rank, packets).unwrap()
 }
 
-/// Turns all of them until they are over.
+/// Drives all operations until they are completed.
 fn finish<E: Element, C: Combine<E>>(mut running: Vec<Started<'_, '_, E, C>>) {
     let mut left = running.len();
     let mut over = vec![false; left];
@@ -57,7 +57,7 @@ fn finish<E: Element, C: Combine<E>>(mut running: Vec<Started<'_, '_, E, C>>) {
     }
 }
 
-/// Nanoseconds of a member, in a barrier and in an all-reduce of a word.
+/// Nanoseconds per member, in a barrier and in an all-reduce of a word.
 struct Times {
     barrier: f64,
     all_reduce: f64,
@@ -94,7 +94,7 @@ fn main() {
     for round in 0..=ROUNDS {
         for ((teams, barriers), all_reduces) in teams.iter().zip(&mut barriers).zip(&mut all_reduces) {
             let times = times(teams);
-            // The first one warms up.
+            // The first round warms up.
             if round > 0 {
                 barriers.push(times.barrier);
                 all_reduces.push(times.all_reduce);
@@ -103,7 +103,8 @@ fn main() {
     }
     println!("{FEW} and {MANY} members on one thread; software transport; ns of one member");
     for (name, [few, many]) in [("barrier", &barriers), ("all_reduce.8B", &all_reduces)] {
-        // Messages of a member: the base-2 logarithm of the members, rounded up; and of an all-reduce, two more for those beyond a power of two.
+        // Messages of a member: the base-2 logarithm of the members, rounded up. An all-reduce has
+        // two more for the members beyond a power of two.
         println!("    {name}: {:.0} and {:.0}", median(few), median(many));
         metric(&format!("{name}.{FEW}.ns"), median(few), "ns");
         metric(&format!("{name}.{MANY}.ns"), median(many), "ns");

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Form, lints, documentation, packages, and what builds. A part of `.ci/run`.
+# Formatting, lints, documentation, packages, and builds. A part of `.ci/run`.
 
-# Whether a workflow for hosted runners calls every step that there is, and none that there is not.
+# Succeeds if a workflow for hosted runners calls exactly the existing steps.
 workflow_has_steps() {
     local called different
     called=$(sed -n 's/^ *step: \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n')
@@ -9,25 +9,25 @@ workflow_has_steps() {
     [ -z "$different" ] || { echo "in the workflow alone, or in .ci/run alone: $different"; return 1; }
 }
 
-step_prose() { # habits of prose in comments and pages, each within its budget, with a control
+step_prose() { # Checks that habits of prose in comments and pages are within their budgets, with a control
     command -v python3 >/dev/null || packages python3
     .ci/prose.py
     fails_with "over its budget" .ci/prose.py --plant
 }
 
-step_format() { # rustfmt, planted bugs that apply, and every step in the hosted workflow, with a control
+step_format() { # Checks formatting, that planted bugs apply, and that the hosted workflow calls every step, with a control
     workflow_has_steps .github/workflows/ci.yml
     fails_with "alone: planted tsan" workflow_has_steps <(sed 's/\btsan\b/planted/' .github/workflows/ci.yml)
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/Cargo.toml --check
     cargo fmt --manifest-path examples/freestanding/Cargo.toml --check
-    # A change of the code around a planted bug is found here, and not after an hour.
+    # Detects changed code around a planted bug here, instead of after an hour.
     local patch
     for patch in fuzz/plants/*.patch; do git apply --check "$patch" || die "$patch does not apply"; done
 }
 
-step_module_order() { # which modules of the core use which: no circles, with controls
+step_module_order() { # Checks the dependencies between modules of the core for circles and order, with controls
     command -v python3 >/dev/null || packages python3
     .ci/module_order
     fails_with "a circle: soft -> atomic -> buffer -> soft" .ci/module_order --plant
@@ -38,10 +38,10 @@ step_module_order() { # which modules of the core use which: no circles, with co
     fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/module_order --plant
 }
 
-step_clippy() { # clippy, warnings denied; among all steps each of the packages outside of the workspace every third day
+step_clippy() { # Runs clippy, with warnings as errors. Among all steps, each package outside of the workspace every third day
     linked_libfabric
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
-    # Without libfabric, which the command always has; and linked with it.
+    # Without libfabric, which the command always has, and then linked with it.
     cargo clippy --locked --workspace --exclude loom-fabric-cli -- -D warnings
     [ -z "$EVERYTHING" ] || skip "lints of two thirds of the packages outside of the workspace: they have their turn on other days"
     if has_its_turn 0 of 3; then
@@ -56,8 +56,8 @@ step_clippy() { # clippy, warnings denied; among all steps each of the packages 
     if has_its_turn 2 of 3; then cargo clippy --locked --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings; fi
 }
 
-step_docs() { # rustdoc, warnings denied, without a libfabric; no more items without an example than there were, with a control; among all steps a third of the packages by themselves each day
-    # As docs.rs does it.
+step_docs() { # Runs rustdoc without a libfabric, with warnings as errors, and checks that items without an example do not increase, with a control. Among all steps, a third of the packages alone each day
+    # Like docs.rs.
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir target/linked
     [ -e target/linked/doc/loom_fabric/ofi/index.html ] || die "the module ofi is not documented"
@@ -69,33 +69,34 @@ step_docs() { # rustdoc, warnings denied, without a libfabric; no more items wit
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
     done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
-    # With the features of items, as on docs.rs.
+    # With the features of items, like docs.rs.
     RUSTDOCFLAGS="-D warnings --cfg docsrs" cargo +nightly doc --locked --quiet -p loom-fabric-alloc --no-deps --all-features --target-dir target/docsrs
     grep -q 'Available on.*<code>os</code>' target/docsrs/doc/loom_alloc/os/index.html || die "items lack their features"
     command -v python3 >/dev/null || packages python3
     .ci/examples
 }
 
-# The declarations of this machine's headers, without the exported functions, which `ofi::Library` finds.
+# Prints the declarations of this machine's headers, without the exported functions, which
+# `ofi::Library` finds.
 bindings() {
     rm -rf target/linked/debug/build/loom-fabric-*
     cargo check --locked --quiet --features libfabric-linked --target-dir target/linked >&2 || return
     sed -E 's/unsafe extern "C" \{[^}]*\}//g' target/linked/debug/build/loom-fabric-*/out/libfabric.rs
 }
 
-step_bindings() { # makes bindings/libfabric-1.17.rs from the headers of libfabric 1.17, not run with the others
+step_bindings() { # Makes bindings/libfabric-1.17.rs from the headers of libfabric 1.17. By name only
     linked_libfabric
     [ "$(pkg-config --modversion libfabric)" = 1.17.0 ] || die "these are not the headers of libfabric 1.17"
     bindings >bindings/new && mv bindings/new bindings/libfabric-1.17.rs
 }
 
-step_packages() { # every package is complete, and the declarations are those of the headers, with controls
+step_packages() { # Checks that every package is complete and that the declarations match the headers, with controls
     linked_libfabric
     command -v python3 >/dev/null || packages python3
     local folder=$PWD/target/packages wanted verified=()
-    # Packages of the same version that were compiled before would be taken for these.
+    # Cargo would reuse packages of the same version that were compiled before.
     rm -rf "$folder/package" "$folder/publish"
-    # Among all steps, features has seen that each builds by itself.
+    # In a run of all steps, features has built each alone.
     [ -z "$EVERYTHING" ] || verified=(--no-verify)
     cargo package --workspace --exclude loom-fabric-test-support --exclude pingpong --no-verify --locked --allow-dirty --target-dir "$folder"
     cargo publish --workspace --dry-run "${verified[@]}" --locked --allow-dirty --target-dir "$folder/publish"
@@ -103,7 +104,7 @@ step_packages() { # every package is complete, and the declarations are those of
     fails_with "loom-fabric-core: PLANTED is not in the package" .ci/packages --plant "$folder/package"
     if [ "$(pkg-config --modversion libfabric)" = 1.17.0 ]; then
         cmp <(bindings) bindings/libfabric-1.17.rs || die ".ci/run bindings"
-        # Of the other processor, too, with its C library.
+        # Also of the other processor, with its C library.
         packages libc6-dev-arm64-cross
         local -x BINDGEN_EXTRA_CLANG_ARGS="--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include"
         cmp <(bindings) bindings/libfabric-1.17.rs || die "the declarations of aarch64 are others"
@@ -120,7 +121,7 @@ step_packages() { # every package is complete, and the declarations are those of
     fi
 }
 
-step_deny() { # what users build with loom: licences, sources, each once (deny.toml); security advisories, if they can be had; with controls
+step_deny() { # Checks licences, sources and duplicates of the dependencies of users (deny.toml), and security advisories if available, with controls
     local deny planted
     cargo_tool cargo-deny 0.20.2
     deny=("$TOOLS/bin/cargo-deny" --locked --workspace)
@@ -140,7 +141,7 @@ step_deny() { # what users build with loom: licences, sources, each once (deny.t
     rm "$planted"
 }
 
-step_semver() { # by name alone: what users can name is as in the newest release, or the version says that it is not, with a control
+step_semver() { # Checks public names against the newest release and the version, with a control. By name only
     linked_libfabric
     local semver release planted
     cargo_tool cargo-semver-checks 0.51.0
@@ -155,14 +156,14 @@ step_semver() { # by name alone: what users can name is as in the newest release
     rm -rf "$planted"
 }
 
-step_features() { # every set of features builds, and the core depends on what it says; among all steps a third of the sets each day
+step_features() { # Builds every set of features, and checks the dependencies of the core. Among all steps, a third of the sets each day
     linked_libfabric
     local package sets features targets number=0
     [ -z "$EVERYTHING" ] || skip "two thirds of the sets of features: they have their turn on other days"
-    # A program that finds loom and has nothing else: every target of the repository's package without libfabric.
+    # A program with loom alone: every target of the repository's package without libfabric.
     cargo check --locked --quiet --all-targets
     while read -r package sets; do
-        # The core's tests have to build, too.
+        # The core's tests must build, too.
         targets=()
         [ "$package" != loom-fabric-core ] || targets=(--all-targets)
         for features in "" $sets; do
@@ -186,7 +187,7 @@ loom-fabric-transfer std
 loom-fabric-updates std
 SETS
     local tree crates
-    # With libfabric, and without its headers, pkg-config and libclang.
+    # With libfabric, but without its headers, pkg-config and libclang.
     PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent cargo build --locked --quiet --features libfabric --target-dir target/bare
     crates=$(cargo tree --locked -e normal,build --features libfabric --prefix none | awk '{ print $1 }' | sort -u | wc -l)
     [ "$crates" -le 12 ] || die "loom with libfabric has $crates crates"
@@ -202,7 +203,8 @@ SETS
         die "the core's dependencies with log and serde have changed"
 }
 
-# The headers of libfabric 2.1 as Debian 13 has them, with the library of `newer_libfabric` to link with; prints the folder.
+# Prints the folder of the headers of libfabric 2.1 from Debian 13, with the library of
+# `newer_libfabric` to link.
 newer_headers() {
     local folder=$TOOLS/headers library deb uri
     if [ ! -e "$folder/done" ]; then
@@ -218,7 +220,7 @@ newer_headers() {
     echo "$folder"
 }
 
-step_headers() { # links libfabric, with the headers of libfabric 2, and names and numbers are the same; among all steps every sixth day
+step_headers() { # Links libfabric with the headers of libfabric 2, and checks that names and numbers are equal. Among all steps, every sixth day
     has_its_turn 5 of 6 || { skip "the headers of libfabric 2.1: they have their turn on other days"; return 0; }
     linked_libfabric
     local folder library
@@ -231,7 +233,7 @@ step_headers() { # links libfabric, with the headers of libfabric 2, and names a
     grep -q 'FI_MAJOR_VERSION : u32 = 2 ;' target/headers/debug/build/loom-fabric-*/out/libfabric.rs || die "other headers were used"
 }
 
-step_freestanding() { # the program without std, alloc and libc, also without an operating system, and its controls
+step_freestanding() { # Runs the program without std, alloc and libc, also without an operating system, with controls
     packages binutils
     packages --no-install-recommends qemu-system-x86 || true
     CARGO_TARGET_DIR=$PWD/target/freestanding examples/freestanding/check

@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# The faults of libfabric's providers. A part of `.ci/run`.
+# Faults of libfabric's providers. A part of `.ci/run`.
 
-# How a program of faults.c ended for a fault, into a file. Whether a fault strikes may be chance: it is gone when three runs say so.
+# Writes the result of a fault's program (faults.c) into a file. A fault may depend on chance: it is
+# gone after three runs without it.
 fault_ends() {
     local folder=$1 program=$2 fault=$3 wanted=$4 into=$5 ended
     for _ in 1 2 3; do
@@ -13,7 +14,7 @@ fault_ends() {
     echo "$ended" >"$into"
 }
 
-step_faults() { # what libfabric's providers fail at, in C: every fault that the tests pass over is there, and none is gone
+step_faults() { # Checks in C that every provider fault that the tests skip still exists
     libfabric
     packages libfabric-bin
     local program folder version fault in_1 in_2 wanted ended ends judged=0
@@ -24,7 +25,7 @@ step_faults() { # what libfabric's providers fail at, in C: every fault that the
     gcc -O1 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -DWITHOUT_BUFFERED_RECV tests/provider_faults/faults.c
     for folder in "" "$(newer_libfabric)"; do
         version=$(LD_LIBRARY_PATH=$folder fi_info --version | awk '$1 == "libfabric:" { split($2, part, "."); print part[1] "." part[2] }')
-        # Most of them wait for what does not come: eight at a time.
+        # Most programs wait for an event that does not arrive, so eight run at a time.
         while read -r fault in_1 in_2 _; do
             case $version in
                 1.17) wanted=$in_1 ;;
@@ -36,7 +37,7 @@ step_faults() { # what libfabric's providers fail at, in C: every fault that the
             fault_ends "$folder" "$program" "$fault" "$wanted" "$ends/$fault.ended" &
         done < <(grep -v '^#' cli/faults.txt)
         jobs_below 1
-        # What `sm2` keeps of processes that crashed, and counts.
+        # State that `sm2` keeps and counts of crashed processes.
         rm -f /dev/shm/fi_sm2_mmaps
         for fault in "$ends"/*.wanted; do
             [ -e "$fault" ] || continue

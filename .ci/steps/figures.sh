@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2154
-# Figures: that they are measured, and that they are within the limits of `.ci/limits`. A part of `.ci/run`.
+# Figures: their measurement, and their limits in `.ci/limits`. A part of `.ci/run`.
 
-# The program of the package in benches/.
+# Runs the program of the package in benches/.
 measure() { cargo run --quiet --release --locked --manifest-path benches/Cargo.toml --target-dir target/benches -- "$@"; }
 
-step_harness() { # the benchmarks' statistics, that every set of theirs runs, and that a regression is named
+step_harness() { # Checks the benchmarks' statistics, that every set runs, and that a regression is named
     libfabric
     packages valgrind
     command -v python3 >/dev/null || packages python3
@@ -12,7 +12,7 @@ step_harness() { # the benchmarks' statistics, that every set of theirs runs, an
     local folder
     folder=$(mktemp -d)
     measure --quick --json "$folder/new.json" all | tee "$folder/log"
-    # They are the same each time: the step `instructions` need not count them again.
+    # Counts are reproducible, so the step `instructions` reuses them.
     [ -z "$EVERYTHING" ] || grep '^metric .*instructions' "$folder/log" >"$TOOLS/instructions"
     measure compare "$folder/new.json" "$folder/new.json"
     python3 - "$folder" <<'PLANT'
@@ -29,7 +29,7 @@ PLANT
     rm -r "$folder"
 }
 
-step_report() { # measures everything over both versions of libfabric, and writes reports and figures in docs/dev; not run with the others
+step_report() { # Measures everything over both versions of libfabric, and writes reports and figures in docs/dev. By name only
     libfabric
     packages valgrind
     local folder library version
@@ -39,7 +39,7 @@ step_report() { # measures everything over both versions of libfabric, and write
         version=$(sed -n 's/.*"libfabric":"\([^"]*\)".*/\1/p' "$folder/run.json")
         mv "$folder/run.json" "$folder/libfabric-$version.json"
     done
-    # Only now: a run that failed leaves the page as it was.
+    # Replaced at the end, so that a failed run does not change the page.
     rm -f docs/dev/performance/*.json
     mv "$folder"/*.json docs/dev/performance
     rmdir "$folder"
@@ -47,7 +47,8 @@ step_report() { # measures everything over both versions of libfabric, and write
     measure page --check
 }
 
-# Whether each line `NAME LIMIT` of a file has a figure `metric NAME VALUE ...` in a log that is not above it.
+# Succeeds if each line `NAME LIMIT` of a file has a figure `metric NAME VALUE ...` in a log, and
+# the value does not exceed the limit.
 within_limits() {
     awk '
         NR == FNR { if ($1 == "metric") value[$2] = $3; next }
@@ -57,7 +58,8 @@ within_limits() {
         END { exit failed || !judged }' "$1" "$2"
 }
 
-# Runs a benchmark, into a log, until its figures are within the limits of a name: three times at most, because machines are shared.
+# Runs a benchmark, with output into a log, until its figures are within the limits of a name. Runs
+# three times at most, because machines are shared.
 judged() {
     local limits=.ci/limits/$1 log=$2 attempt
     shift 2
@@ -69,7 +71,7 @@ judged() {
     die "slower than what is promised, three times"
 }
 
-step_bench() { # the benchmark runs and prints its figures, of which those that are promised are judged: machines are shared; among all steps every sixth day
+step_bench() { # Runs the benchmarks, and judges the figures with limits: machines are shared. Among all steps, every sixth day
     has_its_turn 3 of 6 || { skip "judged benchmarks: they have their turn on other days"; return 0; }
     libfabric
     packages valgrind
@@ -91,7 +93,7 @@ step_bench() { # the benchmark runs and prints its figures, of which those that 
     rm -f "$log"
 }
 
-step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, where its package can be had; among all steps every sixth day
+step_nixl() { # Compares lists of writes by the transfer engine with NIXL over UCX, if its package is available. Among all steps, every sixth day
     has_its_turn 3 of 6 || { skip "NIXL: it has its turn on other days"; return 0; }
     libfabric
     local log python
@@ -104,13 +106,13 @@ step_nixl() { # lists of writes by the transfer engine beside NIXL over UCX, whe
     rm -f "$log"
 }
 
-# The benchmark, and what libfabric takes longer than the software transport the other way round.
+# Runs the benchmark, and adds the inverse ratio: the software transport over libfabric.
 measured_matching() {
     cargo bench --locked --features libfabric --bench matching |
         awk '{ print } $2 == "tag_match.c_shm_over_soft.16384" { print "metric tag_match.soft_over_c_shm.16384", 1 / $3, "ratio" }'
 }
 
-step_matching() { # matching at a depth of 65,536 is judged: instructions, time, and beside libfabric; among all steps every sixth day
+step_matching() { # Judges matching at a depth of 65,536: instructions, time, and compared with libfabric. Among all steps, every sixth day
     has_its_turn 4 of 6 || { skip "the benchmark of matching: it has its turn on other days"; return 0; }
     libfabric
     packages valgrind
@@ -121,7 +123,7 @@ step_matching() { # matching at a depth of 65,536 is judged: instructions, time,
     rm -f "$log"
 }
 
-step_instructions() { # how many instructions an operation takes, which is the same on a busy machine, against limits
+step_instructions() { # Judges the instructions of operations, which are the same on a busy machine
     libfabric
     packages valgrind
     local figures

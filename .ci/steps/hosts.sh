@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Several hosts, which are network namespaces. A part of `.ci/run`.
+# Several hosts, as network namespaces. A part of `.ci/run`.
 
 # Removes the two hosts.
 no_hosts() {
@@ -7,7 +7,7 @@ no_hosts() {
     ip netns del "$1-b" 2>/dev/null || true
 }
 
-step_hosts() { # the command, `fi_pingpong`, `kv_cache`, and one transfer of each kind, between two network namespaces, where the machine permits making them
+step_hosts() { # Runs the command, `fi_pingpong`, `kv_cache`, and one transfer of each kind between two network namespaces, if the machine permits them
     libfabric
     packages iproute2 libfabric-bin
     local name=loom-$BASHPID host error
@@ -24,7 +24,8 @@ step_hosts() { # the command, `fi_pingpong`, `kv_cache`, and one transfer of eac
     done
     examples_and_command
     local at_a=(ip netns exec "$name-a") at_b=(ip netns exec "$name-b") server played=0
-    # Few: on a busy machine a round can take as long as all programs' turns on a processor, and over `ofi_rxd` several times that.
+    # A small number: on a busy machine a round can take as long as all programs' turns on a
+    # processor, and over `ofi_rxd` several times that.
     local few=(--sizes 1,64,65536,1M --iterations 5)
     while read -r provider; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
@@ -74,7 +75,7 @@ PAIRS
         tested env LD_LIBRARY_PATH="$folder" timeout 300 "${kinds[@]}"
     done
     fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
-    # Without the cable nothing arrives.
+    # Without the cable no data arrives.
     ip -n "$name-b" link set "veth-b$BASHPID" down
     fails_with "cannot connect to 10.77.0.1:17602" timeout 30 "${at_b[@]}" "$COMMAND" pingpong \
         --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:17602 --timeout 1
@@ -83,14 +84,14 @@ PAIRS
 # Removes four hosts and the cables between them.
 no_lan() { local host; for host in a b c d; do ip netns del "$1-$host" 2>/dev/null || true; done; }
 
-step_multicast() { # multicast groups between four network namespaces on one network, where the machine permits making them
+step_multicast() { # Tests multicast groups between four network namespaces on one network, if the machine permits them
     libfabric
     packages iproute2
     local name=loom-$BASHPID host number=1 error folder
     error=$(ip netns add "$name-a" 2>&1) || { skip "no network namespaces: $error"; return 0; }
     # shellcheck disable=SC2064
     trap "no_lan $name" EXIT
-    # The first one has the switch, which takes everything everywhere.
+    # The first host has the switch, which forwards all packets to all hosts.
     ip -n "$name-a" link add lan type bridge mcast_snooping 0 2>/dev/null || { skip "no bridges"; return 0; }
     ip -n "$name-a" addr add 10.78.0.1/24 dev lan
     ip -n "$name-a" link set lan up
@@ -106,7 +107,7 @@ step_multicast() { # multicast groups between four network namespaces on one net
         ip -n "$name-$host" route add 239.0.0.0/8 dev lan
     done
     export LOOM_HOSTS=$name-a,$name-b,$name-c,$name-d
-    # With the features of the step `test`: it has built this program already.
+    # With the features of the step `test`, which has built this program already.
     local hosts=(timeout 300 cargo test --locked --workspace --features "$FEATURES" --test providers -- --ignored multicast::hosts::)
     for folder in "" "$(newer_libfabric)"; do
         tested env LD_LIBRARY_PATH="$folder" "${hosts[@]}"

@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Programs of the tree: the command, the examples, and peers of libfabric's own program. A part of `.ci/run`.
+# Programs of the tree: the command, the examples, and peers of libfabric's own program. A part of
+# `.ci/run`.
 
-step_command() { # `loom`, the command: its tests, and what it says of this machine, with a control
+step_command() { # Tests the command `loom`, and runs it on this machine, with a control
     libfabric
     tested cargo test --locked -p loom-fabric-cli
     examples_and_command
@@ -10,18 +11,18 @@ step_command() { # `loom`, the command: its tests, and what it says of this mach
     for provider in soft shm tcp 'tcp;ofi_rxm'; do
         "$program" info --words --provider "$provider" | grep -q "$provider" || die "there is no $provider"
     done
-    # Something may be wrong here, such as a small /dev/shm.
+    # The machine may have a fault, such as a small /dev/shm.
     "$program" doctor || [ $? -eq 1 ]
     "$program" bench --provider soft,'tcp;ofi_rxm' --sizes 8,4K --iterations 200
-    # A soak of media flows, in which targets die and others come.
+    # A soak of media flows with targets that die and are replaced.
     for provider in soft 'tcp;ofi_rxm'; do
         patiently "media over $provider" "$program" media send --provider "$provider" --video 640x360@60 --block 480 --targets 2 --seconds 15 --kill-after 3
     done
-    # The control: a wrong environment is found.
+    # The control: the command detects a wrong environment.
     fails_with "is FI_PROVIDER set" env FI_PROVIDER=no-such-provider "$program" doctor
 }
 
-# Waits until a server of `fi_pingpong`'s protocol takes connections on its port, or has ended.
+# Waits until a server of `fi_pingpong`'s protocol accepts connections on its port, or has ended.
 listening() {
     local server=$1 port=$2 _
     for _ in {1..100}; do
@@ -31,8 +32,8 @@ listening() {
     done
 }
 
-# A server and a client of `fi_pingpong`'s protocol, with a port and the same options: whether both end well; if not, what
-# they said.
+# Runs a server and a client of `fi_pingpong`'s protocol, with a port and the same options. Succeeds
+# if both succeed, and prints their output otherwise.
 between() {
     local server=$1 client=$2 port=$3 first failed=0 log
     shift 3
@@ -47,7 +48,8 @@ between() {
     return "$failed"
 }
 
-# loom as server and as client of libfabric's own `fi_pingpong`, at two ports from this one on; what went wrong, into a file.
+# Runs loom as server and as client of libfabric's own `fi_pingpong`, at this port and the next.
+# Writes failures into a file.
 plays_both() {
     local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=$EXAMPLES/fi_pingpong
     local options=(-p "$provider" -e "$kind" -m "$mode" -c -I 20)
@@ -55,11 +57,11 @@ plays_both() {
     between "$loom" fi_pingpong "$((port + 1))" "${options[@]}" >>"$into" 2>&1 || echo "as server over $provider, $kind, $mode" >>"$into"
 }
 
-step_interop() { # libfabric's own fi_pingpong as the peer, server and client, every byte checked
+step_interop() { # Runs libfabric's own fi_pingpong as the peer, server and client, with a check of every byte
     libfabric
     packages libfabric-bin iproute2
     examples_and_command
-    # Below the ports that the kernel gives to connections.
+    # Below the kernel's ephemeral ports.
     local loom=$EXAMPLES/fi_pingpong ends port=17610 pair
     ends=$(mktemp -d)
     while read -r provider kind mode; do
@@ -93,7 +95,7 @@ PAIRS
         echo "$(basename "$pair"): as server and as client"
     done
     rm -rf "$ends"
-    # Without -c loom sends other bytes than those that the other side checks.
+    # Without -c loom sends other bytes than the peer checks.
     timeout 300 "$loom" -B 17592 -p shm -e rdm -S 64 >/dev/null 2>&1 &
     local careless=$!
     listening "$careless" 17592
@@ -102,7 +104,7 @@ PAIRS
     wait "$careless" || true
 }
 
-step_pingpong() { # the example, and `loom pingpong`, in one process and between two
+step_pingpong() { # Runs the example and `loom pingpong`, in one process and between two
     libfabric
     packages python3
     examples_and_command
@@ -111,7 +113,7 @@ step_pingpong() { # the example, and `loom pingpong`, in one process and between
     for provider in '' shm 'tcp;ofi_rxm'; do
         timeout 120 "$PINGPONG" ${provider:+"$provider"}
     done
-    # The first program of the README is built from few packages.
+    # The README's first program is built from few packages.
     built=$(cargo tree --locked -p pingpong -e normal,build --prefix none --no-dedupe | sort -u | wc -l)
     [ "$built" -le 20 ] || die "pingpong is built from $built packages"
     "${program[@]}" "${few[@]}" --json | python3 -m json.tool >/dev/null
@@ -136,7 +138,7 @@ wait_for_port() {
     die "nobody listens at port $1"
 }
 
-step_examples() { # the examples, over the software transport and libfabric
+step_examples() { # Runs the examples, over the software transport and libfabric
     libfabric
     examples_and_command
     local provider server executor
@@ -173,7 +175,7 @@ step_examples() { # the examples, over the software transport and libfabric
         timeout 120 "$EXAMPLES/media_flow" --provider "$provider" | grep -qx "60 frames to 2 targets" || die "media_flow over $provider"
     done
     fails_with "no records" timeout 60 "$EXAMPLES/kv_cache" --decoder false
-    # Clients that die, processes that are killed, and draining under load are in the test program `layers`.
+    # The test program `layers` tests clients that die, killed processes, and draining under load.
     "$EXAMPLES/echo_server" --listen 127.0.0.1:17640 --admin 127.0.0.1:17641 &
     server=$!
     wait_for_port 17641
@@ -198,7 +200,7 @@ step_examples() { # the examples, over the software transport and libfabric
     fails_with 'provider `no-such-provider`' "$EXAMPLES/embedded_runtime" --provider no-such-provider
 }
 
-step_launchers() { # ranks that the launchers of MPICH 4.0 and 5.0 start exchange bytes through them
+step_launchers() { # Exchanges bytes between ranks started by the launchers of MPICH 4.0 and 5.0
     packages mpich
     examples_and_command
     local launcher ranks said right=0

@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2154
 # Sanitizers and fuzzing. A part of `.ci/run`.
 
-step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and a planted bug as control, another one each time; among all steps every sixth day
+step_fuzz() { # Runs every fuzz target briefly with AddressSanitizer, with a planted bug as control, another one each time. Among all steps, every sixth day
     has_its_turn 0 of 6 || { skip "fuzzing: it has its turn on other days"; return 0; }
     nightly || { skip "no nightly toolchain"; return 0; }
     packages g++
     cargo_tool cargo-fuzz 0.13.2
-    # Beside each other: most of both is building what cannot be split.
+    # In parallel, because most of both is a build that does not scale.
     local log plant
     log=$(mktemp)
     fuzz/campaign plant >"$log" 2>&1 &
@@ -17,18 +17,19 @@ step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and 
     rm -f "$log"
 }
 
-step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps every sixth day, over a third of them
+step_asan() { # Runs the tests with AddressSanitizer, with a planted fault as control. Among all steps, a third of them every sixth day
     has_its_turn 2 of 6 || { skip "AddressSanitizer: it has its turn on other days"; return 0; }
     local DAY=$((DAY / 6))
     nightly || { skip "no nightly toolchain"; return 0; }
     libfabric
-    # Leaks are not looked for: some tests forget handles on purpose, and libfabric keeps pools.
-    # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
+    # Without a search for leaks: some tests forget handles on purpose, and libfabric keeps pools.
+    # Copies of exposed memory are a loop of atomic bytes, because assembly is not instrumented.
     export RUSTFLAGS="-Zsanitizer=address --cfg loom_byte_copies" ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$PWD/target/asan
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
     [ -z "$EVERYTHING" ] || skip "AddressSanitizer over two thirds of the tests: they have their turn on other days"
-    # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
-    # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
+    # The step `test` walks over every sequence, and the step `fuzz` plays random ones in the same
+    # worlds. Tests that only count (bytes, credits, slots of addresses) are omitted, too. The
+    # sanitizer has its own `mlock`, which locks no memory.
     local left=(--skip refusals:: --skip echo_server:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused
         --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table
         --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::)
@@ -42,8 +43,8 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
         LOOM_SEED=$((1 + DAY % 199)) tested "${tests[@]}" --test fault_injection
     fi
     if has_its_turn 2 of 3; then
-        # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
-        # programs that are not here run under valgrind.
+        # The sanitizer does not see other allocators than the global one, and some providers show
+        # it no more than others do. Valgrind runs the omitted programs.
         programs "${tests[@]}" --test libfabric -- raw:: regions:: shm_processes::
         programs "${tests[@]}" --test providers -- "${NOT_OF_OBJECTS[@]}" --skip collectives:: --skip multicast:: \
             --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
@@ -57,23 +58,23 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
 # Parts of the program `providers` that check processes, hosts and runtimes.
 NOT_OF_OBJECTS=(--skip process_death:: --skip hosts:: --skip async_over_providers:: --skip async_descriptors:: --skip forked_children::)
 
-# The program of a test, which valgrind runs itself.
+# Prints the path of a test program, for valgrind.
 test_program() {
     cargo test --locked --quiet --no-run --workspace --features "$FEATURES" --test "$1" --message-format json |
         python3 -c 'import json, sys
 print(*{m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable")})'
 }
 
-# What a test program does under valgrind, which sees what libfabric reads and writes, too: no invalid access. A search for leaks at the end
-# would take longer than the tests.
+# Runs a test program under valgrind, which also sees accesses by libfabric, without an invalid
+# access. A search for leaks at the end would take longer than the tests.
 under_valgrind() {
     timeout 600 valgrind --quiet --leak-check=no --error-exitcode=9 --fair-sched=yes --suppressions=.ci/valgrind.supp "$@" --test-threads 1
 }
 
-# Providers in three parts, as the names of tests have them.
+# Three parts of the providers, by their names in tests.
 PROVIDER_PARTS=("::soft ::strict:: ::shm:: ::sm2:: ::net::" "::tcp" "::sockets ::udp scalable::")
 
-step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps over a third of them with one version each day
+step_valgrind() { # Tests closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control. Among all steps, over a third of them with one version each day
     libfabric
     packages valgrind python3
     local name folder controls versions others
@@ -83,7 +84,8 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     done
     controls=${programs[workspace]}
     versions=("" "$(newer_libfabric)")
-    # Those that go through every moment of long transfers are left to AddressSanitizer, as are forms of the software network.
+    # AddressSanitizer runs the tests that stop at every moment of long transfers, and those of
+    # forms of the software network.
     local left=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_messages
         --skip closed_in_the_middle_of_writes --skip shared:: --skip a_thread_closes --skip soft-asking:: --skip soft-lanes:: --skip collectives:: --skip multicast:: "${NOT_OF_OBJECTS[@]}")
     local part of_another_part
@@ -108,7 +110,7 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     if has_its_turn 1 of 3; then tested under_valgrind "${programs[libfabric]}" raw:: --skip bytes_move_at_the_shared_level; fi
     wait "$others" || die "under valgrind"
     fails_with "Invalid read" under_valgrind "$controls" --ignored plants_a_use_after_free
-    # In a provider, which is not instrumented, as the tests of closing orders would.
+    # In a provider, which is not instrumented, as in the tests of closing orders.
     local faults fault
     faults=$(mktemp)
     gcc -O1 -o "$faults" tests/provider_faults/faults.c -lfabric
@@ -118,20 +120,21 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     rm -f "$faults"
 }
 
-step_tsan() { # ThreadSanitizer over the threaded tests of the software transport, with a planted race as control; among all steps every sixth day
+step_tsan() { # Runs the threaded tests of the software transport with ThreadSanitizer, with a planted race as control. Among all steps, every sixth day
     has_its_turn 4 of 6 || { skip "ThreadSanitizer: it has its turn on other days"; return 0; }
     nightly || { skip "no nightly toolchain"; return 0; }
-    # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
+    # Copies of exposed memory are a loop of atomic bytes, because assembly is not instrumented.
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std,loom-fabric-tagged/std)
-    # Not over tokio: its queues are synchronised by std's locks, which are not instrumented.
+    # Not over tokio: std's locks, which are not instrumented, synchronise its queues.
     programs "${tests[@]}" --lib --test providers --test it --test allocators --test layers --test runtime --test groups \
         -- thread --skip tokio:: --skip refusals::
-    # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
+    # One at a time: threads joined by the test program itself appear to race with the next user of
+    # their memory.
     tested "${tests[@]}" --test it -- peer_table:: regions:: --skip every_sequence --skip handles_of_another_table \
         --test-threads 1
-    # Faults between threads, and a check that there are some.
+    # Faults between threads, with a check that faults occur.
     local fault
     for fault in delay fail kill; do
         LOOM_FAULT=$fault LOOM_SEEDS=2 tested "${tests[@]}" --test fault_injection -- thread --test-threads 1

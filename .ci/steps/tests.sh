@@ -1,16 +1,16 @@
 # shellcheck shell=bash disable=SC2154
-# The tests, in their forms. A part of `.ci/run`.
+# Tests, in their forms. A part of `.ci/run`.
 
-step_test() { # the tests, over the software transport and every software provider; among all steps what the compiler refuses every sixth day
+step_test() { # Runs the tests, over the software transport and every software provider. Among all steps, programs that the compiler refuses every sixth day
     libfabric
     local docs log said failed= left=() without=()
     if [ -n "$EVERYTHING" ]; then
-        # Steps of their own run `fault_injection` and `no_alloc`.
+        # Separate steps run `fault_injection` and `no_alloc`.
         without=(--without fault_injection,no_alloc)
         has_its_turn 1 of 6 || { left=(-- --skip refusals::); skip "programs that the compiler refuses: they have their turn on other days"; }
     fi
     log=$(mktemp)
-    # Beside them: most of it is building.
+    # In parallel, because most of the time is spent on building.
     tested cargo test --locked --workspace --features "$FEATURES" --doc >"$log" 2>&1 &
     docs=$!
     (programs "${without[@]}" cargo test --locked --workspace --features "$FEATURES" "${left[@]}") || failed="the test programs"
@@ -23,17 +23,17 @@ step_test() { # the tests, over the software transport and every software provid
     if grep -q "skipped: userfaultfd" <<<"$said"; then skip "tests of userfaultfd, which this system does not allow"; fi
 }
 
-step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run time
+step_newer() { # Runs the tests over libfabric again, with libfabric 2.5.1 at run time
     libfabric
     local folder
     folder=$(newer_libfabric)
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
-    # With the features of the step `test`: it has built these programs already.
+    # With the features of the step `test`, which has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}"
-    # The same programs without a library: the transports in Rust.
+    # The same programs without a library, over the transports in Rust.
     LOOM_LIBFABRIC=/without/libfabric.so.1 programs cargo test --locked --workspace --features "$FEATURES" \
         --test providers --test no_alloc
-    # The control: trials of loom-tcp, and none of libfabric's providers.
+    # The control: trials of loom-tcp, without trials of libfabric's providers.
     local trials
     trials=$(LOOM_LIBFABRIC=/without/libfabric.so.1 cargo test --locked --workspace --features "$FEATURES" --test providers -- --list)
     [[ $trials == *::loom-tcp::* && $trials != *::shm::* ]] || die "the trials without a library are others: $trials"
@@ -41,7 +41,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }
 
-step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one of them every sixth day
+step_untested() { # Runs the tests over libfabric with every provider treated as untested, over both versions. Among all steps, one version every sixth day
     has_its_turn 1 of 6 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
     libfabric
     local folder said versions
@@ -55,7 +55,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
         LOOM_UNTESTED=1 LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" \
             "${LIBFABRIC_TESTS[@]}" --test no_alloc
     done
-    # The control: without the variable something counts as tested.
+    # The control: without the variable some provider counts as tested.
     examples_and_command
     local info=("$COMMAND" info --provider shm)
     said=$(LOOM_UNTESTED=1 "${info[@]}") || die "info"
@@ -64,7 +64,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     [[ $said == *shm* && $said != *"Not tested"* ]] || die "shm does not count as tested: $said"
 }
 
-step_strict() { # the examples and the programs of the documentation over a strict software network, with a control; among all steps the latter every sixth day
+step_strict() { # Runs the examples and the programs of the documentation over a strict software network, with a control. Among all steps, the latter every sixth day
     libfabric
     examples_and_command
     local docs=(env LOOM_STRICT=1 timeout 600 cargo test --locked --workspace --features "$FEATURES" --doc --)
@@ -81,7 +81,7 @@ step_strict() { # the examples and the programs of the documentation over a stri
         tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --example kv
     )
     has_its_turn 5 of 6 || { skip "documentation over a strict network: it has its turn on other days"; return 0; }
-    # These are about what a strict network does not have; two of them post without trying again, too.
+    # These require features that a strict network lacks. Two of them post without a retry.
     tested "${docs[@]}" --skip tagged_peek --skip op_table::peek --skip multi_recv --skip completion::Piece --skip send_unsignaled --skip layers/group/src/lib.rs --skip layers/group/src/../README.md --skip 'A>::tagged_send' \
         --skip layers/tagged/src/lib.rs --skip layers/tagged/src/../README.md --skip carrier::WithPeer --skip endpoint::TaggedEndpoint --skip layers/tagged/src/operation.rs \
         --skip 'layers/updates/src/lib.rs - (line' --skip layers/updates/src/../README.md \
@@ -89,32 +89,32 @@ step_strict() { # the examples and the programs of the documentation over a stri
     fails_with "Error: Again" "${docs[@]}" tagged_peek
 }
 
-step_fault_injection() { # the behaviours of the tests under every fault of the software transport, with a tenth of 200 seeds, and a control
+step_fault_injection() { # Tests the behaviours under every fault of the software transport, with a tenth of 200 seeds, and a control
     libfabric
-    # As the step `allocations` builds.
+    # Built like the step `allocations`.
     local run=(cargo test --locked --release --features libfabric --test fault_injection)
     tested "${run[@]}"
     fails_with "a fault was not injected" env LOOM_FAULT=none LOOM_SEEDS=1 "${run[@]}"
 }
 
-step_allocations() { # the allocation gate in the release profile, with its controls
+step_allocations() { # Tests allocations in the release profile, with controls
     libfabric
     tested cargo test --locked --release --features libfabric --test no_alloc
 }
 
-step_replay() { # the fuzz targets' seeds and regressions, on stable
+step_replay() { # Replays the fuzz targets' seeds and regressions, on stable
     CARGO_TARGET_DIR=$PWD/target/fuzz-replay tested cargo test --locked --manifest-path fuzz/Cargo.toml
 }
 
-step_model() { # the lock-free parts under the model checker loom, with controls in the models; among all steps every sixth day
+step_model() { # Checks the lock-free parts with the model checker loom, with controls in the models. Among all steps, every sixth day
     has_its_turn 3 of 6 || { skip "the model checker: it has its turn on other days"; return 0; }
-    # What takes time is the checker: it alone is optimised.
+    # Only the checker, which takes most of the time, is optimised.
     RUSTFLAGS="--cfg loom_model" CARGO_TARGET_DIR=$PWD/target/model tested cargo test --locked \
         --config 'profile.dev.package.loom.opt-level=3' --config 'profile.dev.package.generator.opt-level=3' \
         -p loom-fabric-core -p loom-fabric-alloc -p loom-fabric-async -p loom-fabric-transfer --features loom-fabric-transfer/std --lib model
 }
 
-step_quick() { # for between edits, not run with the others: format, lints, feature sets, the core, the allocators, and the behaviours over soft and shm
+step_quick() { # For use between edits, by name only: format, lints, feature sets, the core, the allocators, and the behaviours over soft and shm
     libfabric
     step_format
     step_prose

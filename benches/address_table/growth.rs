@@ -1,4 +1,4 @@
-//! What a message costs beside a million other peers in the same vector.
+//! Cost of a message in a vector with a million other peers.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -17,12 +17,13 @@ use crate::work::Work;
 
 const ROUNDS: usize = 21;
 
-/// Messages of a round.
+/// Messages in a round.
 const MESSAGES: u32 = 500;
 
 type Failed = Box<dyn std::error::Error>;
 
-/// An endpoint of `tcp;ofi_rxm` that sends tagged messages of 64 bytes to itself, as the last of some peers: nanoseconds of each.
+/// An endpoint of `tcp;ofi_rxm` that sends tagged messages of 64 bytes to itself, as the last of
+/// some peers. Returns nanoseconds per message.
 fn to_itself(others: &[EndpointAddr]) -> Result<impl FnMut() -> Result<f64, Failed>, Failed> {
     let hints = Hints { provider: Some("tcp;ofi_rxm"), node: Some("127.0.0.1"), listen: true, ..Hints::default() };
     let info = Ofi::<Local>::query(&hints)?.next().ok_or("libfabric offers no tcp;ofi_rxm")?;
@@ -59,7 +60,7 @@ pub(crate) fn run() -> Result<(), Failed> {
     let (mut of_many, mut of_one) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let (many, one) = (among_many()?, alone()?);
-        // The first round makes connections.
+        // The first round opens connections.
         if round > 0 {
             of_many.push(many);
             of_one.push(one);

@@ -1,14 +1,22 @@
-//! What an address table costs: `cargo bench --bench address_table`, with `--features libfabric` for libfabric's own.
+//! Cost of an address table: `cargo bench --bench address_table`, with `--features libfabric` for
+//! libfabric's tables.
 //!
-//! Inserting, looking addresses up by peer and peers by address, and removing, at 10^3 to 10^6 peers with IPv4 addresses, all
-//! but inserting in a random order; beside two maps of `hashbrown` as a program would have them (one for each way;
-//! `hashbrown_v4` has the smaller type for addresses, of IPv4 alone), and `fi_av_insert`, `fi_av_lookup` and `fi_av_remove` of
-//! `tcp;ofi_rxm` (of which no more than 1000 peers are removed, for that takes as long as there are free places) and `shm` (which
-//! takes 256 peers), called from C, `raw.c`. libfabric has no look-up by address. Last, what a message costs over `tcp;ofi_rxm` in a vector of 10^6 peers
-//! beside one of 1 (`growth.peers`).
+//! Operations: insertion, look-ups by peer and by address, and removal, at 10^3 to 10^6 peers with
+//! IPv4 addresses. All but insertion are in a random order. Compared with:
 //!
-//! Everything runs on one thread, in rounds from empty to empty that alternate between the sides, after one that is not
-//! counted; times are medians of the rounds, and ratios (`over_hashbrown`) medians of those in each round. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
+//! - two maps of `hashbrown`, one for each direction. `hashbrown_v4` has the smaller address type
+//!   of IPv4 alone.
+//! - `fi_av_insert`, `fi_av_lookup` and `fi_av_remove`, called from C (`raw.c`). libfabric has no
+//!   look-up by address. With `tcp;ofi_rxm` at most 1000 peers are removed, because each removal
+//!   visits all free entries. `shm` accepts 256 peers.
+//!
+//! `growth.peers` compares a message over `tcp;ofi_rxm` in a vector of 10^6 peers with one in a
+//! vector of 1.
+//!
+//! One thread runs rounds, from an empty table to an empty table, that alternate between the sides.
+//! The first round is not counted. Times are medians of the rounds, and ratios (`over_hashbrown`)
+//! medians of the ratios of each round. Bytes are those of the allocator: Rust's, and `malloc` in
+//! C.
 
 #[cfg(feature = "libfabric")]
 mod growth;
@@ -30,7 +38,7 @@ use work::{Counted, Maps, Times, Work, bytes_of, table};
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// One of the times, by its name.
+/// Name and field of a time.
 type Time = (&'static str, fn(&Times) -> f64);
 
 const TIMES: [Time; 4] = [
@@ -40,9 +48,9 @@ const TIMES: [Time; 4] = [
     ("remove", |times| times.remove),
 ];
 
-/// One side's figures at a number of peers: in a row, and as metrics.
+/// Figures of one side at a number of peers.
 struct Figures {
-    /// Behind `address_table`, with the dot.
+    /// Suffix of `address_table`, with the dot.
     side: &'static str,
     bytes: f64,
     rounds: Vec<Times>,
@@ -99,7 +107,7 @@ fn at(peers: u32, rounds: usize) -> Result<(), String> {
         (tcp, Figures::new(".tcp_rxm", f64::NAN))
     };
     for round in 0..=rounds {
-        // The first time, memory is new to all of them.
+        // The first round, in which memory is new to all sides, is not counted.
         let add = |figures: &mut Figures, times| {
             if round > 0 {
                 figures.rounds.push(times);
@@ -124,12 +132,12 @@ fn at(peers: u32, rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// `shm`, as far as it goes: its vectors have up to 256 peers.
+/// `shm`, with vectors of up to 256 peers.
 #[cfg(feature = "libfabric")]
 fn measure_shm(rounds: usize) -> Result<(), String> {
     use loom_core::vocabulary::{AddressFormat, EndpointAddr};
     const PEERS: u32 = 256;
-    // Names of endpoints that there are not: they are looked for when something is sent.
+    // Names of endpoints that do not exist. The provider looks for them at the first send.
     let name = |peer| {
         let name = format!("fi_shm://{}:{peer}\0", std::process::id());
         EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).expect("short")

@@ -1,4 +1,5 @@
-//! libfabric's address vectors: `raw.c`, compiled when the benchmark starts, and called through a shared object.
+//! libfabric's address vectors, in `raw.c`, which is compiled when the benchmark starts and called
+//! through a shared object.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::mem;
@@ -16,7 +17,7 @@ type Lookup = unsafe extern "C" fn(*mut c_void, *const c_uint, c_long, *const u8
 type Remove = unsafe extern "C" fn(*mut c_void, *const c_uint, c_long) -> c_long;
 type Heap = unsafe extern "C" fn() -> usize;
 
-/// The functions of `raw.c`, which stay loaded.
+/// Functions of `raw.c`, which stays loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Functions {
     open: Open,
@@ -47,7 +48,7 @@ pub(crate) fn functions() -> Result<Functions, String> {
     if !status.success() {
         return Err(format!("the C compiler: {status}"));
     }
-    // SAFETY: compiled above from our own source; loading it runs nothing.
+    // SAFETY: compiled above from our own source. Loading it runs no code.
     let loaded = unsafe { Library::new(&object) };
     let _ = std::fs::remove_file(&object);
     let library = loaded.map_err(|error| error.to_string())?;
@@ -67,7 +68,7 @@ pub(crate) fn functions() -> Result<Functions, String> {
     Ok(Functions { open, close, insert, lookup, remove, heap })
 }
 
-/// The address vector of a provider, open.
+/// Open address vector of a provider.
 struct Vector {
     functions: Functions,
     raw: *mut c_void,
@@ -75,24 +76,24 @@ struct Vector {
 
 impl Drop for Vector {
     fn drop(&mut self) {
-        // SAFETY: open, and not used any more.
+        // SAFETY: open, and not used afterwards.
         unsafe { (self.functions.close)(self.raw) };
     }
 }
 
-/// The addresses of peers, and whose vector they are for.
+/// Addresses of peers, and the provider of their vector.
 pub(crate) struct Raw {
     functions: Functions,
     provider: &'static CStr,
     node: Option<&'static CStr>,
-    /// Behind each other, in memory of one length.
+    /// Addresses in succession, `STRIDE` bytes each.
     addresses: Vec<u8>,
 }
 
-/// Memory for an address.
+/// Bytes for an address.
 const STRIDE: usize = 64;
 
-/// How many peers are removed in a round at most: `ofi_rxm` walks along all places that are free for each.
+/// Maximum number of peers removed in a round: `ofi_rxm` visits all free entries for each.
 const REMOVED: usize = 1000;
 
 impl Raw {
@@ -109,8 +110,8 @@ impl Raw {
         Raw { functions, provider, node, addresses: together }
     }
 
-    /// One round of everything that there is (there is no look-up by address), in a vector of its own; and how many bytes a
-    /// peer takes.
+    /// Runs one round of all operations except look-up by address, in a new vector. Returns the
+    /// times and the bytes per peer.
     pub(crate) fn round(&self, work: &Work) -> Result<(Times, f64), String> {
         let Functions { open, insert, lookup, remove, heap, .. } = self.functions;
         let (addresses, order) = (self.addresses.as_ptr(), work.order.as_ptr());
@@ -121,7 +122,7 @@ impl Raw {
         let mut raw = std::ptr::null_mut();
         // SAFETY: no argument.
         let before = unsafe { heap() };
-        // SAFETY: the arguments are as `raw_open` wants them.
+        // SAFETY: the arguments meet the requirements of `raw_open`.
         let code = unsafe { open(self.provider.as_ptr(), node, count, &raw mut raw) };
         if code != 0 {
             return Err(format!("C over {}: {}", self.provider.to_string_lossy(), Errno::from_raw(-code)));
@@ -129,7 +130,7 @@ impl Raw {
         let vector = Vector { functions: self.functions, raw };
         let mut inserted = 0;
         let insert = timed(count, || {
-            // SAFETY: the vector is open, and so many addresses stand there.
+            // SAFETY: the vector is open, and `addresses` contains `len` addresses.
             inserted = unsafe { insert(vector.raw, addresses, STRIDE, len) };
         });
         if inserted != len {
@@ -138,12 +139,12 @@ impl Raw {
         // SAFETY: no argument.
         let bytes = unsafe { heap() }.saturating_sub(before) as f64 / count as f64;
         let lookup = timed(count, || {
-            // SAFETY: the vector is open, and has peers of these numbers, whose addresses stand there.
+            // SAFETY: the vector is open and has these peers, and `addresses` contains theirs.
             assert_eq!(unsafe { lookup(vector.raw, order, len, addresses, STRIDE) }, len);
         });
         let removed = count.min(REMOVED);
         let remove = timed(removed, || {
-            // SAFETY: the vector is open, and has peers of these numbers.
+            // SAFETY: the vector is open, and has these peers.
             let there = unsafe { remove(vector.raw, order, removed as c_long) };
             assert_eq!(usize::try_from(there), Ok(removed));
         });

@@ -1,4 +1,4 @@
-//! What is measured, and loom's side and that of two maps.
+//! The work, and the sides of loom and of two maps.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,25 +11,25 @@ use hashbrown::HashMap;
 use loom_core::engine::address_table::{AddressTable, Inserted};
 use loom_core::engine::peer_table::Peer;
 
-/// Nanoseconds for one peer.
+/// Nanoseconds per peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) insert: f64,
-    /// From peer to address.
+    /// Look-up by peer.
     pub(crate) lookup: f64,
-    /// From address to peer.
+    /// Look-up by address.
     pub(crate) reverse: f64,
     pub(crate) remove: f64,
 }
 
-/// The peers, and the order in which they are looked up and removed.
+/// Peers, and the order of look-ups and removals.
 pub(crate) struct Work {
     pub(crate) sockets: Vec<SocketAddrV4>,
     pub(crate) order: Vec<u32>,
 }
 
 impl Work {
-    /// 64 processes on each node of a network, in an order that the cache does not foresee.
+    /// 64 processes on each node of a network, in an order that the cache does not predict.
     pub(crate) fn new(peers: u32) -> Self {
         let socket =
             |peer: u32| SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0001 + peer / 64), 47_000 + (peer % 64) as u16);
@@ -47,14 +47,14 @@ impl Work {
     }
 }
 
-/// Nanoseconds for one of `count`.
+/// Returns nanoseconds for one of `count`.
 pub(crate) fn timed(count: usize, run: impl FnOnce()) -> f64 {
     let begin = Instant::now();
     run();
     begin.elapsed().as_secs_f64() * 1e9 / count as f64
 }
 
-/// loom's address table, from empty to empty.
+/// Runs a round of loom's address table, from empty to empty.
 pub(crate) fn table(table: &mut AddressTable<'_>, peers: &mut Vec<Peer>, work: &Work) -> Times {
     let count = work.order.len();
     peers.clear();
@@ -94,13 +94,13 @@ impl<K: Copy + Eq + Hash + From<SocketAddrV4> + std::fmt::Debug> Maps<K> {
         Maps { peers: HashMap::with_capacity(count), addresses: HashMap::with_capacity(count) }
     }
 
-    /// From empty to empty.
+    /// Runs a round, from empty to empty.
     pub(crate) fn round(&mut self, work: &Work) -> Times {
         let count = work.order.len();
         let insert = timed(count, || {
             for (peer, socket) in (0..).zip(&work.sockets) {
                 let socket = K::from(*socket);
-                // The address may be there already.
+                // The address may already have a peer.
                 let new = *self.peers.entry(socket).or_insert(peer) == peer;
                 assert!(new && self.addresses.insert(peer, socket).is_none());
             }
@@ -127,14 +127,14 @@ impl<K: Copy + Eq + Hash + From<SocketAddrV4> + std::fmt::Debug> Maps<K> {
     }
 }
 
-/// The system's allocator, which counts.
+/// The system's allocator, which counts bytes.
 pub(crate) struct Counted;
 
 thread_local! {
     static LIVE: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all is done by the system's allocator.
+// SAFETY: the system's allocator does all the work.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = LIVE.try_with(|live| live.set(live.get() + layout.size()));
@@ -149,7 +149,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// How many bytes what `make` makes keeps.
+/// Returns the result of `make`, and the bytes that it keeps.
 pub(crate) fn bytes_of<V>(make: impl FnOnce() -> V) -> (V, usize) {
     let before = LIVE.get();
     let made = black_box(make());

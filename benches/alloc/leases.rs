@@ -1,4 +1,5 @@
-//! Leases of registered slabs: out and back, and beside registering the memory of each message.
+//! Leases of registered slabs: taken and returned, and compared with registration of the memory of
+//! each message.
 
 use std::hint::black_box;
 
@@ -22,26 +23,26 @@ use loom_core::transport::Transport;
 
 use crate::measure::{median, metric, per_operation, ratio};
 
-/// Rounds of which the median is taken.
+/// Rounds of the median.
 const ROUNDS: usize = 31;
 
-/// Leases of a round.
+/// Leases in a round.
 const COUNT: u32 = 204_800;
 
-/// Buffers of a slab.
+/// Buffers in a slab.
 const BUFFERS: usize = 1024;
 
 /// Bytes of a message.
 const SIZE: usize = 4096;
 
-/// Takes leases and gives them back: one at a time.
+/// Takes and returns one lease at a time.
 fn out_and_back<T: Transport, M: Buffer, L: Sharing>(slab: &RegisteredSlab<'_, T, M, Global, L>, count: u32) {
     for _ in 0..count {
         drop(black_box(slab.lease()));
     }
 }
 
-/// Takes all leases, then gives all back: each is another buffer than the last one.
+/// Takes all leases, then returns all. Each lease is another buffer than the one before.
 fn all_out_and_back<T: Transport, M: Buffer, L: Sharing>(slab: &RegisteredSlab<'_, T, M, Global, L>, count: u32) {
     let mut out = no_leases();
     for _ in 0..count / 1024 {
@@ -72,7 +73,7 @@ fn alone() {
             whole = black_box(one).rejoin(black_box(two)).ok();
         }
     };
-    // What a program without a slab has for each message.
+    // The alternative of a program without a slab.
     let of_the_allocator = |count: u32| {
         for _ in 0..count {
             drop(black_box(Vec::<u8>::with_capacity(black_box(SIZE))));
@@ -88,7 +89,7 @@ fn alone() {
             per_operation(COUNT, &mut split_and_rejoin),
             per_operation(COUNT, of_the_allocator),
         ];
-        // The first round finds cold caches.
+        // The first round has cold caches.
         if round > 0 {
             figures.iter_mut().zip(taken).for_each(|(figures, taken)| figures.push(taken));
         }
@@ -103,7 +104,7 @@ fn alone() {
     metric("lease.shared_over_vec", ratio(shared, vec), "ratio");
 }
 
-/// A message from an endpoint to itself. The buffers come back.
+/// Sends a message from an endpoint to itself. Returns the buffers.
 fn message<T: Transport, B: Buffer>(
     cq: &Cq<'_, T, B>,
     (into, out): (B, B),
@@ -129,16 +130,16 @@ fn message<T: Transport, B: Buffer>(
     })
 }
 
-/// Messages out of leases, and out of memory that is registered for each of them.
+/// Compares messages in leases with messages in memory that is registered for each of them.
 ///
 /// # Errors
-/// What does not work.
+/// If an operation fails.
 pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32, info: &Info<T>) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     let domain = Domain::open(info).map_err(|error| failed(&error))?;
     let slab = Slab::open_in(&domain, SlabAttr::new(2, SIZE), Global).map_err(|error| failed(&error))?;
     let av = Av::open(&domain, 4).map_err(|error| failed(&error))?;
-    // As the slab has them: how two buffers lie to each other decides what copying costs.
+    // With the slab's distance between buffers, which affects the cost of a copy.
     let mut memory = vec![7_u8; 2 * SIZE + SlabAttr::CACHE_LINE];
     let begin = memory.as_ptr().align_offset(SlabAttr::CACHE_LINE);
     let mut parts = memory[begin..].chunks_exact_mut(SIZE);
@@ -146,7 +147,7 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
     let mut buffers = Some((into, out));
     let (mut leased, mut registered) = (vec![], vec![]);
     let attr = CqAttr { endpoints: 1, ..CqAttr::new(16) };
-    // A queue for each kind of buffer.
+    // One queue for each kind of buffer.
     scope(|s| {
         let domain = s.domain(&domain);
         let of_leases = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
@@ -178,7 +179,7 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
         };
         for round in 0..=ROUNDS {
             let taken = [per_operation(count, leasing), per_operation(count, &mut registering)];
-            // The first round makes connections.
+            // The first round opens connections.
             if round > 0 {
                 leased.push(taken[0]);
                 registered.push(taken[1]);
@@ -210,7 +211,6 @@ fn over_libfabric() -> Result<(), String> {
     Ok(())
 }
 
-/// Everything.
 pub(crate) fn run() {
     alone();
     let network = Network::new(NetworkAttr::default()).expect("a network");

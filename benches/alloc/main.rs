@@ -1,7 +1,7 @@
-//! What memory costs that is handed out in advance: `cargo bench --bench alloc`, with `--features libfabric` beside libfabric's
+//! Cost of pooled memory: `cargo bench --bench alloc`, with `--features libfabric` for libfabric's
 //! providers.
 //!
-//! Nanoseconds, medians of rounds that alternate between the sides.
+//! Times are in nanoseconds: medians of rounds that alternate between the sides.
 
 mod leases;
 #[path = "../measure/mod.rs"]

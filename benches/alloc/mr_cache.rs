@@ -1,4 +1,5 @@
-//! The cache of registrations: a buffer that is found, beside one that is registered for each message, and beside a map of ranges.
+//! Cache of registrations: a buffer with a cached region, compared with one that is registered for
+//! each message, and with a map of ranges.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -19,10 +20,10 @@ use loom_fabric::ofi::{Local, Ofi};
 
 use crate::measure::{median, metric, per_operation, ratio};
 
-/// Rounds of which the median is taken.
+/// Rounds of the median.
 const ROUNDS: usize = 31;
 
-/// How many regions the cache has.
+/// Regions in the cache.
 const REGIONS: u32 = 10_000;
 
 /// Pages from one buffer to the next.
@@ -33,7 +34,7 @@ const PAGE: usize = 4096;
 /// Bytes of a buffer.
 const LEN: usize = 4000;
 
-/// Buffers in an order that looks drawn, each on a page of its own.
+/// Buffers in a pseudorandom order, each on its own page.
 fn shuffled(memory: &[u8], step: usize) -> Vec<&[u8]> {
     let first = memory.as_ptr().addr().next_multiple_of(PAGE) - memory.as_ptr().addr();
     let mut bufs: Vec<&[u8]> =
@@ -49,13 +50,13 @@ fn shuffled(memory: &[u8], step: usize) -> Vec<&[u8]> {
     bufs
 }
 
-/// Nanoseconds of a buffer that is found and given back, of one that is registered and closed, and of one that is looked up in a
-/// map of ranges, in each round.
+/// Nanoseconds, in each round, of a buffer found and returned, of one registered and closed, and of
+/// one found in a map of ranges.
 fn rounds<T: Transport + 'static>(info: &Info<T>, step: usize) -> [Vec<f64>; 3] {
     let domain = Domain::open(info).expect("domain");
     let memory = vec![0; (REGIONS as usize + 1) * step * PAGE];
     let bufs = shuffled(&memory, step);
-    // SAFETY: the memory stays until the cache is closed.
+    // SAFETY: the memory lives until the cache is closed.
     let monitor = unsafe { Notified::new() };
     let cache = MrCache::open_in(&domain, MrCacheAttr::new(REGIONS), monitor, Global).expect("cache");
     for buf in &bufs {
@@ -92,7 +93,7 @@ fn row(name: &str, [found, registered, in_map]: &[Vec<f64>; 3]) {
     println!("{name:<44} {:>10.1} {:>10.1} {:>10.1}", median(found), median(registered), median(in_map));
 }
 
-/// Beside libfabric's providers.
+/// Measures libfabric's providers.
 #[cfg(feature = "libfabric")]
 fn over(provider: &str, name: &str, node: Option<&str>) {
     let hints = Hints {

@@ -1,4 +1,4 @@
-//! Arenas and pools, beside bumpalo, the system's allocator, `slab` and `sharded-slab`.
+//! Arenas and pools, compared with bumpalo, the system's allocator, `slab` and `sharded-slab`.
 
 #![allow(clippy::unwrap_used, reason = "there is memory for all of it")]
 
@@ -19,38 +19,38 @@ use loom_alloc::{Arena, Pool, PoolAttr, SharedPool, SizeClasses, Spill, StaticPo
 use crate::measure::{median, metric, per_operation, ratio};
 use crate::pin;
 
-/// Rounds of which the median is taken.
+/// Rounds of the median.
 const ROUNDS: usize = 31;
 
-/// Blocks of a round.
+/// Blocks in a round.
 const ROUND: u32 = 100_000;
 
-/// Blocks that are taken before the first one is given back.
+/// Blocks taken before the first one is returned.
 const BATCH: usize = 32;
 
-/// What is taken: a small message.
+/// Layout of a block: a small message.
 const BLOCK: Layout = Layout::new::<[u64; 32]>();
 
 const ATTR: PoolAttr = PoolAttr { block: BLOCK, count: 1024 };
 
-/// One side: a name, and what it does for so many blocks.
+/// Name of a side, and its work for a number of blocks.
 type Side<'a> = (&'static str, Box<dyn FnMut(u32) + 'a>);
 
-/// Runs the sides in turn, and prints a row for each. The first one is what the others are compared with.
+/// Runs the sides in turn, and prints a row for each. The first one is the reference.
 fn measured(what: &str, sides: &mut [Side<'_>]) {
     let rounds = in_turn(sides.iter_mut().map(|(_, run)| move || per_operation(ROUND, &mut *run)));
     let names: Vec<_> = sides.iter().map(|(name, _)| *name).collect();
     print(what, &names, &rounds);
 }
 
-/// Runs the sides in turn; returns what each of them says that its rounds took.
+/// Runs the sides in turn. Returns the rounds that each of them reports.
 fn in_turn<R: FnMut() -> f64>(sides: impl IntoIterator<Item = R>) -> Vec<Vec<f64>> {
     let mut sides: Vec<_> = sides.into_iter().collect();
     let mut rounds = vec![Vec::new(); sides.len()];
     for round in 0..=ROUNDS {
         for (run, figures) in sides.iter_mut().zip(&mut rounds) {
             let cost = run();
-            // The first one warms up.
+            // The first round warms up.
             if round > 0 {
                 figures.push(cost);
             }
@@ -67,7 +67,7 @@ fn print(what: &str, names: &[&str], rounds: &[Vec<f64>]) {
     }
 }
 
-/// Takes a block, has it looked at, and gives it back.
+/// Takes a block, reads it, and returns it.
 fn one_by_one(alloc: impl Allocator, count: u32) {
     for _ in 0..count {
         let block = black_box(alloc.allocate(black_box(BLOCK)).unwrap()).cast();
@@ -76,7 +76,7 @@ fn one_by_one(alloc: impl Allocator, count: u32) {
     }
 }
 
-/// Takes several blocks, and gives them back in the order in which they were taken.
+/// Takes several blocks, and returns them in the same order.
 fn in_batches(alloc: impl Allocator, count: u32) {
     let mut blocks = [NonNull::dangling(); BATCH];
     for _ in 0..count as usize / BATCH {
@@ -100,7 +100,7 @@ fn pools() {
     let classes = SizeClasses::new(classes, Spill::Never);
     let slab = RefCell::new(slab::Slab::<[MaybeUninit<u64>; 32]>::with_capacity(1024));
     let sharded = sharded_slab::Slab::<u64>::new();
-    // Places of what they have, and not memory: the sharded one has a number for each.
+    // Slots for values instead of memory. The sharded slab identifies each by a number.
     let one_in_slab = |count: u32| {
         let mut slab = slab.borrow_mut();
         for _ in 0..count {
@@ -138,14 +138,15 @@ fn pools() {
     );
 }
 
-/// What each of two threads does, on a processor of its own: nanoseconds of each block of the slower one.
+/// Runs each side on its own thread and processor. Returns nanoseconds per block of the slower one.
 fn on_two_threads(runs: [&(dyn Fn(u32) + Sync); 2]) -> f64 {
     let start = Barrier::new(2);
     thread::scope(|scope| {
         let threads = [0, 1].map(|core| {
             let start = &start;
             scope.spawn(move || {
-                // Where there is one processor only, or another choice was made for this program, the system places them.
+                // With one processor, or with another affinity of this program, the system places
+                // the threads.
                 let _ = pin::to(core);
                 start.wait();
                 per_operation(ROUND, runs[core])
@@ -155,7 +156,7 @@ fn on_two_threads(runs: [&(dyn Fn(u32) + Sync); 2]) -> f64 {
     })
 }
 
-/// Blocks on their way from one thread to another one.
+/// Blocks in transfer from one thread to another.
 struct Handover([AtomicPtr<u8>; 64]);
 
 impl Handover {
@@ -163,7 +164,8 @@ impl Handover {
         Handover([const { AtomicPtr::new(ptr::null_mut()) }; 64])
     }
 
-    /// Waits for a moment at which `done` is true, and lets others run where there are not processors enough.
+    /// Spins until `done` returns `true`, and yields, because there may be fewer processors than
+    /// threads.
     fn wait(mut done: impl FnMut() -> bool) {
         let mut tries = 0_u32;
         while !done() {
@@ -188,7 +190,8 @@ impl Handover {
                 block.is_some()
             });
             place.store(ptr::null_mut(), Ordering::Release);
-            // SAFETY: the other thread took it from this allocator with this layout, and has handed it on.
+            // SAFETY: the other thread took it from this allocator with this layout, and has handed
+            // it over.
             unsafe { alloc.deallocate(block.unwrap(), BLOCK) };
         }
     }
@@ -229,7 +232,7 @@ fn two_threads() {
     metric("shared_pool_over_glibc.handed_on", ratio(&rounds[0], &rounds[1]), "ratio");
 }
 
-/// Blocks that are taken until the memory is used up, which is then free again at once.
+/// Takes blocks until the arena is full, and resets it.
 fn arenas() {
     const EACH: usize = 1024;
     let mut memory = vec![MaybeUninit::uninit(); EACH * BLOCK.size()];

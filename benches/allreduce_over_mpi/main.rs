@@ -1,8 +1,10 @@
-//! All-reduce beside MPICH, over the same provider and the same libfabric: `LOOM_MPICH=FOLDER cargo bench --bench allreduce_over_mpi`.
+//! All-reduce compared with MPICH, over the same provider and libfabric: `LOOM_MPICH=FOLDER cargo
+//! bench --bench allreduce_over_mpi`.
 //!
-//! The folder has MPICH with its programs in `bin` (`mpiexec.hydra` must be executable), `lib` and `include`, as the Python package
-//! `mpich` carries it; `cc` builds the other side. Each side runs in processes of their own, in turns. Ranks beyond the processors yield while
-//! they wait, on both sides.
+//! The folder contains MPICH as the Python package `mpich` carries it: its programs in `bin`
+//! (`mpiexec.hydra` must be executable), `lib` and `include`. `cc` builds the side of MPI. The
+//! sides run in turns, each in its own processes. If there are more ranks than processors, waiting
+//! ranks yield on both sides.
 
 #![allow(clippy::unwrap_used, reason = "it fails by panicking")]
 
@@ -55,7 +57,7 @@ fn compare(mpich: &Path) {
                     for [bytes, blocks, each] in SIZES {
                         launch.args([bytes, blocks, each]);
                     }
-                    // Over the provider, and not over the shared memory or the UCX that MPICH has besides.
+                    // Over the provider only: MPICH also has shared memory and UCX.
                     launch.envs([
                         ("MPIR_CVAR_CH4_NETMOD", "ofi"),
                         ("MPIR_CVAR_NOLOCAL", "1"),

@@ -15,13 +15,13 @@ use crate::measure::{median, per_operation};
 
 type T = Ofi<Local>;
 
-/// As long as the messages of two ranks that all-reduce 1 MiB in a ring, which MPICH sends whole, too. Packets of 16 KiB take
-/// several times as long.
+/// Length of the messages of two ranks that all-reduce 1 MiB in a ring, which MPICH also sends
+/// whole. Packets of 16 KiB take several times as long.
 const PACKET: usize = 512 << 10;
 const PACKETS: usize = 4;
-/// Of the longest message.
+/// Bytes of the longest message.
 const SCRATCH: usize = 1 << 20;
-/// The most bytes of an address.
+/// Maximum bytes of an address.
 const ADDRESS: usize = 256;
 
 fn info(provider: &str) -> Info<T> {
@@ -31,11 +31,11 @@ fn info(provider: &str) -> Info<T> {
     T::query(&hints).unwrap().find(|info| info.provider() == provider && info.caps().contains(caps)).unwrap()
 }
 
-/// Arguments as the side of MPI has them.
+/// Runs a rank, with the arguments of the side of MPI.
 pub(crate) fn run(arguments: &[String]) {
     let provider = env::var("FI_PROVIDER").unwrap();
     let until = &mut (Instant::now() + Duration::from_secs(60));
-    // SAFETY: a launcher has started this process, in which nothing else takes the descriptor.
+    // SAFETY: a launcher has started this process, which does not use the descriptor elsewhere.
     let mut ranks = unsafe { Pmi::from_env(ADDRESS, until) }.unwrap();
     let (rank, size) = (ranks.rank(), ranks.size());
     let domain = Domain::open(&info(&provider)).unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) {
     if rank == 0 {
         println!("libfabric provider: {provider} ");
     }
-    // Beyond the processors, a rank that waits lets the others run, as MPICH does.
+    // Beyond the number of processors, a waiting rank yields, as in MPICH.
     let spins = if std::thread::available_parallelism().unwrap().get() < size as usize { 0 } else { u32::MAX };
     let patient = Yielding { until: Forever, spins };
     for [bytes, blocks, each] in arguments[2..].as_chunks::<3>().0 {
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &[String]) {
         }
     }
     team.barrier().unwrap().wait(Forever).unwrap();
-    // What was sent goes out as the queue is driven.
+    // The queue is driven so that pending messages are sent.
     let end = Instant::now() + Duration::from_millis(50);
     while Instant::now() < end {
         group.cq().progress().unwrap();

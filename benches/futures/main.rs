@@ -1,6 +1,6 @@
-//! What futures cost over direct polling: `cargo bench --bench futures`.
+//! Cost of futures over direct polling: `cargo bench --bench futures`.
 //!
-//! Nanoseconds, medians of rounds that alternate between the sides.
+//! Times are in nanoseconds: medians of rounds that alternate between the sides.
 
 #![allow(clippy::unwrap_used, reason = "there is memory for all of it")]
 
@@ -50,7 +50,7 @@ fn buffers() -> [Bytes; 2] {
     [vec![1; LEN].into(), vec![2; LEN].into()]
 }
 
-/// Messages one by one, polled: operations.
+/// Sends and polls `count` messages, one by one.
 fn polled(pair: &Pair, count: u32) {
     let [mut room, mut message] = buffers();
     for _ in 0..count / 2 {
@@ -70,7 +70,7 @@ fn polled(pair: &Pair, count: u32) {
     }
 }
 
-/// The same, awaited.
+/// Sends and awaits `count` messages, one by one.
 async fn awaited(pair: &Pair, driver: &CqDriver<'static, S, Bytes>, count: u32) {
     let [mut room, mut message] = buffers();
     for _ in 0..count / 2 {
@@ -80,7 +80,7 @@ async fn awaited(pair: &Pair, driver: &CqDriver<'static, S, Bytes>, count: u32) 
     }
 }
 
-/// One task: receives and posts again.
+/// A task that receives a message and posts the receive again.
 async fn receives(pair: Rc<Pair>, driver: CqDriver<'static, S, Bytes>, received: Rc<Cell<u32>>) {
     let [mut room, _] = buffers();
     loop {
@@ -90,7 +90,7 @@ async fn receives(pair: Rc<Pair>, driver: CqDriver<'static, S, Bytes>, received:
     }
 }
 
-/// Nanoseconds of each message, with so many tasks that have a receive in flight.
+/// Nanoseconds per message, with this number of tasks that have a receive in flight.
 fn in_flight(tasks: usize) -> impl FnMut() -> f64 {
     let pair = Rc::new(pair(tasks.next_multiple_of(16)));
     let driver = CqDriver::open(&pair.cq, Unclaimed::Drop).unwrap();
@@ -104,7 +104,7 @@ fn in_flight(tasks: usize) -> impl FnMut() -> f64 {
         received.set(0);
         per_operation(ROUND, |count| {
             for number in 0..count {
-                // One message at a time, however many tasks there are.
+                // One message at a time, independent of the number of tasks.
                 pair.alice.inject(pair.to_bob, &[1; LEN]).unwrap();
                 while received.get() <= number {
                     executor.round(&driver);
@@ -126,7 +126,7 @@ fn main() {
             with_one(),
             with_many(),
         ];
-        // The first one warms up.
+        // The first round warms up.
         if round > 0 {
             for (figures, time) in [&mut poll, &mut future, &mut one, &mut many].into_iter().zip(times) {
                 figures.push(time);

@@ -1,4 +1,5 @@
-//! What windows are worth: pages of 256 KiB that are written with 1, 8 and 32 in flight, over libfabric's providers, to another thread.
+//! Benefit of windows: pages of 256 KiB written to another thread over libfabric's providers, with
+//! 1, 8 and 32 in flight.
 
 #[cfg(not(feature = "libfabric"))]
 pub(crate) fn run() {
@@ -33,7 +34,7 @@ mod libfabric {
     const PAGE: usize = 256 << 10;
     const PAGES: usize = 128;
     const ROUNDS: usize = 11;
-    /// A wait for the other thread that ends before.
+    /// Maximum wait for the other thread.
     const LIMIT: Duration = Duration::from_secs(30);
 
     /// The side that writes. Its peer is another thread, which polls.
@@ -51,7 +52,7 @@ mod libfabric {
         Ofi::<Local>::query(&hints).ok()?.next()
     }
 
-    /// Polls for a peer that writes, until it is told to end.
+    /// Polls for a peer that writes, until that signals the end.
     fn is_written_to(provider: &str, tell: &Sender<(EndpointAddr, RemoteRegion)>, over: &AtomicBool) -> Option<()> {
         let domain = Domain::open(&info(provider)?).ok()?;
         let (av, cq) = (Av::open(&domain, 4).ok()?, Cq::<T, Vec<u8>>::open(&domain, 16).ok()?);
@@ -72,7 +73,7 @@ mod libfabric {
         Some(Writer { driver, endpoint, peer, remote })
     }
 
-    /// Seconds for all pages.
+    /// Returns seconds for all pages.
     fn time<const N: usize>(writer: &Writer, window: Window<N>) -> f64 {
         let pages: Vec<_> = (0..PAGES).map(|page| vec![u8::try_from(page).unwrap_or(u8::MAX); PAGE]).collect();
         let begin = Instant::now();
@@ -87,12 +88,12 @@ mod libfabric {
         begin.elapsed().as_secs_f64()
     }
 
-    /// The times of each window.
+    /// Returns the times of each window.
     fn measure(writer: &Writer) -> [Vec<f64>; 3] {
         let mut times = [const { Vec::new() }; 3];
         for round in 0..=ROUNDS {
             let of_round = [time(writer, Window::<1>), time(writer, Window::<8>), time(writer, Window::<32>)];
-            // The first one warms up.
+            // The first round warms up.
             if round > 0 {
                 times.iter_mut().zip(of_round).for_each(|(times, time)| times.push(time));
             }

@@ -1,4 +1,4 @@
-//! The cases: what is posted or waits, and in which order it is asked for.
+//! Cases: the posted receives or waiting messages, and the order of requests.
 
 use loom_core::engine::tag_matcher::{Envelope, Want};
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
@@ -11,28 +11,28 @@ use crate::sides::{Side, Size};
 pub(crate) enum Case {
     /// Exact receives are posted, messages arrive.
     Exact,
-    /// Exact receives whose tags have nothing to do with each other.
+    /// Exact receives with unrelated tags.
     Scattered,
     /// Exact receives that name a source.
     Directed,
-    /// Exact receives behind so many receives of other masks, which accept nothing.
+    /// Exact receives behind this number of receives with other masks, which accept no message.
     Mixed(u32),
     /// Messages wait, exact receives are posted.
     Unexpected,
     /// Messages wait, receives of one mask are posted.
     UnexpectedMask,
-    /// Messages wait, receives that take any are posted.
+    /// Messages wait, receives that accept any message are posted.
     UnexpectedAny,
-    /// Exact receives whose tags were chosen to collide, by somebody who takes the seed for another one.
+    /// Exact receives with tags chosen to collide by an attacker who assumes another seed.
     Adversarial,
-    /// The same by somebody who knows it.
+    /// Exact receives with tags chosen to collide by an attacker with the right seed.
     SeedKnown,
 }
 
-/// In which order partners are asked for.
+/// Order in which partners are requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// That in which they were posted or have arrived: the best of a list.
+    /// Order of posts or arrivals: the best case of a list.
     AsPosted,
     Random,
 }
@@ -80,11 +80,11 @@ impl Case {
         }
     }
 
-    /// A list is always at its best in the one order, and what is compared with it says nothing else either.
+    /// A list has its best case in this one order, so the other order gives no more information.
     pub(crate) const fn orders(self) -> &'static [Order] {
         match self {
             Case::Exact | Case::Scattered | Case::Unexpected => &[Order::AsPosted, Order::Random],
-            // Whichever is asked for, the oldest is taken.
+            // The oldest message is taken in any order.
             Case::UnexpectedAny => &[Order::AsPosted],
             _ => &[Order::Random],
         }
@@ -128,12 +128,12 @@ impl Order {
     }
 }
 
-/// The tags of a case.
+/// Tags of a case.
 enum Tags {
-    /// One after the other.
+    /// Consecutive tags.
     InARow,
     Scattered,
-    /// Made beforehand.
+    /// Precomputed tags.
     Colliding(Vec<Tag>),
 }
 
@@ -165,12 +165,13 @@ pub(crate) struct Run<S> {
 impl<S: Side> Run<S> {
     pub(crate) fn new(case: Case, order: Order, depth: u32, side: (impl FnOnce(Size) -> S, u64)) -> Self {
         let mut run = Self::in_order(case, order, depth, side);
-        // Whatever is done once is done; and those that are asked for are no more in the order in which they were made.
+        // After this, one-time work is done, and the order of requests is no longer the order of
+        // creation.
         run.run(if order == Order::Random { depth.min(ROUND) } else { 1 });
         run
     }
 
-    /// With everything in the order in which it was made.
+    /// Returns a run with all entries in the order of creation.
     pub(crate) fn in_order(case: Case, order: Order, depth: u32, (side, seed): (impl FnOnce(Size) -> S, u64)) -> Self {
         let others = if let Case::Mixed(patterns) = case { patterns } else { 0 };
         let size = if case.waits() {
@@ -180,7 +181,7 @@ impl<S: Side> Run<S> {
         };
         let mut side = side(size);
         for other in 0..others {
-            // Of a bit that no tag has set; and each ignores others.
+            // A bit that no tag has set. Each ignores other bits.
             let tag = TagMatch { tag: Tag(1 << 63), ignore: u64::from(other) + 1 };
             side.post(Want { tag, source: FabricAddr::UNSPEC });
         }
@@ -196,7 +197,7 @@ impl<S: Side> Run<S> {
         Run { case, order, depth, side, tags, next: 0, random: Random::new() }
     }
 
-    /// So many operations.
+    /// Does a number of operations.
     #[inline(never)]
     pub(crate) fn run(&mut self, count: u32) {
         for _ in 0..count {
@@ -217,16 +218,17 @@ impl<S: Side> Run<S> {
         }
     }
 
-    /// About how many bytes of the engine the operations of this run reach for: less than it has, of which some is for masks.
+    /// Approximate bytes of the engine that the operations of this run access. The engine has more,
+    /// some of it for masks.
     pub(crate) fn footprint(&self) -> usize {
-        // A posted receive, its place, and four bytes for each of eight buckets; of a message the record, its place, two links
-        // and sixteen buckets.
+        // Of a posted receive: the record, its slot, and four bytes for each of eight buckets. Of a
+        // message: the record, its slot, two links and sixteen buckets.
         let of_each = if self.case.waits() { 40 + 8 + 2 * 24 + 16 * 4 } else { 64 + 8 + 8 * 4 };
         self.depth as usize * of_each
     }
 }
 
-/// Numbers that nothing foresees, and which are always the same.
+/// Reproducible pseudorandom numbers.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,8 +1,8 @@
-//! Whole transfers with many receives posted: over the software transport, which matches by the engine, and over libfabric's providers, which
-//! walk along a list.
+//! Whole transfers with many posted receives: over the software transport, which matches by the
+//! engine, and over libfabric's providers, which traverse a list.
 //!
-//! Over libfabric it is loom that posts and polls, which adds some hundredths to what the same calls take in C
-//! (the set `over_c` of `benches/src`).
+//! Over libfabric, loom posts and polls. This adds a few hundredths to the time of the same calls
+//! in C (the set `over_c` of `benches/src`).
 
 use loom_core::av::Av;
 use loom_core::completion::Completion;
@@ -19,16 +19,16 @@ use support::library_version;
 use crate::cases::Random;
 use crate::measure::{median, metric, per_operation, ratio};
 
-/// Rounds of which the median is taken.
+/// Rounds of the median.
 const ROUNDS: usize = 15;
 
 const DEPTHS: [u32; 4] = [1, 64, 1024, 16_384];
 
-/// The places of the queues.
+/// Slots of the queues.
 const PLACES: usize = 17_000;
 
-/// Lets `measure` have transfers of eight bytes with so many receives posted: each is for the tag of one of them by chance, which is
-/// posted again.
+/// Passes transfers of eight bytes, with this number of posted receives, to `measure`. Each message
+/// has the tag of a random receive, which is posted again.
 fn on_transport<T: Transport>(
     info: &Info<T>,
     depth: u32,
@@ -64,7 +64,7 @@ fn on_transport<T: Transport>(
             b.tagged_recv(Source::Any, Tag(tag), buffer).expect("there is a place again");
         };
         let mut run = |count| (0..count).for_each(|_| transfer());
-        // Connections are made, what is allocated at first is, and receives are no more in the order of their tags.
+        // Opens connections, does the first allocations, and shuffles the receives.
         run(200);
         measure(&mut run);
         Ok(())
@@ -85,7 +85,7 @@ fn info(provider: &str, node: Option<&str>, depth: u32) -> Result<Info<Ofi<Local
     infos.next().ok_or_else(|| format!("libfabric offers no {provider} with {depth} receives"))
 }
 
-/// One provider at each depth, beside the software transport.
+/// Measures one provider at each depth, beside the software transport.
 fn provider(name: &str, short: &str, node: Option<&str>, most: u32) -> Result<(), String> {
     for depth in DEPTHS {
         let attr = NetworkAttr { endpoints: 2, rx_depth: depth, ..NetworkAttr::DEFAULT };
@@ -110,10 +110,10 @@ fn provider(name: &str, short: &str, node: Option<&str>, most: u32) -> Result<()
     Ok(())
 }
 
-/// Lets the providers take more receives than they do by themselves.
+/// Raises the providers' default limit of receives.
 ///
 /// # Safety
-/// As [`set_var`](std::env::set_var).
+/// See [`set_var`](std::env::set_var).
 pub(crate) unsafe fn allow_many_receives() {
     for name in ["FI_SHM_RX_SIZE", "FI_OFI_RXM_RX_SIZE", "FI_OFI_RXM_MSG_RX_SIZE"] {
         // SAFETY: the caller's promise.
@@ -121,7 +121,6 @@ pub(crate) unsafe fn allow_many_receives() {
     }
 }
 
-/// Everything.
 pub(crate) fn compare() -> Result<(), String> {
     println!("a tagged message of 8 bytes and its receive, in random order; libfabric {}", library_version());
     provider("shm", "c_shm", None, 5_000)?;

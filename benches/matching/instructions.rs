@@ -1,4 +1,5 @@
-//! How many instructions a case takes: this program again, under valgrind's callgrind, which gives the same figures on a busy machine.
+//! Instructions of a case, in a child process of this program under valgrind's callgrind. The
+//! figures are the same on a busy machine.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +8,7 @@ use crate::measure::{self, metric};
 use crate::sides::{Engine, List, SEEDS, Side};
 use crate::{DEEPEST, DEPTHS, INDEXED, STEPS, heading};
 
-/// How often a case is repeated.
+/// Repetitions of a case.
 const REPEATED: u32 = 20_000;
 
 /// Runs the case that the arguments name.
@@ -23,14 +24,15 @@ pub(crate) fn only(args: &[String]) -> Result<(), String> {
         ("--only", "engine") => {
             counted(&mut Run::new(case, order, depth, (|size| Engine::new(size, seed), seed)), count);
         }
-        // Its instructions are the same in any order, in which it would take most of the time to be brought.
+        // A list has the same instructions in any order. A random order would take most of the time
+        // to set up.
         ("--only", "list") => counted(&mut Run::in_order(case, order, depth, (List::new, seed)), count),
         _ => return Err(usage()),
     }
     Ok(())
 }
 
-// A function of its own: callgrind counts from its first instruction to its last.
+// A separate function: callgrind counts from its first to its last instruction.
 #[inline(never)]
 fn counted<S: Side>(run: &mut Run<S>, count: u32) {
     run.run(count);
@@ -50,7 +52,7 @@ pub(crate) fn all() {
         for (depth, count) in DEPTHS.into_iter().zip(counts) {
             metric(&format!("tag_match.{name}.instructions.{depth}"), count, "instructions");
         }
-        // That of the worst seed.
+        // The worst seed.
         let others = SEEDS.into_iter().skip(1).map(|seed| {
             let [few, many] = at_once([INDEXED, DEEPEST], |depth| count("engine", case, depth, seed));
             many / few
@@ -74,7 +76,7 @@ fn line(name: &str, figures: [f64; DEPTHS.len()]) {
     println!();
 }
 
-/// Counts several things at once: unlike time, that does not change the figures.
+/// Counts several cases in parallel, which does not change the figures.
 fn at_once<K: Send, V: Send, const N: usize>(things: [K; N], count: impl Fn(K) -> V + Sync) -> [V; N] {
     let count = &count;
     std::thread::scope(|scope| {
@@ -82,7 +84,7 @@ fn at_once<K: Send, V: Send, const N: usize>(things: [K; N], count: impl Fn(K) -
     })
 }
 
-/// The instructions of one operation, in random order.
+/// Instructions of one operation, in random order.
 fn count(side: &str, case: Case, depth: u32, seed: u64) -> f64 {
     let repeated = if side == "list" { (STEPS / depth).clamp(20, REPEATED) } else { REPEATED };
     let (name, order) = (case.name(), Order::Random.name());

@@ -1,11 +1,13 @@
-//! What matching costs as receives and messages become many: `cargo bench --bench matching`, with `--features libfabric` beside
-//! libfabric's providers.
+//! Cost of matching with many receives and messages: `cargo bench --bench matching`, with
+//! `--features libfabric` for libfabric's providers.
 //!
-//! The engine alone beside a list that is walked from its beginning, as libfabric's software providers have it: in nanoseconds, medians of
-//! rounds that alternate between depths and sides; and in instructions, where valgrind is installed, which are the same on a
-//! busy machine. Each operation takes one partner out and puts it back behind all others, so that the depth stays as it is.
+//! The engine alone is compared with a list that is traversed from its head, as in libfabric's
+//! software providers. Times are in nanoseconds: medians of rounds that alternate between depths
+//! and sides. If valgrind is installed, instructions are counted, which are the same on a busy
+//! machine. Each operation takes one partner and puts it back behind all others, so that the depth
+//! is constant.
 //!
-//! `--only SIDE CASE ORDER DEPTH SEED COUNT` runs one case and measures nothing.
+//! `--only SIDE CASE ORDER DEPTH SEED COUNT` runs one case without a measurement.
 
 mod cases;
 #[path = "../../loom-core/tests/it/engine/tag_matcher/world/colliding.rs"]
@@ -25,23 +27,24 @@ use measure::{median, metric, per_operation, ratio};
 use memory::Lines;
 use sides::{Engine, List, SEEDS};
 
-/// Rounds of which the median is taken.
+/// Rounds of the median.
 const ROUNDS: usize = 31;
 
-/// How many receives are posted, or messages wait: one and four are walked along, more are in the index.
+/// Numbers of posted receives or waiting messages. One and four are traversed, more are in the
+/// index.
 const DEPTHS: [u32; 6] = [1, 4, INDEXED, 1024, 16_384, DEEPEST];
 
-/// What growth is measured from, and how far.
+/// Depths that growth is measured between.
 const INDEXED: u32 = 64;
 const DEEPEST: u32 = 65_536;
 
-/// Operations of a round.
+/// Operations in a round.
 const ROUND: u32 = 20_000;
 
-/// How many steps along a list are taken in a round.
+/// Maximum steps along a list in a round.
 const STEPS: u32 = 2_000_000;
 
-/// A row of the table: the medians at each depth.
+/// Prints a row of the table: the medians at each depth.
 fn row(name: &str, rounds: &[Vec<f64>]) {
     print!("{name:<44}");
     for at_depth in rounds {
@@ -62,7 +65,7 @@ fn engine_run(case: Case, order: Order, depth: u32) -> Run<Engine> {
     Run::new(case, order, depth, (|size| Engine::new(size, SEEDS[0]), SEEDS[0]))
 }
 
-/// One case on the engine and on the list, at each depth.
+/// Measures one case on the engine and on the list, at each depth.
 fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
     let mut engines = DEPTHS.map(|depth| engine_run(case, order, depth));
     let mut lists = DEPTHS.map(|depth| Run::new(case, order, depth, (List::new, SEEDS[0])));
@@ -77,8 +80,8 @@ fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
     figures
 }
 
-/// The cost of exact tags in random order beside what memory costs: what it is with few in the index, and four accesses to lines that are not
-/// at hand, in as much memory.
+/// Compares the cost of exact tags in random order with the cost of memory: the time with few
+/// entries in the index, plus four accesses to uncached lines in the same amount of memory.
 fn beside_memory(case: Case) {
     let mut few = engine_run(case, Order::Random, INDEXED);
     let mut many = engine_run(case, Order::Random, DEEPEST);
@@ -142,7 +145,7 @@ fn run() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    // SAFETY: the only thread, and nothing has looked at the environment.
+    // SAFETY: the only thread, and before any read of the environment.
     #[cfg(feature = "libfabric")]
     unsafe {
         fabric::allow_many_receives();

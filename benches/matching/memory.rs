@@ -1,19 +1,19 @@
-//! What it costs to reach for memory that is not at hand.
+//! Cost of access to uncached memory.
 
 use crate::cases::Random;
 
-/// A cache line, which says where the next one is.
+/// A cache line with the position of the next one.
 #[repr(align(64))]
 struct Line(u32);
 
-/// Lines, each of which leads to another, in an order that nothing foresees.
+/// Lines that each lead to another, in a pseudorandom order.
 pub(crate) struct Lines {
     lines: Vec<Line>,
     at: u32,
 }
 
 impl Lines {
-    /// Of so many bytes.
+    /// Lines of this number of bytes in total.
     pub(crate) fn new(bytes: usize) -> Self {
         let count = u32::try_from(bytes / size_of::<Line>()).expect("there are not so many");
         let mut order: Vec<u32> = (0..count).collect();
@@ -28,7 +28,7 @@ impl Lines {
         Lines { lines, at: 0 }
     }
 
-    /// So many of them, each after the one before.
+    /// Visits `count` lines, each after the one before.
     pub(crate) fn chase(&mut self, count: u32) {
         for _ in 0..count {
             self.at = std::hint::black_box(self.lines[self.at as usize].0);

@@ -1,19 +1,20 @@
-//! The engine, and the list that libfabric's software providers have in its place.
+//! The engine, and the list of libfabric's software providers.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
 
-/// How large a side is to be.
+/// Capacity of a side.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) receives: u32,
     pub(crate) messages: u32,
 }
 
-/// Seeds of the engine's hash: what is said of one has to hold for others. Times are measured with the first.
+/// Seeds of the engine's hash. A result for one must apply to the others. Times are measured with
+/// the first.
 pub(crate) const SEEDS: [u64; 3] = [42, 3, 12];
 
-/// What matches. Partners are there when they are asked for.
+/// A matcher. Requested partners exist.
 pub(crate) trait Side {
     fn post(&mut self, want: Want);
     /// A message arrives and takes its receive.
@@ -60,7 +61,7 @@ struct Entry<V> {
     next: u32,
 }
 
-/// A queue of entries which are linked, oldest first, and taken out of a pool.
+/// A queue of linked entries from a pool, oldest first.
 struct Queue<V> {
     entries: Vec<Entry<V>>,
     first: u32,
@@ -93,7 +94,7 @@ impl<V> Queue<V> {
         self.last = at;
     }
 
-    /// Takes the oldest entry out that is wanted.
+    /// Removes the oldest matching entry.
     fn take(&mut self, is_wanted: impl Fn(&V) -> bool) {
         let (mut before, mut at) = (NIL, self.first);
         while !is_wanted(&self.entries[at as usize].value) {

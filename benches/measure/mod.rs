@@ -1,18 +1,18 @@
-//! What the benchmarks measure and say alike.
+//! Measurement and output that the benchmarks share.
 
 #![allow(dead_code, reason = "each benchmark uses some of it")]
 
 use std::process::Command;
 use std::time::Instant;
 
-/// Nanoseconds of each of `count` operations.
+/// Nanoseconds per operation, of `count` operations.
 pub(crate) fn per_operation(count: u32, run: impl FnOnce(u32)) -> f64 {
     let begin = Instant::now();
     run(count);
     begin.elapsed().as_secs_f64() * 1e9 / f64::from(count)
 }
 
-/// Instructions of the functions of that name (a pattern), in a run of this program with those
+/// Instructions of the functions that match a pattern, in a run of this program with these
 /// arguments under valgrind's callgrind. The figure is the same on a busy machine.
 pub(crate) fn instructions(functions: &str, arguments: &[&str]) -> f64 {
     let program = std::env::current_exe().expect("this program has a path");
@@ -34,7 +34,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The median of the rounds' ratios.
+/// Median of the rounds' ratios.
 pub(crate) fn ratio(of: &[f64], to: &[f64]) -> f64 {
     median(&of.iter().zip(to).map(|(of, to)| of / to).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! Compiles the C side, and notes the versions of the compiler and of loom.
+//! Compiles the C side, and stores the versions of the compiler and of loom.
 
 use std::process::Command;
 use std::{env, fs};

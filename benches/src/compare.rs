@@ -1,21 +1,22 @@
 //! Regressions between two reports, beyond noise.
 //!
-//! What is compared is what holds on any machine: ratios of times within a run, and counted instructions. Times and rates
-//! themselves are not, because a busy machine changes them all.
+//! The comparison uses figures that do not depend on the machine: ratios of times within a run, and
+//! counted instructions. Times and rates are omitted, because a busy machine changes them all.
 //!
-//! A ratio has changed if its median moved by more than [`CHANGE`] and the interquartile ranges of the two runs do not
-//! meet. A count has changed if it moved by more than [`COUNT_CHANGE`].
+//! A ratio has changed if its median moved by more than [`CHANGE`] and the interquartile ranges of
+//! the two runs do not overlap. A count has changed if it moved by more than [`COUNT_CHANGE`].
 
 use std::fmt;
 
 use crate::report::{INSTRUCTIONS, Metric, RATIO, Report};
 
-/// By which part a ratio must have changed.
+/// Minimum relative change of a ratio.
 pub const CHANGE: f64 = 0.03;
-/// By which part a count must have changed; and by two at least, because a difference of counts may be next to nothing.
+/// Minimum relative change of a count. The change is also at least two, because a difference of
+/// counts may be close to zero.
 pub const COUNT_CHANGE: f64 = 0.01;
 
-/// What became of one metric.
+/// Result for one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Worse beyond noise.
@@ -30,20 +31,20 @@ pub enum Verdict {
     Missing,
 }
 
-/// One metric of the old report, and what became of it.
+/// One metric of the old report, and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The metric's name.
+    /// Name of the metric.
     pub name: String,
-    /// What became of it.
+    /// Result.
     pub verdict: Verdict,
-    /// Its old value, or `noisy`.
+    /// Old value, or `noisy`.
     pub old: String,
-    /// Its new value, `noisy`, or nothing.
+    /// New value, `noisy`, or empty.
     pub new: String,
 }
 
-/// Every metric of `old` that can be compared, and what became of it in `new`.
+/// Compares each comparable metric of `old` with `new`.
 #[must_use]
 pub fn compare(old: &Report, new: &Report) -> Vec<Change> {
     let comparable = old.metrics.iter().filter(|metric| [RATIO, INSTRUCTIONS].contains(&&metric.unit[..]));
@@ -97,7 +98,7 @@ mod tests {
     use crate::report::Goal;
     use crate::statistics::Summary;
 
-    /// A report with one metric, whose rounds scatter by that part around the median.
+    /// A report with one metric, with rounds that scatter by this part around the median.
     fn report(unit: &str, goal: Goal, median: f64, scatter: f64) -> Report {
         let mut run = crate::report::tests::run();
         let (q1, q3) = (median * (1.0 - scatter), median * (1.0 + scatter));

@@ -5,26 +5,28 @@ use std::time::{Duration, Instant};
 use crate::cores;
 use crate::statistics::{Summary, ratios};
 
-/// How long is measured.
+/// Duration of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Rounds of each side.
     pub rounds: usize,
-    /// Maximum number of rounds of each side that are repeated because a thread was preempted in them.
+    /// Maximum number of rounds of each side that are repeated because a thread was preempted in
+    /// them.
     pub repeats: usize,
-    /// How long a round of a side takes, about.
+    /// Approximate duration of a round of a side.
     pub round: Duration,
-    /// How often a contest whose ratios are noisy is run before the report calls it so.
+    /// Maximum number of attempts of a contest with noisy ratios, before the report marks it as
+    /// noisy.
     pub attempts: usize,
 }
 
 impl Settings {
-    /// What figures are published from.
+    /// Settings of published figures.
     pub const FULL: Settings = Settings { rounds: 61, repeats: 61, round: Duration::from_micros(1000), attempts: 3 };
-    /// Shows that everything runs; the figures are worth little.
+    /// Settings that show that everything runs, with unreliable figures.
     pub const QUICK: Settings = Settings { rounds: 7, repeats: 7, round: Duration::from_micros(200), attempts: 1 };
 
-    /// A part of the rounds, where sides are opened several times ([`Outcome::join`]).
+    /// Returns a part of the rounds, for sides that are opened several times ([`Outcome::join`]).
     #[must_use]
     pub fn shared_by(self, openings: usize) -> Settings {
         let (rounds, repeats) = (self.rounds.div_ceil(openings), self.repeats.div_ceil(openings));
@@ -32,7 +34,7 @@ impl Settings {
     }
 }
 
-/// Does an operation this many times, and says how long that took.
+/// Does an operation this many times, and returns the duration.
 type Round<'a> = Box<dyn FnMut(u32) -> Duration + 'a>;
 
 struct Side<'a> {
@@ -40,20 +42,20 @@ struct Side<'a> {
     run: Round<'a>,
 }
 
-/// Several sides, to be measured beside each other.
+/// Several sides to compare.
 pub struct Contest<'a> {
     name: String,
     sides: Vec<Side<'a>>,
 }
 
 impl<'a> Contest<'a> {
-    /// A contest of that name, which names the work, without any side.
+    /// Creates a contest without sides. The name describes the work.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Contest { name: name.into(), sides: Vec::new() }
     }
 
-    /// Adds a side, whose `run` repeats the operation. The reference side comes first.
+    /// Adds a side. `run` repeats the operation. The reference side comes first.
     #[must_use]
     pub fn side(self, name: impl Into<String>, mut run: impl FnMut(u32) + 'a) -> Self {
         self.side_that_measures(name, move |count| {
@@ -63,14 +65,15 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Adds a side that says itself how long a round took: one that prepares something in each.
+    /// Adds a side that measures its rounds itself, because it prepares each of them.
     #[must_use]
     pub fn side_that_measures(mut self, name: impl Into<String>, run: impl FnMut(u32) -> Duration + 'a) -> Self {
         self.sides.push(Side { name: name.into(), run: Box::new(run) });
         self
     }
 
-    /// Runs the rounds, and repeats them while ratios to the first side are noisy. The quietest attempt counts, whatever its figures.
+    /// Runs the rounds, and repeats them while ratios to the first side are noisy. The quietest
+    /// attempt counts, whatever its figures.
     #[must_use]
     pub fn run(mut self, settings: &Settings) -> Outcome {
         let counts: Vec<u32> = self.sides.iter_mut().map(|side| calibrate(&mut side.run, settings.round)).collect();
@@ -98,7 +101,7 @@ impl<'a> Contest<'a> {
             .collect();
         let mut spare = settings.repeats * self.sides.len();
         for round in 0..settings.rounds.max(1) {
-            // Each side comes first in turn, so that none always follows the same other one.
+            // The order rotates, so that no side always follows the same other side.
             for turn in 0..self.sides.len() {
                 let index = (round + turn) % self.sides.len();
                 let count = counts[index];
@@ -110,14 +113,14 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// How often an operation is repeated in a round: as often as takes about `round`. This is the warm-up, too.
+/// Returns the number of operations that take about `round`. This is also the warm-up.
 fn calibrate(run: &mut Round<'_>, round: Duration) -> u32 {
     const MOST: u32 = 1 << 24;
-    // A peer may still be opening what it needs.
+    // A peer may still be opening its objects.
     run(1);
     let mut count = 1_u32;
     loop {
-        // One that was disturbed looks long with a few operations already.
+        // A disturbed run is long with a few operations already, so it is repeated.
         let mut took = run(count);
         for _ in 0..4 {
             if took >= round / 2 {
@@ -132,10 +135,11 @@ fn calibrate(run: &mut Round<'_>, round: Duration) -> u32 {
     }
 }
 
-/// A round in which no thread of the process was preempted, unless as many as are to `spare` were.
+/// Runs a round until no thread of the process was preempted in it, or until `spare` repeats are
+/// used up.
 fn undisturbed(run: &mut Round<'_>, count: u32, spare: &mut usize) -> Duration {
     loop {
-        // What others have pushed out of the caches comes back here.
+        // Refills the caches after the other sides.
         run((count / 8).max(1));
         let before = cores::preemptions();
         let took = run(count);
@@ -146,36 +150,36 @@ fn undisturbed(run: &mut Round<'_>, count: u32, spare: &mut usize) -> Duration {
     }
 }
 
-/// The rounds of one side.
+/// Rounds of one side.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// The side's name.
+    /// Name of the side.
     pub name: String,
     /// Operations in a round.
     pub count: u32,
-    /// Nanoseconds of an operation, in each round.
+    /// Nanoseconds per operation, in each round.
     pub rounds: Vec<f64>,
 }
 
-/// What a contest has found.
+/// Result of a contest.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The contest's name.
+    /// Name of the contest.
     pub name: String,
-    /// In the order in which they were added.
+    /// Sides in the order in which they were added.
     pub sides: Vec<Measured>,
-    /// How often the rounds were run.
+    /// Number of attempts.
     pub attempts: usize,
 }
 
 impl Outcome {
-    /// Adds the rounds of the same contest between sides that were opened anew.
+    /// Adds the rounds of the same contest between sides that were opened again.
     ///
-    /// Where memory lies, and what a connection has come to, stays as it is for as long as a side is open, and can make one side
-    /// slower. Over several openings it is noise, and shows as such.
+    /// The placement of memory and the state of a connection are constant while a side is open, and
+    /// can make one side slower. Over several openings they are noise, and visible as such.
     ///
     /// # Panics
-    /// If it is not the same contest.
+    /// If it is another contest.
     pub fn join(&mut self, other: Outcome) {
         assert_eq!(self.name, other.name, "the same contest");
         self.attempts = self.attempts.max(other.attempts);
@@ -190,35 +194,36 @@ impl Outcome {
         &found.unwrap_or_else(|| panic!("the contest {} has no side {side}", self.name)).rounds
     }
 
-    /// Nanoseconds of an operation of a side.
+    /// Returns the nanoseconds per operation of a side.
     ///
     /// # Panics
-    /// If there is no such side, or it measured no number.
+    /// If the side does not exist, or measured no number.
     #[must_use]
     pub fn nanoseconds(&self, side: &str) -> Summary {
         Summary::of(self.rounds_of(side)).expect("times are numbers")
     }
 
-    /// A side's figure of each round, as `figure` makes it of nanoseconds.
+    /// Returns a side's figure of each round: the result of `figure` for its nanoseconds.
     ///
     /// # Panics
-    /// If there is no such side, or a figure is no number.
+    /// If the side does not exist, or a figure is not a number.
     #[must_use]
     pub fn figure(&self, side: &str, figure: impl Fn(f64) -> f64) -> Summary {
         let figures: Vec<f64> = self.rounds_of(side).iter().map(|nanoseconds| figure(*nanoseconds)).collect();
         Summary::of(&figures).expect("figures are numbers")
     }
 
-    /// The ratio of the times of two sides.
+    /// Returns the ratio of the times of two sides.
     ///
     /// # Panics
-    /// If there is no such side, or one took no time.
+    /// If a side does not exist, or took no time.
     #[must_use]
     pub fn ratio(&self, of: &str, over: &str) -> Summary {
         Summary::of(&ratios(self.rounds_of(of), self.rounds_of(over))).expect("each side takes some time")
     }
 
-    /// The largest spread of the ratios to the first side; a side that is alone is judged by its times.
+    /// Returns the largest spread of the ratios to the first side. A side that is alone is judged
+    /// by its times.
     fn worst_spread(&self) -> f64 {
         let Some((first, others)) = self.sides.split_first() else { return 0.0 };
         let spread = |samples: &[f64]| Summary::of(samples).map_or(f64::INFINITY, |summary| summary.spread());
@@ -295,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_noisy_contest_is_run_again_and_the_quietest_attempt_counts() {
-        // Noisy in the first attempt, which has 24 calls after those of the warm-up; then quiet.
+        // The first attempt, of 24 calls after the warm-up, is noisy. The next one is quiet.
         let rounds = Cell::new(0);
         let outcome = Contest::new("work")
             .side_that_measures("c", |count| nanoseconds(count, 100))

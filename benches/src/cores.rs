@@ -1,4 +1,4 @@
-//! Threads kept on a core each, and the far end of a side that needs two threads.
+//! Threads bound to cores, and the far end of a side that needs two threads.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,30 +9,30 @@ use std::time::Duration;
 
 use core_affinity::CoreId;
 
-/// The cores that this process may use, as they were before a thread was kept on one.
+/// Returns the cores that this process may use, as they were before any thread was bound.
 fn cores() -> &'static [CoreId] {
     static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
     CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
 }
 
-/// How many cores there are to use.
+/// Returns the number of available cores.
 #[must_use]
 pub fn count() -> usize {
     cores().len()
 }
 
-/// Keeps this thread on a core, counted from 0; says whether that succeeded.
+/// Binds this thread to a core, counted from 0. Returns `true` if that succeeded.
 pub fn pin(core: usize) -> bool {
     cores().get(core).is_some_and(|core| core_affinity::set_for_current(*core))
 }
 
-/// How often a thread of this process had to give up its core though it was not waiting.
+/// Returns the number of preemptions of threads of this process.
 #[must_use]
 pub fn preemptions() -> i64 {
     usage().ru_nivcsw
 }
 
-/// Time that processors have spent on this process.
+/// Returns the processor time of this process.
 #[must_use]
 pub fn processor_time() -> Duration {
     let usage = usage();
@@ -45,13 +45,13 @@ pub fn processor_time() -> Duration {
 
 fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::zeroed();
-    // SAFETY: a place for the result, which is valid if all of it is zero, too.
+    // SAFETY: room for the result. All zeros are a valid value.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     // SAFETY: as above.
     unsafe { usage.assume_init() }
 }
 
-/// Whether there are two cores; says it if not.
+/// Returns `true` if two cores are available, and prints a message otherwise.
 #[must_use]
 pub fn has_two(set: &str) -> bool {
     let enough = count() >= 2;
@@ -61,23 +61,25 @@ pub fn has_two(set: &str) -> bool {
     enough
 }
 
-/// The far end of a side: a thread on another core, which sleeps between the rounds of its side, and spins in them.
+/// The far end of a side: a thread on another core, which sleeps between the rounds of its side and
+/// spins in them.
 pub struct Peer {
-    /// Sends the operations of the next round; the thread ends when this is dropped.
+    /// Sender of the number of operations in the next round. The thread ends when it is dropped.
     rounds: Sender<u32>,
-    /// Counts the rounds that the thread has begun.
+    /// Number of rounds that the thread has begun.
     begun: Arc<AtomicU32>,
     told: u32,
 }
 
-/// The rounds of a [`Peer`], as its thread sees them.
+/// Rounds of a [`Peer`], within its thread.
 pub struct Rounds {
     rounds: Receiver<u32>,
     begun: Arc<AtomicU32>,
 }
 
 impl Peer {
-    /// Starts a thread on that core. `play` opens what it needs, and then does its part of each round until there is none.
+    /// Starts a thread on a core. `play` opens its objects, and then plays its part of each round
+    /// until the rounds end.
     pub fn start<'s>(scope: &'s Scope<'s, '_>, core: usize, play: impl FnOnce(Rounds) + Send + 's) -> Peer {
         let (rounds, receiver) = channel();
         let begun = Arc::new(AtomicU32::new(0));
@@ -89,7 +91,7 @@ impl Peer {
         Peer { rounds, begun, told: 0 }
     }
 
-    /// Begins a round of `count` operations; returns when the thread is in it.
+    /// Begins a round of `count` operations, and waits until the thread has begun it.
     ///
     /// # Panics
     /// If the thread has ended.
@@ -106,7 +108,7 @@ impl Iterator for Rounds {
     /// Operations of the round.
     type Item = u32;
 
-    /// Sleeps until the next round begins; `None` when there is none.
+    /// Sleeps until the next round begins. Returns `None` after the last round.
     fn next(&mut self) -> Option<u32> {
         let count = self.rounds.recv().ok()?;
         self.begun.store(self.begun.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
@@ -114,7 +116,7 @@ impl Iterator for Rounds {
     }
 }
 
-/// Ends the process when a thread panics: the other thread would wait for it for ever.
+/// Ends the process when a thread panics, because the other thread would wait for it forever.
 pub fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,18 +1,19 @@
-//! The harness which measures loom, and what it measures.
+//! Harness that measures loom, and its measurements.
 //!
-//! What is compared runs in one process, in short rounds that alternate ([`contest`]): a busy neighbour then hurts all sides
-//! alike. Each round gives a figure for each side and a ratio for each pair; what is reported is their median with the
-//! spread of the rounds ([`statistics`]). Rounds that scatter too far give no figure: the report says `noisy`.
+//! Compared sides run in one process, in short rounds that alternate ([`contest`]), so that a busy
+//! neighbour affects all sides equally. Each round gives a figure for each side and a ratio for
+//! each pair. The report contains their median with the spread of the rounds ([`statistics`]), or
+//! `noisy` if the rounds scatter too far.
 //!
-//! - [`statistics`]: medians, quartiles, ratios, and when they are too noisy.
+//! - [`statistics`]: medians, quartiles, ratios, and their limits of noise.
 //! - [`contest`]: sides that alternate.
-//! - [`cores`]: threads kept on a core, and the far end of a side that needs two threads.
-//! - [`report`]: what a run has found, as a table, as `metric` lines and as JSON.
+//! - [`cores`]: threads bound to a core, and the far end of a side that needs two threads.
+//! - [`report`]: results of a run, as a table, as `metric` lines and as JSON.
 //! - [`platform`]: the machine and the versions.
 //! - [`compare`]: regressions between two reports.
 //! - [`page`]: the pages' figures and drawings, made of reports.
-//! - `sides`: who does the operations of one thread: loom, and C.
-//! - [`sets`]: what is measured.
+//! - `sides`: implementations of the operations of one thread: loom, and C.
+//! - [`sets`]: the measurements.
 
 pub mod compare;
 pub mod contest;

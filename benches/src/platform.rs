@@ -1,4 +1,4 @@
-//! The machine and the versions, which belong to the figures.
+//! The machine and the versions, which are part of the figures.
 
 use std::fmt;
 use std::fs;
@@ -7,26 +7,26 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-/// Where and with what a report was made.
+/// Machine, versions and settings of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Platform {
-    /// When, in UTC.
+    /// Date and time in UTC.
     pub date: String,
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: String,
-    /// The cores that the process could use.
+    /// Number of cores that the process could use.
     pub cores: usize,
-    /// Whether threads were kept on cores.
+    /// `true` if threads were bound to cores.
     pub pinned: bool,
-    /// The operating system and its version.
+    /// Operating system and its version.
     pub kernel: String,
-    /// The version of loom.
+    /// Version of loom.
     pub loom: String,
-    /// The commit, with a `+` if the files differ from it; `unknown` outside of a repository.
+    /// Commit, with a `+` if the files differ from it. `unknown` outside of a repository.
     pub commit: String,
-    /// The version of libfabric, which the program runs with; `None` without the feature `libfabric`.
+    /// Version of libfabric at run time. `None` without the feature `libfabric`.
     pub libfabric: Option<String>,
-    /// The compiler's version.
+    /// Version of the compiler.
     pub rustc: String,
 }
 
@@ -63,13 +63,13 @@ fn commit() -> Option<String> {
 }
 
 impl Platform {
-    /// The day of [`date`](Platform::date).
+    /// Returns the day of [`date`](Platform::date).
     #[must_use]
     pub fn day(&self) -> &str {
         self.date.split('T').next().unwrap_or_default()
     }
 
-    /// This machine, now.
+    /// Returns the platform of this process, now.
     #[must_use]
     pub fn here(pinned: bool) -> Platform {
         #[cfg(feature = "libfabric")]

@@ -1,4 +1,4 @@
-//! What a run has found: as a table, as `metric` lines and as JSON.
+//! Results of a run: as a table, as `metric` lines and as JSON.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -10,13 +10,13 @@ use crate::contest::{Outcome, Settings};
 use crate::platform::Platform;
 use crate::statistics::Summary;
 
-/// Which way a metric is better, and what it should reach.
+/// Direction in which a metric is better, and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
-    /// Lower is better, and this is low enough.
+    /// Lower is better, with this maximum.
     AtMost(f64),
-    /// Higher is better, and this is high enough.
+    /// Higher is better, with this minimum.
     AtLeast(f64),
     /// Lower is better.
     Lower,
@@ -25,13 +25,13 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// Whether lower is better.
+    /// Returns `true` if lower is better.
     #[must_use]
     pub fn is_lower(self) -> bool {
         matches!(self, Goal::AtMost(_) | Goal::Lower)
     }
 
-    /// Whether a value reaches it; `None` if there is nothing to reach.
+    /// Returns `true` if a value meets the target. `None` without a target.
     #[must_use]
     pub fn is_met(self, value: f64) -> Option<bool> {
         match self {
@@ -42,144 +42,144 @@ impl Goal {
     }
 }
 
-/// The unit of ratios.
+/// Unit of ratios.
 pub const RATIO: &str = "ratio";
-/// The unit of what callgrind counts.
+/// Unit of callgrind's counts.
 pub const INSTRUCTIONS: &str = "instructions";
 
 /// One figure with a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The set that measured it.
+    /// Set that measured it.
     pub set: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The figure; `None` if the rounds were too noisy to tell one.
+    /// Figure. `None` if the rounds were too noisy.
     pub value: Option<f64>,
-    /// Its unit.
+    /// Unit.
     pub unit: String,
-    /// Whether the rounds were too noisy.
+    /// `true` if the rounds were too noisy.
     pub noisy: bool,
-    /// The rounds' figures, noisy or not.
+    /// Figures of the rounds, noisy or not.
     pub summary: Summary,
-    /// Which way it is better, and what it should reach.
+    /// Direction and target.
     pub goal: Goal,
-    /// The contest and its side whose figure this is.
+    /// Contest and side of the figure.
     pub of: Option<String>,
-    /// The side that a ratio is over.
+    /// Side that is the denominator of a ratio.
     pub over: Option<String>,
-    /// The contest whose sides those are.
+    /// Contest of both sides.
     pub contest: Option<String>,
 }
 
-/// The times of one side of a contest, in nanoseconds for an operation.
+/// Times of one side of a contest, in nanoseconds per operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SideTimes {
-    /// The side's name.
+    /// Name of the side.
     pub name: String,
     /// Operations in a round.
     pub count: u32,
-    /// Its times.
+    /// Nanoseconds per operation.
     pub nanoseconds: Summary,
 }
 
 /// A contest and the times of its sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContestTimes {
-    /// The set that ran it.
+    /// Set that ran it.
     pub set: String,
-    /// The contest's name.
+    /// Name of the contest.
     pub name: String,
-    /// How often its rounds were run until they were quiet, or were given up.
+    /// Number of attempts until the rounds were quiet, or were given up.
     pub attempts: usize,
-    /// Its sides.
+    /// Sides.
     pub sides: Vec<SideTimes>,
 }
 
-/// How a figure grows with a number: curves over the same axes.
+/// Growth of a figure with a number: curves over the same axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// The set that measured it.
+    /// Set that measured it.
     pub set: String,
-    /// Its name, which is also that of its file.
+    /// Name, also of its file.
     pub name: String,
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What has to be known to read it; may be empty.
+    /// Note for the reader. May be empty.
     pub note: String,
-    /// What grows.
+    /// Number on the horizontal axis.
     pub x: String,
-    /// The figure, with its unit.
+    /// Figure, with its unit.
     pub y: String,
-    /// The curves.
+    /// Curves.
     pub curves: Vec<Curve>,
 }
 
 /// One curve of a [`Plot`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What it is of.
+    /// Name in the legend.
     pub name: String,
-    /// Its points, from left to right.
+    /// Points, from left to right.
     pub points: Vec<Point>,
 }
 
 /// One point of a [`Curve`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// How much there is of what grows.
+    /// Number on the horizontal axis.
     pub x: u32,
-    /// The figure's rounds.
+    /// Rounds of the figure.
     pub y: Summary,
 }
 
-/// A set that was measured.
+/// A measured set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub name: String,
-    /// What it measures.
+    /// Description of the measurement.
     pub about: String,
 }
 
-/// Everything that a run has found.
+/// All results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The machine and the versions.
+    /// Machine and versions.
     pub platform: Platform,
-    /// The sets, in the order in which they were measured.
+    /// Sets in the order of measurement.
     pub sets: Vec<Measured>,
-    /// The figures.
+    /// Figures.
     pub metrics: Vec<Metric>,
-    /// The times that they are made of.
+    /// Times that the figures are made of.
     pub contests: Vec<ContestTimes>,
-    /// How figures grow.
+    /// Plots of growth.
     pub plots: Vec<Plot>,
 }
 
-/// How a ratio of two sides is called.
+/// Name, sides and target of a ratio.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio<'a> {
-    /// The metric's name.
+    /// Name of the metric.
     pub name: &'a str,
-    /// The side in question.
+    /// Side in the numerator.
     pub of: &'a str,
-    /// The side that it is measured against.
+    /// Side in the denominator.
     pub over: &'a str,
-    /// What the ratio should be.
+    /// Target.
     pub goal: Goal,
 }
 
-/// A run: what sets measure with, and where they leave what they find.
+/// A run: the settings of its sets, and their results.
 pub struct Run {
-    /// How long is measured.
+    /// Duration of a measurement.
     pub settings: Settings,
     report: Report,
     set: String,
 }
 
 impl Run {
-    /// A run that has found nothing yet.
+    /// Creates a run without results.
     #[must_use]
     pub fn new(settings: Settings, platform: Platform) -> Run {
         let report =
@@ -187,14 +187,14 @@ impl Run {
         Run { settings, report, set: String::new() }
     }
 
-    /// Begins a set: what follows belongs to it.
+    /// Begins a set, which the results that follow belong to.
     pub fn begin(&mut self, set: &str, about: &str) {
         self.set = set.to_owned();
         self.report.sets.push(Measured { name: set.into(), about: about.into() });
         println!("\n# {set}");
     }
 
-    /// Prints a contest's times, and keeps them.
+    /// Prints and stores the times of a contest.
     pub fn contest(&mut self, outcome: &Outcome) {
         let sides = outcome.sides.iter().map(|side| SideTimes {
             name: side.name.clone(),
@@ -211,19 +211,19 @@ impl Run {
         self.report.contests.push(times);
     }
 
-    /// Prints the curves of a plot, and keeps them. The plot's set is that of the run.
+    /// Prints and stores the curves of a plot. The plot's set is that of the run.
     pub fn plot(&mut self, plot: Plot) {
         let plot = Plot { set: self.set.clone(), ..plot };
         print!("{}", plot.table());
         self.report.plots.push(plot);
     }
 
-    /// The ratio of the times of two sides: how much longer the first one takes.
+    /// Adds the ratio of the times of two sides: how much longer the first one takes.
     pub fn ratio(&mut self, outcome: &Outcome, ratio: Ratio<'_>) {
         self.put_ratio(outcome, ratio, outcome.ratio(ratio.of, ratio.over));
     }
 
-    /// The ratio of the rates of two sides: how much faster the first one is.
+    /// Adds the ratio of the rates of two sides: how much faster the first one is.
     pub fn rate_ratio(&mut self, outcome: &Outcome, ratio: Ratio<'_>) {
         self.put_ratio(outcome, ratio, outcome.ratio(ratio.over, ratio.of));
     }
@@ -238,7 +238,7 @@ impl Run {
         });
     }
 
-    /// A figure of one side, which `figure` makes of nanoseconds for an operation.
+    /// Adds a figure of one side: the result of `figure` for its nanoseconds per operation.
     pub fn figure(
         &mut self,
         outcome: &Outcome,
@@ -250,7 +250,7 @@ impl Run {
         self.put(Metric { of: Some(side.into()), contest: Some(outcome.name.clone()), ..metric });
     }
 
-    /// A figure that is counted and not timed, or comes from somewhere else.
+    /// Adds a figure that is counted, or has another source than a contest.
     pub fn summary(&mut self, name: &str, (unit, goal): (&str, Goal), summary: Summary) {
         let metric = self.metric(name, unit, goal, summary);
         self.put(metric);
@@ -277,7 +277,7 @@ impl Run {
         self.report.metrics.push(metric);
     }
 
-    /// Everything that was found.
+    /// Returns the report.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
@@ -294,7 +294,7 @@ impl Report {
         serde_json::from_str(&text).map_err(|error| format!("{}: {error:#}", path.display()))
     }
 
-    /// A table of the figures with a target, and the number of metrics.
+    /// Returns a table of the figures with a target, and the number of metrics.
     #[must_use]
     pub fn targets(&self) -> String {
         let mut text = format!("\n{:<50} {:>9} {:>17} {:>9}\n", "targets", "value", "quartiles", "target");
@@ -318,7 +318,7 @@ impl Report {
     }
 }
 
-/// The text that a run prints.
+/// Text that a run prints.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.platform)?;
@@ -339,13 +339,13 @@ impl fmt::Display for Report {
 }
 
 impl Metric {
-    /// Returns `true` if the figure meets its target; `None` if it is noisy or has no target.
+    /// Returns `true` if the figure meets its target. `None` if it is noisy or has no target.
     #[must_use]
     pub fn is_met(&self) -> Option<bool> {
         self.goal.is_met(self.value?)
     }
 
-    /// The figure, or `noisy`.
+    /// Returns the figure, or `noisy`.
     #[must_use]
     pub fn text(&self) -> String {
         self.value.map_or_else(|| "noisy".into(), |value| format!("{value:.3}"))

@@ -1,13 +1,14 @@
-//! Medians, quartiles, ratios, and when they are too noisy to be told.
+//! Medians, quartiles, ratios, and their limits of noise.
 
 use serde::{Deserialize, Serialize};
 
-/// Rounds are too noisy if their interquartile range is more than this part of their median.
+/// Maximum interquartile range of rounds, as a part of their median. Rounds beyond it are too
+/// noisy.
 ///
-/// With 61 rounds, a range of 0.2 puts the median within some three in a hundred.
+/// With 61 rounds, a range of 0.2 gives the median within about 3%.
 pub const NOISE_LIMIT: f64 = 0.2;
 
-/// What the rounds of a measurement amount to.
+/// Statistics of the rounds of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Half of the rounds are below.
@@ -18,12 +19,13 @@ pub struct Summary {
     pub q3: f64,
     /// 99 in 100 rounds are below. With fewer than 100 rounds, the largest.
     pub p99: f64,
-    /// How many rounds there were.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 impl Summary {
-    /// Of samples in any order; `None` if there is none, or one is not a finite number.
+    /// Summarizes samples in any order. Returns `None` without samples, or if one is not a finite
+    /// number.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Summary> {
         if samples.is_empty() || samples.iter().any(|sample| !sample.is_finite()) {
@@ -40,32 +42,32 @@ impl Summary {
         })
     }
 
-    /// Of something that is counted, and so the same each time.
+    /// Summarizes a count, which is the same in each round.
     #[must_use]
     pub fn exact(value: f64) -> Summary {
         Summary { median: value, q1: value, q3: value, p99: value, rounds: 1 }
     }
 
-    /// The interquartile range as a part of the median.
+    /// Returns the interquartile range as a part of the median.
     #[must_use]
     pub fn spread(&self) -> f64 {
         if self.q3 == self.q1 { 0.0 } else { (self.q3 - self.q1) / self.median }
     }
 
-    /// Whether the rounds scatter too far for the median to be told ([`NOISE_LIMIT`]).
+    /// Returns `true` if the rounds scatter too far for a median ([`NOISE_LIMIT`]).
     #[must_use]
     pub fn is_noisy(&self) -> bool {
         self.spread().is_nan() || self.spread() > NOISE_LIMIT
     }
 }
 
-/// The sample at or right above that part of the sorted samples.
+/// Returns the sample at or directly above this part of the sorted samples.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len() - 1;
     sorted[((last as f64 * part).round() as usize).min(last)]
 }
 
-/// The ratios of the rounds: each of one side over the other side's of the same round.
+/// Returns the ratios of the rounds: each of one side over the other side's of the same round.
 #[must_use]
 pub fn ratios(of: &[f64], over: &[f64]) -> Vec<f64> {
     of.iter().zip(over).map(|(of, over)| of / over).collect()

@@ -446,7 +446,7 @@ fn transfers_run_between_two_processes_that_agree() {
     assert!(!output.status.success() && listener.contains("different options"), "{output:?}{listener}");
 }
 
-/// Small enough for a program that is not optimised.
+/// Smaller sizes, for a program without optimisation.
 const FEW: [&str; 8] = ["media", "send", "--video", "192x108@50", "--seconds", "1", "--slices", "3"];
 
 fn flows(report: &Value) -> Vec<&Value> {

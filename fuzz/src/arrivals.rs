@@ -16,7 +16,7 @@ enum Step {
 
 impl From<Step> for arriving::Step {
     fn from(step: Step) -> Self {
-        // One value that the table does not have.
+        // One value is outside the table.
         let value = |value: u8| u64::from(value) % (END + 1);
         match step {
             Step::Count(of) => arriving::Step::Count(value(of)),
@@ -28,7 +28,7 @@ impl From<Step> for arriving::Step {
     }
 }
 
-/// Values that arrive, those who wait for them, and give up.
+/// Plays arrivals of values, and waiters that may give up.
 pub fn arrivals(data: &[u8]) -> usize {
     let steps: Vec<_> = steps::<Step>(data).map(Into::into).collect();
     arriving::play(&steps);

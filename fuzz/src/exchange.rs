@@ -1,5 +1,5 @@
-//! Records of what peers must know of each other: any bytes are read as a reader in the plainest way reads them, or refused for a
-//! reason that holds; and what decodes encodes to the same bytes.
+//! Records that peers exchange. Any bytes are read as by a simple reader, or refused for a valid
+//! reason. A decoded record encodes to the same bytes.
 
 use arbitrary::Arbitrary;
 use loom_core::mr::RemoteRegion;
@@ -7,20 +7,20 @@ use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, Remo
 use loom_group::PeerError;
 use loom_group::exchange::Record;
 
-/// Length of what stands before the address.
+/// Length of the fields before the address.
 const HEADER_LEN: usize = 27;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Any bytes, behind a good magic and version.
+    /// Any bytes behind a valid magic and version.
     Behind(Vec<u8>),
-    /// A record, and room behind it.
+    /// Record with room behind it.
     Whole(Parts, u8),
-    /// A record with one byte changed.
+    /// Record with one changed byte.
     Changed { parts: Parts, at: u16, to: u8 },
-    /// A record that is cut.
+    /// Truncated record.
     Cut { parts: Parts, len: u16 },
-    /// A record, and bytes behind it.
+    /// Record with bytes behind it.
     Followed { parts: Parts, by: Vec<u8> },
 }
 
@@ -33,7 +33,7 @@ struct Parts {
     regions: Vec<(u64, u64, u64)>,
 }
 
-/// Plays a story and says how many steps it had: the bytes as they are, and as what is done to records.
+/// Plays a story and returns its number of steps: the plain bytes, then changed records.
 pub fn exchange(data: &[u8]) -> usize {
     judge(data);
     1 + crate::steps::<Step>(data).map(play).count()
@@ -69,12 +69,12 @@ impl Parts {
         self.words().map(|[base, len, key, access]| region(base, len, key, access)).collect()
     }
 
-    /// The words of each region. The access is made of the key: the language of stories has three words.
+    /// Words of each region. The access is derived from the key, because a story has three words.
     fn words(&self) -> impl Iterator<Item = [u64; 4]> {
         self.regions.iter().map(|&(base, len, key)| [base, len, key, key.rotate_left(9)])
     }
 
-    /// The record of the parts, written by the table of the format.
+    /// Writes the record of the parts by the table of the format.
     fn bytes(&self) -> Vec<u8> {
         let address = self.address();
         let address = address.bytes();
@@ -91,7 +91,7 @@ impl Parts {
         bytes
     }
 
-    /// Writes the record, with room behind it, and reads it.
+    /// Writes the record with room behind it, and reads it.
     fn write(&self, room: usize) {
         let regions = self.regions();
         let record = Record::new(self.address(), self.width, self.layout, &regions);
@@ -115,7 +115,7 @@ fn region(base: u64, len: u64, key: u64, access: u64) -> RemoteRegion {
     RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key), access: Access::from_bits_retain(access) }
 }
 
-/// Reads bytes as a record and by the table of the format: both refuse them, or find the same in them.
+/// Reads bytes as a record and by the table of the format. Both find the same, or refuse the bytes.
 fn judge(bytes: &[u8]) {
     let number =
         |at: usize, len: usize| (0..len).fold(0_u64, |sum, byte| sum | u64::from(bytes[at + byte]) << (8 * byte));

@@ -1,9 +1,10 @@
-//! The bodies of the fuzz targets.
+//! Bodies of the fuzz targets.
 //!
-//! Each takes bytes, makes a story of them (`arbitrary`), plays it against loom and against a naive oracle, and panics
-//! where the two differ. Each returns how many steps it has played, so that a replay can tell that it played something.
+//! Each makes a story of its bytes (`arbitrary`), plays it against loom and a naive oracle, and
+//! panics on a difference. Each returns the number of steps, which a replay checks for progress.
 //!
-//! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
+//! They are independent of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and
+//! `regressions/`.
 
 mod address_vector;
 mod arrivals;

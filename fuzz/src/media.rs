@@ -1,5 +1,6 @@
-//! A media flow of a good initiator beside a forger: each grain arrives once, with its bytes, without another event. In real time, the
-//! initiator laps the target, and each grain arrives at most once, with its bytes.
+//! A media flow of a good initiator beside a forger. Each grain arrives once, with its bytes and
+//! without other events. In real time, the initiator laps the target, and each grain arrives at
+//! most once.
 
 use arbitrary::{Arbitrary, Unstructured};
 use loom_core::allocator_api2::alloc::Global;
@@ -36,18 +37,18 @@ struct Setting {
     refuse: u8,
     reorder: u8,
     keep: u8,
-    /// The initiator attaches first. Otherwise the forger may.
+    /// The initiator attaches first. Otherwise the forger can.
     attaches: bool,
     real_time: bool,
 }
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    /// Sends up to so many of the next slices.
+    /// Sends at most this number of further slices.
     Send(u8),
     Poll(u8),
     Bytes(&'a [u8]),
-    /// Fields near those that are right.
+    /// Fields close to valid ones.
     Forge {
         kind: u8,
         flag: u8,
@@ -96,7 +97,7 @@ struct World {
     real_time: bool,
     index: u64,
     slice: u16,
-    /// Valid slices of each grain, all of them once it is complete.
+    /// Number of valid slices of each grain. A complete grain has all.
     valid: Vec<u16>,
 }
 
@@ -223,7 +224,7 @@ impl World {
                 let start = if far { u64::MAX - u64::from(start) } else { u64::from(start) };
                 message.extend(start.to_le_bytes());
                 message.extend(rest);
-                // The length that belongs to the kind.
+                // Valid length for the kind.
                 message.truncate(if kind % 7 == 3 { 20 } else { 32 });
                 self.forge(&message);
             }
@@ -234,7 +235,7 @@ impl World {
                     message.extend(u32::from(word).to_le_bytes());
                 }
                 message.extend(u64::from(start).to_le_bytes());
-                // The layout of the record is that of the grains.
+                // The record's layout is that of the grains.
                 let words = if samples { [4, 2, 4, 16, 0, 1 << 24, 0] } else { [0; 7] };
                 match samples {
                     true => words.iter().for_each(|word: &u32| message.extend(word.to_le_bytes())),
@@ -265,11 +266,11 @@ impl World {
     }
 
     fn forge(&mut self, bytes: &[u8]) {
-        // Without room or before both sides know each other, the message is not sent.
+        // The message is not sent without room, or before both sides have exchanged hellos.
         let _ = self.forger.notify(self.forged_to, bytes);
     }
 
-    /// Except in real time, the target has room for the slices, so that no grain is passed over.
+    /// Sends slices. Except in real time, the target has room for them, so that it skips no grain.
     fn send(&mut self, slices: u16) {
         let Some(to) = self.to else { return };
         if !self.real_time && self.initiator.room(to) <= Some(self.index) {
@@ -320,7 +321,7 @@ impl World {
         }
     }
 
-    /// More slices of a grain are valid.
+    /// Marks more slices of a grain as valid.
     fn extend(&mut self, index: u64, valid: u16) {
         let sent = self.index + u64::from(self.slice > 0);
         assert!(index < sent, "grain {index} of {sent}");

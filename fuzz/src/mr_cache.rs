@@ -23,7 +23,7 @@ impl From<Access> for Use {
     }
 }
 
-/// A range: pages, and where in them it begins and ends.
+/// Range: its pages, and the offsets of its begin and end in them.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Place {
     page: u8,
@@ -33,7 +33,7 @@ struct Place {
 }
 
 impl Place {
-    /// Begin and length, in the memory.
+    /// Begin and length in the memory.
     fn range(self) -> (usize, usize) {
         const ALL: usize = PAGES * PAGE;
         let begin = usize::from(self.page) % PAGES * PAGE + usize::from(self.begin);
@@ -50,7 +50,7 @@ enum Step {
         headroom: u8,
         access: Access,
     },
-    /// Of the pages of a buffer that may be there already.
+    /// Registers a buffer of pages that may be registered already.
     RegisterPage {
         page: u8,
         access: Access,
@@ -106,14 +106,14 @@ impl Step {
     }
 }
 
-/// Buffers that are registered, used, released and forgotten, on caches of one to eight regions, with notices and limits, the
-/// cache's and the provider's.
+/// Plays buffers that are registered, used, released and forgotten, over caches of one to eight
+/// regions, with notices, and limits of the cache and the provider.
 pub fn mr_cache(data: &[u8]) -> usize {
-    /// Longer stories show nothing more on a few pages.
+    /// Limit of steps. Longer stories add no states on a few pages.
     const MOST: usize = 100;
     let mut bytes = Unstructured::new(data);
     let Ok((capacity, limit, merged, regions)) = bytes.arbitrary::<(u8, u8, u8, u8)>() else { return 0 };
-    // Mostly none.
+    // Mostly no limit.
     let pages = |number: u8| if number < 128 { usize::MAX } else { usize::from(number) % PAGES * PAGE };
     let limits = Limits {
         capacity: u32::from(capacity % 8) + 1,

@@ -1,4 +1,5 @@
-//! Infos of MXL's targets, definitions of flows, and headers of grains: any bytes are refused, or have one form.
+//! Infos of MXL's targets, definitions of flows, and headers of grains. Any bytes are refused, or
+//! have one form.
 
 use loom_media::FlowLayout;
 use loom_media::mxl::{FlowDefinition, GrainHeader, Immediate, TargetInfo};

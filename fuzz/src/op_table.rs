@@ -5,7 +5,7 @@ use loom_core::engine::op_table::{ContextKind, Direction};
 
 use crate::world::{Action, Said, World};
 
-/// A step before it is known what there is to choose from.
+/// Step before its numbers are resolved to existing operations.
 #[derive(Arbitrary, Debug)]
 enum Step {
     Post { receive: bool, endpoint: u8 },
@@ -28,7 +28,7 @@ const fn direction(receive: bool) -> Direction {
 impl Step {
     fn action<const N: usize>(self, world: &World<N>) -> Option<Action> {
         let in_flight = |nth: u8| usize::from(nth).checked_rem(world.in_flight().len());
-        // Of the last sixteen: older ones are all alike.
+        // One of the last sixteen, because older ones are alike.
         let recent = |nth: u8| {
             let ever = world.posted_ever();
             (ever > 0).then(|| ever - 1 - usize::from(nth) % ever.min(16))
@@ -55,8 +55,8 @@ impl Step {
     }
 }
 
-/// Posts, events, late and foreign events, and closing endpoints, on tables of one to four slots, with both kinds of
-/// contexts.
+/// Plays posts, events, late and foreign events, and closing endpoints, on tables of one to four
+/// slots, with both kinds of contexts.
 pub fn op_table(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok((slots, pointers, horizon)) = bytes.arbitrary::<(u8, bool, u8)>() else { return 0 };
@@ -70,7 +70,7 @@ pub fn op_table(data: &[u8]) -> usize {
 }
 
 fn play<const N: usize>(mut world: World<N>, mut bytes: Unstructured<'_>) -> usize {
-    /// Longer stories show nothing more on tables of a few slots.
+    /// Limit of steps. Longer stories add no states on tables of a few slots.
     const MOST: usize = 48;
     let mut played = 0;
     while played < MOST && !bytes.is_empty() {

@@ -6,7 +6,7 @@ use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
 use crate::matching::{Action, Colliding, World};
 
-/// A tag of few: some differ in one bit, some collide in the matcher.
+/// Tag from a small set. Some differ in one bit, some collide in the matcher.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Kind {
     Small(u8),
@@ -19,9 +19,9 @@ enum Kind {
 enum Ignored {
     Nothing,
     Everything,
-    /// As many of the lowest bits.
+    /// Mask of this number of the lowest bits.
     Low(u8),
-    /// All but as many of the highest.
+    /// Mask of all bits except this number of the highest.
     High(u8),
     Whatever(u64),
 }
@@ -39,7 +39,7 @@ struct Receive {
     source: u8,
 }
 
-/// A step before it is known what there is to choose from.
+/// Step before its numbers are resolved to existing operations.
 #[derive(Arbitrary, Debug)]
 enum Step {
     Arrive { message: Message, multi: bool },
@@ -50,7 +50,7 @@ enum Step {
     Stale(u8),
 }
 
-/// Nobody knows who has sent it, or anybody may.
+/// Source of a message, which may be unknown, or of a receive, which may be any.
 fn source(number: u8) -> FabricAddr {
     match number % 4 {
         0 => FabricAddr::UNSPEC,
@@ -101,10 +101,10 @@ impl Step {
     }
 }
 
-/// Messages and receives, with and without masks and sources, that arrive, are posted, peeked at, claimed, cancelled and taken
-/// back, in matchers of one to thirty-two places.
+/// Plays messages and receives, with and without masks and sources, in matchers of one to
+/// thirty-two places. They arrive, are posted, peeked, claimed, cancelled and withdrawn.
 pub fn tag_matching(data: &[u8]) -> usize {
-    /// The oracle looks at everything that is there.
+    /// Limit of steps, because the oracle searches all messages.
     const MOST: usize = 250;
     let mut bytes = Unstructured::new(data);
     let Ok((receives, messages, masks, seed)) = bytes.arbitrary::<(u8, u8, u8, u8)>() else { return 0 };

@@ -5,7 +5,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use crate::tagged_world::nodes::FITS;
 use crate::tagged_world::{Action, NODES, Then, play};
 
-/// A step, of which each number means something among what there is.
+/// Step. Its numbers select among the existing operations.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Send { from: u8, to: u8, tag: u8, len: Len, data: Option<u64> },
@@ -18,7 +18,7 @@ enum Step {
     Settle,
 }
 
-/// How long something is: about as much as fits into a packet, or several.
+/// Length of about one packet, or of several.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Len {
     Short(u8),
@@ -89,7 +89,7 @@ impl From<Step> for Action {
     }
 }
 
-/// Three nodes that send to each other, peek, claim, discard and cancel.
+/// Plays three nodes that send to each other, peek, claim, discard and cancel.
 pub fn tagged(data: &[u8]) -> usize {
     const MOST: usize = 100;
     let mut bytes = Unstructured::new(data);

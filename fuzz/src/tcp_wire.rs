@@ -1,5 +1,6 @@
-//! Bytes of the tcp transport. Any bytes are read alike whole and in pieces, or refused. What is read is written to bytes that
-//! read the same, and every frame and connect message that can be written is read back.
+//! Bytes of the tcp transport. Any bytes are read alike whole and in pieces, or refused. Bytes that
+//! were read are written to bytes with the same meaning. Every valid frame and connect message is
+//! read back.
 
 use arbitrary::{Arbitrary, Unstructured};
 use loom_tcp::wire::{
@@ -12,7 +13,8 @@ const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
 #[derive(Arbitrary, Debug)]
 enum Step {
     Bytes(Vec<u8>),
-    /// Bytes with a header that may be valid: operation, second byte, number of ranges, length, and payload.
+    /// Bytes with a header that may be valid: operation, second byte, number of ranges, length, and
+    /// payload.
     Header {
         head: [u8; 4],
         len: u8,
@@ -39,7 +41,7 @@ enum Step {
     },
 }
 
-/// Frame with any values that its type can hold.
+/// Frame of any values within its types.
 #[derive(Debug)]
 pub struct AnyFrame(pub Frame);
 
@@ -72,7 +74,8 @@ impl<'d> Arbitrary<'d> for AnyFrame {
     }
 }
 
-/// Plays a story and returns its number of steps: the bytes as they are, then as frames and messages that are changed.
+/// Plays a story and returns its number of steps: the plain bytes, then changed frames and
+/// messages.
 pub fn tcp_wire(data: &[u8]) -> usize {
     judge(data);
     1 + crate::steps::<Step>(data).map(play).count()
@@ -106,7 +109,7 @@ fn play(step: Step) {
             let message = ConnectMessage { kind, data: &data };
             let mut bytes = [0xee; MAX_CONNECT_MESSAGE];
             let Some(len) = message.encode(&mut bytes) else { return assert!(data.len() > MAX_CONNECT_DATA) };
-            // A rejection has no order.
+            // A rejection has no byte order.
             let order = if kind == ConnectKind::Reject { ByteOrder::Big } else { ByteOrder::NATIVE };
             assert_eq!(ConnectMessage::parse(&bytes[..len]), Ok(Some((message, order, len))));
             assert!(bytes[len..].iter().all(|byte| *byte == 0xee), "bytes behind are left alone");
@@ -122,7 +125,7 @@ fn play(step: Step) {
     }
 }
 
-/// A frame that is written is read back, unless no peer may send it.
+/// Checks that a written frame is read back, if peers may send it.
 fn written(frame: &Frame, id: u8) {
     for order in ORDERS {
         let mut bytes = [0xee; MAX_HEADER];
@@ -148,7 +151,7 @@ fn written(frame: &Frame, id: u8) {
             Operation::Rendezvous { id: 0 | 255 } => Err(Violation::Unsolicited(7)),
             Operation::ReadRequest { .. } if sum.is_none() => Err(Violation::PartLengths),
             Operation::Write { .. } if sum != Some(frame.payload) => Err(Violation::PartLengths),
-            // Nobody acknowledges an acknowledgement.
+            // Acknowledgements are not acknowledged.
             Operation::Acknowledgement => Ok(Some((Frame { flags: FrameFlags::empty(), ..frame.clone() }, len))),
             _ => Ok(Some((frame.clone(), len))),
         };
@@ -157,7 +160,7 @@ fn written(frame: &Frame, id: u8) {
     }
 }
 
-/// Reads bytes by all readers.
+/// Reads bytes with all readers.
 fn judge(bytes: &[u8]) {
     for order in ORDERS {
         frame(bytes, order);

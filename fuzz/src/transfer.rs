@@ -1,5 +1,5 @@
-//! Transfers amid faults: each has one outcome, a transfer that is done has moved its bytes, and no byte moves elsewhere. Records of
-//! memory and addresses are any bytes, too.
+//! Transfers under faults. Each has one outcome, a completed transfer has moved its bytes, and no
+//! other byte changes. Records of memory and addresses may be any bytes, too.
 
 use arbitrary::{Arbitrary, Unstructured};
 use loom_core::allocator_api2::alloc::Global;
@@ -9,7 +9,7 @@ use loom_transfer::{
     Block, Ending, Engine, EngineAttr, Event, MemoryKey, PeerKey, Plan, RemoteMemory, Request, Strided, TransferKey,
 };
 
-/// Transfers at a time, each with a part of the memory for itself.
+/// Maximum number of transfers at a time, each with its own part of the memory.
 const PARTS: usize = 4;
 const PART: usize = 512;
 const LEN: usize = PARTS * PART;
@@ -46,7 +46,7 @@ enum Step<'a> {
 
 type Side<P> = Engine<'static, Soft<'static>, Vec<u8>, P, Global>;
 
-/// A transfer that has not ended.
+/// Transfer in flight.
 #[derive(Clone, Copy)]
 struct Open {
     key: TransferKey,
@@ -66,7 +66,7 @@ struct World {
     open: [Option<Open>; PARTS],
     now: u64,
     may_fail: bool,
-    /// Operations were in flight when their transfer ended.
+    /// Its operations were in flight when it ended.
     late: bool,
 }
 
@@ -162,7 +162,7 @@ impl World {
                 if let Some(value) = data.filter(|_| !reads) {
                     request = request.data((value % 16).into());
                 }
-                // Its blocks stay in its part, and do not overlap.
+                // Blocks stay in their part, and do not overlap.
                 let end = (part * PART + PART) as u64;
                 let inside = (0..plan.blocks())
                     .map(|index| plan.block(index))
@@ -225,12 +225,12 @@ impl World {
             Ending::Deadline => assert!(self.now > deadline),
         }
         if outcome.in_flight > 0 {
-            // They may still write to the part.
+            // Its operations may still write to the part.
             self.late = true;
         }
     }
 
-    /// Both sides of the blocks are equal.
+    /// Checks that both sides of the blocks are equal.
     fn moved(&self, plan: &Strided, reads: bool) {
         let here = self.initiator.window(self.local).expect("registered");
         let there = self.target.window(self.exposed).expect("registered");

@@ -1,5 +1,6 @@
-//! Remote updates: a client, its server, and a stranger who sends both anything at all. The oracle reads messages by the table of the
-//! format, and memory byte by byte. What operations compute is not asked here: `loom-core`'s tests of atomic operations do.
+//! Remote updates of a client and its server, beside a stranger that sends anything to both. The
+//! oracle reads messages by the table of the format, and memory by byte. `loom-core`'s tests of
+//! atomic operations check the computations.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,27 +19,27 @@ use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 
 use crate::memory;
 
-/// Words of memory; the window is those between the first and the last.
+/// Words of memory. The window excludes the first and the last.
 const WORDS: usize = 6;
 const WINDOW: usize = (WORDS - 2) * 8;
 const REQUEST: u32 = 0x4c55_5101;
 const ANSWER: u32 = 0x4c55_4101;
-/// The number of the client, and of the stranger, at the server. There is none above.
+/// Highest client number of the server, which is the stranger's.
 const STRANGER: u32 = 1;
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    /// The client asks for a sum.
+    /// Requests a sum from the client.
     Sum { word: u8, operand: u64 },
-    /// The client asks for a swap.
+    /// Requests a swap from the client.
     Swap { word: u8, compare: u64, operand: u64 },
-    /// The client does not wait for this one.
+    /// Requests a sum from the client, which then abandons it.
     Leave { word: u8, operand: u64 },
-    /// The stranger asks: often for what there is.
+    /// Requests of the stranger, often valid ones.
     Ask { head: [u8; 3], client: u8, number: u64, offset: u8, operand: [u8; 16], compare: [u8; 16] },
-    /// The stranger answers the client, who has asked for something.
+    /// Answers the client's request from the stranger.
     Answer { place: u8, turn: u8, errno: u8, value: [u8; 16] },
-    /// The stranger says this.
+    /// Sends these bytes from the stranger.
     Noise { to_client: bool, bytes: &'a [u8] },
 }
 
@@ -52,7 +53,7 @@ struct World<'c, 'd> {
     stranger: SoftEndpoint<'d>,
     to_server: Peer,
     to_client: Peer,
-    /// What the client has asked for and not heard of.
+    /// Requests of the client without an answer.
     left: usize,
     refused: u64,
 }
@@ -93,7 +94,7 @@ pub fn updates(data: &[u8]) -> usize {
         world.play(step);
         played += 1;
     }
-    // Whatever the stranger has said, a client that asks is answered.
+    // A later request of the client gets its answer, whatever the stranger has sent.
     world.updates.give_up_all();
     world.left = 0;
     world.play(Step::Sum { word: 1, operand: 1 });
@@ -159,7 +160,7 @@ impl World<'_, '_> {
         self.hear();
     }
 
-    /// The key of a request; none if there is no place for one, because too many were left.
+    /// Returns the key of a request. Returns `None` if too many abandoned ones fill its slots.
     fn asked<K, E: core::fmt::Debug>(&self, asked: Result<K, UpdateError<E>>) -> Option<K> {
         match asked {
             Ok(key) => Some(key),
@@ -171,7 +172,8 @@ impl World<'_, '_> {
         }
     }
 
-    /// Lets the client hear all that it was told: an answer by the stranger is one, if it comes when something was asked.
+    /// Lets the client receive all messages. An answer by the stranger is valid if it arrives
+    /// during a request.
     fn hear(&mut self) {
         (0..2).for_each(|_| self.updates.progress().expect("the queue works"));
     }
@@ -180,7 +182,7 @@ impl World<'_, '_> {
         self.memory.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }
 
-    /// Lets the server work until nothing is left to do, and checks how many requests it has done.
+    /// Runs the server to the end, and checks its number of requests.
     fn serve(&mut self, requests: usize) {
         let mut done = 0;
         for _ in 0..3 {
@@ -196,7 +198,7 @@ impl World<'_, '_> {
         assert!(said.result().is_ok(), "there is a receive for it");
     }
 
-    /// The stranger asks the server, with this in its memory: what it does, and says, is what the format means.
+    /// Sends a request of the stranger, and checks the server's memory and answer by the format.
     fn ask(&mut self, bytes: &[u8], before: &[u8]) {
         let heard = self.stranger.recv(Source::Any, vec![0; MESSAGE_LEN]).expect("the queue has room");
         self.says(self.to_server, bytes);

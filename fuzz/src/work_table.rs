@@ -40,7 +40,7 @@ impl From<Step> for works::Step {
     }
 }
 
-/// Work that is added, counted for, tried, started, ended, cancelled, flushed and taken back.
+/// Plays work that is added, counted, tried, started, ended, cancelled, flushed and returned.
 pub fn work_table(data: &[u8]) -> usize {
     let steps: Vec<_> = steps::<Step>(data).map(Into::into).collect();
     works::play(&steps);

@@ -1,4 +1,5 @@
-//! The first program of the README: it stands there as in the example, and runs unchanged over each transport.
+//! First program of the README, which shows the same code as the example. It runs unchanged over
+//! each transport.
 
 use super::hello;
 use loom_fabric::{Network, NetworkAttr};

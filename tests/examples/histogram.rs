@@ -1,4 +1,4 @@
-//! Values and quantiles of the histogram, beside sorted values.
+//! Values and quantiles of the histogram, compared with sorted values.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn every_value_has_a_count_within_one_part_in_64() {
     }
 }
 
-/// Compares every percentile with the values in order: those in a row, those that grow fast, and few of them.
+/// Compares every percentile with the sorted values: consecutive, fast-growing, and few ones.
 #[test]
 fn quantiles_are_those_of_the_sorted_values() {
     assert_eq!(Histogram::new().quantile(500_000), 0);

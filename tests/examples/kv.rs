@@ -98,7 +98,7 @@ fn invalid_requests_are_answered() {
         let request = |op, region: RemoteRegion| [&[op][..], &region.to_bytes(), b"long"].concat();
         assert_eq!(ask(request(GET, region(4999, 0))).await?, Errno::EMSGSIZE);
         assert_eq!(ask(request(PUT, region(u64::MAX, 0))).await?, Errno::EMSGSIZE);
-        // The client has no such region.
+        // The client has no region with this key.
         assert!(ask(request(PUT, region(5000, 0x1234_5678))).await?.as_raw() > 0);
         // Some providers and strict networks report a refused write as done.
         let _ = ask(request(GET, region(5000, 0x1234_5678))).await?;

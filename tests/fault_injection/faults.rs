@@ -1,41 +1,41 @@
-//! The faults, and what may be observed under each.
+//! Faults, and the permitted results under each.
 
 use loom_core::soft::{Every, Injected, Plan, RequiredModes};
 use loom_core::vocabulary::{Caps, Errno};
 
 use crate::posting::Cut;
 
-/// A kind of fault.
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) plan: fn(u64) -> Plan,
-    /// How often it was injected, with what the info granted less.
+    /// Number of injections, from the network's count and the grants that the info lacks.
     pub(crate) count: fn(Injected, Less) -> u64,
-    /// What cuts a behaviour short, and nothing else does. Under a fault that leaves an application nothing but to try again,
-    /// nothing does: every behaviour shows itself.
+    /// Permitted causes of a behaviour that is cut short. The list is empty for a fault after which
+    /// an application only has to retry: every behaviour is shown.
     pub(crate) cut_short_by: &'static [Cut],
 }
 
-/// How much less than a network grants was granted.
+/// Number of grants of a network that were left out.
 #[derive(Clone, Copy)]
 pub(crate) struct Less(pub(crate) u64);
 
-/// How a behaviour runs.
+/// Parameters of a behaviour's run.
 #[derive(Clone, Copy)]
 pub(crate) struct With {
-    /// It has threads of its own: waits are bounded by time, as others may not be running.
+    /// The behaviour has threads: waits are bounded by time, because others may not be running.
     pub(crate) threads: bool,
 }
 
-/// Not where operations have pointers for contexts, as `tests/providers/transports` says.
+/// Behaviours that do not run if operations have pointers for contexts, for the reason in
+/// `tests/providers/transports`.
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 
-/// The fault whose network is a strict one.
+/// Name of the fault with a strict network.
 pub(crate) const STRICT: &str = "weather-strict";
 
 pub(crate) const FAULTS: [Fault; 12] = [
-    // A control, which is run when it is asked for: it is never injected.
+    // A control, which runs only on request: it is never injected.
     Fault { name: "none", plan: Plan::new, count: |injected, _| injected.total(), cut_short_by: &[] },
     Fault {
         name: "refuse",
@@ -90,7 +90,7 @@ pub(crate) const FAULTS: [Fault; 12] = [
             Cut::InVain,
         ],
     },
-    // Nothing is drawn: a few sets of what is not granted.
+    // No random faults, but some sets of left-out grants.
     Fault { name: "grant-less", plan: granting_less, count: |_, less| less.0, cut_short_by: &[] },
     Fault {
         name: "weather",
@@ -98,14 +98,14 @@ pub(crate) const FAULTS: [Fault; 12] = [
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
-    // What is held back until the peer polls counts as reordered.
+    // A message that is held back until the peer polls counts as reordered.
     Fault {
         name: STRICT,
         plan: |seed| Plan { refuse: Every::About(5), delay: 3, narrow_data: true, ..Plan::new(seed) },
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
-    // The transport looks whether contexts are left alone until an operation is over.
+    // The transport checks that contexts stay unchanged until an operation has completed.
     Fault {
         name: "weather-asking",
         plan: |seed| Plan {
@@ -120,7 +120,7 @@ pub(crate) const FAULTS: [Fault; 12] = [
     },
 ];
 
-/// What a card may lack, one by one and together.
+/// Plan without grants that a card may lack, one by one and together.
 fn granting_less(seed: u64) -> Plan {
     const CAPS: [Caps; 5] = [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE];
     // Each number below 256 comes before one comes twice.
@@ -145,19 +145,19 @@ fn granting_less(seed: u64) -> Plan {
 }
 
 impl Fault {
-    /// How a behaviour runs under this fault, if it does.
+    /// Returns the parameters of a behaviour under this fault, or `None` if it does not run.
     pub(crate) fn with(&self, behaviour: &str, threads: bool) -> Option<With> {
         if self.name == "weather-asking" && NOT_WITH_POINTERS.contains(&behaviour) {
             return None;
         }
-        // Cut short, it would panic in the middle of a panic.
+        // Cut short, it would panic during a panic.
         if behaviour.starts_with("destructors_that_panic") && self.cuts() {
             return None;
         }
         Some(With { threads })
     }
 
-    /// Whether behaviours may be cut short by it.
+    /// Returns `true` if it may cut behaviours short.
     pub(crate) fn cuts(&self) -> bool {
         !self.cut_short_by.is_empty()
     }

@@ -1,14 +1,16 @@
-//! The behaviours of `tests/providers/transports` over the software transport, while things go wrong: each under every fault, with many
-//! seeds. What may be observed under a fault says `faults.rs`.
+//! Behaviours of `tests/providers/transports` over the software transport with faults: each under
+//! every fault, with many seeds. `faults.rs` has the permitted results under a fault.
 //!
-//! A run takes a tenth of two hundred seeds, another one each day. What fails prints how to repeat it:
+//! A run takes a tenth of two hundred seeds, another one each day. A failure prints the variables
+//! that repeat it:
 //!
 //! - `LOOM_FAULT` runs one fault, `LOOM_SEED` one seed
-//! - `LOOM_SEEDS` runs so many instead of twenty, from the first one on; `LOOM_TENTH` another tenth than that of the day
+//! - `LOOM_SEEDS` runs so many instead of twenty, from the first one on
+//! - `LOOM_TENTH` runs another tenth than that of the day
 //!
 //! Without optimisation it is two of the twenty.
 //!
-//! What cuts one thread of a behaviour short cuts its other threads short as well.
+//! If one thread of a behaviour is cut short, so are its other threads.
 
 mod faults;
 mod runs;
@@ -52,7 +54,7 @@ fn main() {
     }));
     posting::be_short();
     runs::watch_panics();
-    // Some behaviours may know nothing of a fault; those that were chosen for one are to meet it.
+    // Some behaviours may not meet a fault, but those that were selected for one must meet it.
     let whole = arguments.filter.is_none() && arguments.skip.is_empty();
     let judged = !arguments.list && (whole || runs::is_about_one_fault());
     let conclusion = libtest_mimic::run(&arguments, trials);

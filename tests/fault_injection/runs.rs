@@ -22,14 +22,15 @@ use crate::posting::{self, Cut, LIMIT, Limit, OrCut, Patience};
 use crate::tally;
 use support::behaviours::pair::{on_pair, pattern, room};
 
-/// How many seeds all runs together have.
+/// Number of seeds of all runs together.
 const ALL: u64 = 200;
-/// Waits look so often: a fault that delays lets them look a few times.
+/// Number of polls of a wait: a fault that delays takes a few.
 const LOOKS: u64 = 3000;
-/// Of several threads, so long after the last one of them got on: none is kept from running for that time.
+/// Limit of a wait with several threads, after the last progress of one: none is kept from running
+/// for that time.
 const IN_VAIN: Duration = Duration::from_secs(2);
 
-/// What the networks are made with: small ones are made quickly.
+/// Attributes of the networks: small ones are opened quickly.
 const ATTR: NetworkAttr = NetworkAttr { rx_depth: 256, ..NetworkAttr::DEFAULT };
 
 /// The seeds of a run.
@@ -66,13 +67,13 @@ pub(crate) fn seeds() -> Seeds {
     };
     let mut seeds: Vec<_> = (0..ALL / 10).map(|at| tenth * (ALL / 10) + at).collect();
     if cfg!(debug_assertions) {
-        // Ten times as slow.
+        // It is ten times as slow.
         seeds.retain(|seed| seed % 10 == day / 10 % 10);
     }
     Seeds { seeds, why }
 }
 
-/// Whether this fault is run.
+/// Returns `true` if this fault runs.
 pub(crate) fn is_selected(fault: &str) -> bool {
     match std::env::var("LOOM_FAULT") {
         Ok(asked) => {
@@ -83,17 +84,17 @@ pub(crate) fn is_selected(fault: &str) -> bool {
     }
 }
 
-/// Whether several seeds of one fault are asked for.
+/// Returns `true` if several seeds of one fault are requested.
 pub(crate) fn is_about_one_fault() -> bool {
     std::env::var_os("LOOM_FAULT").is_some() && std::env::var_os("LOOM_SEED").is_none()
 }
 
 thread_local! {
-    /// In which words this thread has panicked, and where.
+    /// Text and place of this thread's panic.
     static WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Panics are printed if they are not explained.
+/// Prints panics without an explanation.
 pub(crate) fn watch_panics() {
     panic::set_hook(Box::new(|info| {
         let place = info.location().map_or_else(String::new, |location| format!(" ({location})"));
@@ -107,18 +108,18 @@ fn words_of(payload: &(dyn Any + Send)) -> &str {
     words.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("something that is not words")
 }
 
-/// How often each fault was injected, and how often it cut a behaviour short.
+/// Number of injections of each fault, and number of behaviours that it cut short.
 static INJECTED: Mutex<BTreeMap<&str, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
-/// How a run ended.
+/// End of a run.
 enum End {
     Shown,
     CutShort(Cut),
-    /// It panicked, in these words.
+    /// It panicked, with this text.
     Failed(String),
 }
 
-/// One run: how it ended, how often the fault was injected, and how many allocations are left.
+/// One run: its end, the number of injections, and the number of remaining allocations.
 struct Run {
     end: End,
     injected: u64,
@@ -145,13 +146,14 @@ fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'static>
     let end = match ended {
         Ok(()) => End::Shown,
         Err(Ok(cut)) => End::CutShort(cut),
-        // Another thread's words are those that it ended with.
+        // Another thread has panicked: its text is in its result.
         Err(Err(ended_with)) => End::Failed(words.unwrap_or(ended_with)),
     };
     Run { end, injected, left }
 }
 
-/// What is wrong with the end of a run: a fault that was injected cuts it short as the fault says, or it shows its behaviour.
+/// Returns the error in the end of a run: an injected fault cuts it short by one of its causes, or
+/// the behaviour is shown.
 fn is_wrong(fault: &Fault, run: &Run) -> Option<String> {
     match &run.end {
         End::Shown => None,
@@ -161,7 +163,7 @@ fn is_wrong(fault: &Fault, run: &Run) -> Option<String> {
     }
 }
 
-/// How many allocations a behaviour leaves behind on purpose where nothing goes wrong.
+/// Number of allocations that a behaviour leaves on purpose without a fault.
 fn leaves_behind(name: &str, with: With, case: &dyn Fn(&Info<Soft<'static>>)) -> isize {
     static LEAVES: Mutex<BTreeMap<String, isize>> = Mutex::new(BTreeMap::new());
     let known = LEAVES.lock().expect("nobody panics with it").get(name).copied();
@@ -189,7 +191,8 @@ pub(crate) fn run(
         drop(sums);
         let mut left = run.left;
         if left > 0 && !with.threads {
-            // The same once more, now that there is what is made once, and less what is left on purpose.
+            // A second run, after allocations that are made once, less those that are left on
+            // purpose.
             left = once((fault.plan)(seed), with, fault, &case).left - leaves_behind(name, with, &case);
         }
         let wrong = match is_wrong(fault, &run) {
@@ -203,7 +206,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Whether every fault that was run was injected at all, or else something is wrong with these tests.
+/// Returns `true` if every fault that was run was injected. Otherwise these tests have an error.
 pub(crate) fn every_fault_was_injected() -> bool {
     let injected = INJECTED.lock().expect("nobody panics with it");
     let mut all = true;
@@ -218,10 +221,10 @@ pub(crate) fn every_fault_was_injected() -> bool {
     all
 }
 
-/// Nothing goes wrong.
+/// Fault of a control without injections.
 static NONE: Fault = Fault { name: "control, of none", plan: Plan::new, count: |_, _| 0, cut_short_by: &[] };
 
-/// A fault that a control pretends was injected.
+/// Fault that a control counts as injected.
 static ERRORS: Fault = Fault {
     name: "control, of errors",
     plan: Plan::new,
@@ -229,10 +232,11 @@ static ERRORS: Fault = Fault {
     cut_short_by: &[Cut::Error(Errno::EIO), Cut::InVain],
 };
 
-/// One that was not.
+/// Fault that a control counts as not injected.
 static NEVER: Fault = Fault { name: "control, of errors that were not injected", count: |_, _| 0, ..ERRORS };
 
-/// A behaviour that fails otherwise than its fault explains fails its run, and so does one that loses a buffer.
+/// Checks that a run fails if its behaviour fails without its fault as the cause, or loses a
+/// buffer.
 pub(crate) fn control() {
     let seeds = Seeds { seeds: vec![1], why: String::new() };
     let with = With { threads: false };
@@ -244,14 +248,14 @@ pub(crate) fn control() {
         let run =
             |name: &str, case: &dyn Fn()| run(fault, with, &seeds, &format!("{name}, {}", fault.name), |_| case());
         says(run("wrong bytes", &|| panic!("other bytes than were sent")), "LOOM_SEED=1");
-        // Words do not explain anything.
+        // A text is no explanation.
         says(run("words", &|| panic!("EIO: it never completes in time")), "EIO");
         says(run("another error", &|| Err(CqError::Queue(Errno::ENOMEM)).or_cut("the queue works")), "ENOMEM");
         let runs = Cell::new(0);
         let loses_a_buffer = || {
             runs.set(runs.get() + 1);
             if runs.get() <= 2 {
-                // An optimiser leaves out what nobody looks at.
+                // An optimiser removes an unused value.
                 std::mem::forget(std::hint::black_box(Box::new(1)));
             }
         };
@@ -262,7 +266,7 @@ pub(crate) fn control() {
             while !limit.passed() {}
             panic!("nothing came")
         };
-        // A failure of one of several threads is not explained by what cuts another one short.
+        // The end of one thread that is cut short does not explain the failure of another.
         let wrong =
             || on_threads([Box::new(waits), Box::new(fails), Box::new(|| panic!("other bytes than were sent"))]);
         says(run("wrong bytes of a thread", &wrong), "LOOM_SEED=1");
@@ -278,7 +282,8 @@ pub(crate) fn control() {
     }
 }
 
-/// Other bytes than were sent fail a run under each fault, unless it cuts that short before they arrive; whatever the words.
+/// Checks that wrong bytes fail a run under each fault, with any text, unless the fault cuts it
+/// short before they arrive.
 pub(crate) fn control_of_wrong_bytes() {
     let wrong_bytes = |info: &Info<Soft<'static>>| {
         on_pair(info, |pair| {

@@ -1,4 +1,4 @@
-//! What this thread has allocated and not freed: a buffer that does not come back is seen here.
+//! Allocations of this thread that are not freed, which reveal a lost buffer.
 
 #![allow(unsafe_code, reason = "a global allocator")]
 
@@ -11,17 +11,17 @@ thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// How many allocations of this thread are not freed.
+/// Number of this thread's allocations that are not freed.
 pub(crate) fn live() -> isize {
     LIVE.get()
 }
 
 fn count(by: isize) {
-    // Not where a thread is at its end.
+    // The thread may be ending.
     let _ = LIVE.try_with(|live| live.set(live.get() + by));
 }
 
-// SAFETY: the system's allocator; the counter does not allocate.
+// SAFETY: the system's allocator. The counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1);

@@ -1,4 +1,5 @@
-//! Layers over the transports: deferred work, protocols, media flows, tagged messages, transfers, updates, and a server of many clients on tokio.
+//! Layers over the transports: deferred work, protocols, media flows, tagged messages, transfers,
+//! updates, and a server of many clients on tokio.
 
 #![allow(
     missing_docs,

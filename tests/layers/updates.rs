@@ -1,4 +1,5 @@
-//! Remote updates: over each protocol that carries messages, beside a plain computation; what is refused, lost and given up.
+//! Remote updates over each protocol with messages, compared with a plain computation. Refused,
+//! lost and abandoned requests.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,7 +66,7 @@ where
     }
 }
 
-/// Updates over any protocol, whose endpoints are used for nothing else.
+/// Runs updates over any protocol, with endpoints that have no other use.
 pub(crate) fn check<P>((client, to_server): (P, P::To), (server, to_client): (P, P::To))
 where
     P: MsgSend<Buf = Bytes> + MsgRecv,
@@ -75,7 +76,7 @@ where
     let server = UpdateServer::open_in(server, [to_client], buffers(), 4, Global).unwrap();
     let updates = Updates::open_in(client, 0, buffers(), 4, Global).unwrap();
     let mut sides = Sides { server, updates, to_server, memory };
-    // More than can be under way.
+    // More than the maximum in flight.
     let add = |updates: &mut Updates<P, Global>, to| updates.fetch(to, 8, FetchOp::<u64>::SUM, 3);
     let mut expected = 0;
     for _ in 0..20 {
@@ -199,7 +200,7 @@ fn elements_of_every_type_are_replaced_and_read() {
 fn updates_of_threads_and_of_the_owner_all_count() {
     const CLIENTS: u64 = 3;
     const EACH: u64 = 3000;
-    /// Lets others run.
+    /// Driver that yields to other threads.
     struct Patient(Instant);
     impl Deadline for Patient {
         fn passed(&mut self) -> bool {
@@ -211,7 +212,7 @@ fn updates_of_threads_and_of_the_owner_all_count() {
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 8).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
     let server = cq.endpoint(&av).unwrap();
-    // ThreadSanitizer sees what these do, and not the insides of the standard library's locks and scopes.
+    // ThreadSanitizer sees these operations, but not the locks and scopes of the standard library.
     let (address, clients, known) = (server.address().unwrap(), spin::Mutex::new(Vec::new()), AtomicU64::new(0));
     let (memory, finished) = (words::<1>(0), AtomicU64::new(0));
     let until = Instant::now() + LIMIT;
@@ -273,7 +274,7 @@ fn messages_of_strangers_are_counted_and_change_no_memory() {
     let memory = words::<2>(5);
     let mut server = UpdateServer::open_in(server, [to_client], buffers(), 2, Global).unwrap();
     let mut messages = vec![vec![], vec![0; MESSAGE_LEN - 1], vec![0xff; MESSAGE_LEN], vec![7; MESSAGE_LEN + 1]];
-    // A request of a client that there is not.
+    // A request of a nonexistent client.
     let mut other = Updates::open_in(stranger.clone(), 1, buffers(), 1, Global).unwrap();
     for message in &messages {
         let key: OpKey = cq.post(message.clone(), LIMIT_SPINS, |message| stranger.send(to_server, message)).unwrap();
@@ -340,7 +341,7 @@ fn error_of_an_update_has_the_source_of_the_error_that_it_wraps() {
     assert!(UpdateError::<PostError>::Refused(failed).source().is_none());
 }
 
-/// Bytes of a message of a client, received by an endpoint of the test.
+/// Returns the bytes of a client's message, received by an endpoint of the test.
 fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
     let done = cq.finish(key, LIMIT_SPINS).unwrap();
     assert_eq!(done.result().unwrap().len, MESSAGE_LEN);
@@ -372,7 +373,7 @@ fn partial_requests_and_requests_of_another_form_change_no_memory() {
             done += server.progress(&memory[..]).unwrap();
         }
         cq.finish(sent, LIMIT_SPINS).unwrap().result().unwrap();
-        // Fails if the answer has arrived.
+        // The cancel fails if the answer has arrived.
         let _ = client.cancel(answered);
         let answer = cq.finish(answered, LIMIT_SPINS).unwrap();
         let errno = answer.result().is_ok().then(|| i32::from_ne_bytes(answer.buf()[4..8].try_into().unwrap()));

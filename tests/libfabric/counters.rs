@@ -1,4 +1,5 @@
-//! Counters over libfabric's providers: sleeping on them, and what peers do to this side's memory.
+//! Counters over libfabric's providers: sleeps on them, and operations of peers in this side's
+//! memory.
 
 use support::posting;
 use support::shared_memory;
@@ -27,7 +28,7 @@ type T = Ofi<Local>;
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// An info of a provider, which every libfabric of a version has.
+/// Returns the info of a provider, which every libfabric of a version has.
 fn info(provider: &str, more: Caps) -> Info<T> {
     shared_memory::remove_at_exit();
     let node = (provider != "shm").then_some("127.0.0.1");
@@ -141,7 +142,7 @@ fn rxd_counts_operations_of_peers() {
     counts_operations_of_peers("udp;ofi_rxd");
 }
 
-/// Of its two regions, one is counted: what is written there, and only that.
+/// Checks that a counter of one of two regions counts the writes there, and no others.
 #[test]
 fn sockets_count_writes_of_peers_to_a_region() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
@@ -168,14 +169,14 @@ fn sockets_count_writes_of_peers_to_a_region() {
         }
         assert_eq!((writes.read(), writes.read_error()), (round.into(), 0));
     }
-    // The counter may be closed after its region, which comes after the endpoints.
+    // The counter may be closed after its region, which closes after the endpoints.
     drop((a, b));
     drop(cq);
     assert_eq!(counted.close().unwrap()[16..24], [3; 8]);
     drop(writes);
 }
 
-/// Whatever peers do to it until the endpoints are closed.
+/// Closes a region under peers' operations. It keeps its counter until the endpoints close.
 #[test]
 fn a_region_that_is_closed_before_the_endpoints_keeps_its_counter_until_they_are() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
@@ -192,14 +193,15 @@ fn a_region_that_is_closed_before_the_endpoints_keeps_its_counter_until_they_are
     drop(writes);
     let deadline = Instant::now() + LIMIT;
     let written = post(&cq, vec![1; 8], |buf| a.write(to_b, &remote, 16, buf));
-    // It is done, or refused because the region is closed.
+    // The write succeeds, or is refused because the region is closed.
     let _ = cq.wait(written, deadline).unwrap().unwrap().result();
     assert_eq!(budget.blocks(), 1);
     drop((a, b));
     assert_eq!(budget.blocks(), 0);
 }
 
-/// What the info grants is of endpoints: other providers have no counters of regions.
+/// Checks a refusal: the info's grant is for endpoints, and other providers have no counters of
+/// regions.
 #[test]
 fn others_have_no_counters_of_regions() {
     for provider in ["shm", "udp;ofi_rxd"] {
@@ -208,7 +210,7 @@ fn others_have_no_counters_of_regions() {
         let writes = Counter::open_in(&domain, CounterAttr::default(), budget).unwrap();
         let refused = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap_err();
         assert_eq!(refused, OpenError::Errno(Errno::ENOSYS), "{provider}");
-        // Nothing is left of it: the counter is one as before, and is closed when it is dropped.
+        // The refusal has no effect: the counter works, and its drop closes it.
         assert_eq!(writes.add(1), Ok(()), "{provider}");
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();

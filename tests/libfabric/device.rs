@@ -1,5 +1,6 @@
-//! Memory of devices (`FI_HMEM`), as far as it can be tried without a device: over `shm`, which grants it everywhere. The host's
-//! memory is then registered with attributes, too, and what says that it is a device's is taken for that.
+//! Memory of devices (`FI_HMEM`), as far as tests run without a device: over `shm`, which grants it
+//! everywhere. The host's memory is then registered with attributes, too, and memory that is
+//! reported as a device's is used as such.
 
 use support::posting;
 use support::shared_memory;
@@ -35,21 +36,21 @@ fn info() -> Info<T> {
     info
 }
 
-/// Bytes that are said to be a device's.
+/// Bytes that are reported as a device's.
 #[derive(Debug)]
 struct OnDevice(Vec<u8>);
 
-/// Bytes that are said to be of a device that nobody knows.
+/// Bytes that are reported as those of an unknown device.
 struct OnUnknown(Vec<u8>);
 
-// SAFETY: the bytes stay where they are.
+// SAFETY: the bytes do not move.
 unsafe impl Buffer for OnUnknown {
     fn lend(&mut self) -> Lent {
         Lent { kind: HmemIface::from_raw(4711), ..self.0.lend() }
     }
 }
 
-// SAFETY: the bytes stay where they are.
+// SAFETY: the bytes do not move.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
         Lent { kind: HmemIface::CUDA, ..self.0.lend() }
@@ -58,13 +59,13 @@ unsafe impl Buffer for OnDevice {
 impl SourceBuffer for OnDevice {}
 impl TargetBuffer for OnDevice {}
 
-/// Bytes of the host, with a descriptor or without.
+/// Bytes of the host, with or without a descriptor.
 enum Memory {
     Plain(Vec<u8>),
     Registered(Registered<'static, T, Vec<u8>>),
 }
 
-// SAFETY: the bytes stay where they are.
+// SAFETY: the bytes do not move.
 unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
         match self {
@@ -137,16 +138,16 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
         assert_eq!(rejected.error, PostError::NotRegistered);
         assert_eq!(rejected.value.0, [0; 8], "the buffer comes back");
     }
-    // SAFETY: it is refused: its messages would be looked at where they lie.
+    // SAFETY: the post is refused, because its messages would be read in place.
     let rejected = unsafe { endpoint.multi_recv_unchecked(Source::Any, None, device()) }.unwrap_err();
     assert_eq!(rejected.error, PostError::DeviceMemory);
 }
 
-/// `shm` never looks at the descriptor, but takes the address of what was exported.
+/// Checks an exported buffer: `shm` ignores the descriptor, but uses the exported address.
 #[test]
 fn an_exported_buffer_is_registered_by_its_address_since_1_20() {
     let domain = Domain::open(&info()).unwrap();
-    // SAFETY: what is written to the region goes to the memory itself.
+    // SAFETY: writes to the region reach the memory itself.
     let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
     let region = Mr::open(&domain, vec![0_u8; 100], exported);
     if Library::get().unwrap().version() < Version::new(1, 20) {
@@ -170,7 +171,8 @@ fn an_exported_buffer_is_registered_by_its_address_since_1_20() {
     assert_eq!(seen[..50], [0; 50]);
 }
 
-/// The provider hears whose memory it is, and says that its library was not made for that.
+/// Checks that the provider receives the memory's device, and reports that its library does not
+/// support it.
 #[test]
 fn a_devices_memory_is_registered_as_such() {
     let domain = Domain::open(&info()).unwrap();
@@ -178,7 +180,7 @@ fn a_devices_memory_is_registered_as_such() {
     assert_eq!(refused, OpenError::Errno(Errno::ENOSYS));
     let refused = Mr::open(&domain, OnUnknown(vec![0; 8]), PEER_ACCESS).unwrap_err();
     assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP), "the provider is not asked");
-    // SAFETY: the provider's library knows no device of the kind.
+    // SAFETY: the provider's library supports no device of the kind.
     let refused = unsafe { Registered::on_device(&domain, 1, OnDevice(vec![0; 8])) }.unwrap_err();
     assert_eq!((refused.error, refused.value.0), (OpenError::Errno(Errno::ENOSYS), vec![0; 8]));
 }

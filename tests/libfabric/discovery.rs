@@ -1,4 +1,4 @@
-//! What libfabric says there is, and whether what is asked for is obeyed.
+//! Infos of libfabric, and their agreement with hints.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn of(provider: &str) -> Hints<'_> {
     Hints { provider: Some(provider), endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() }
 }
 
-/// One number of the attributes, as it is in hints and as it is granted.
+/// One number of the attributes, in hints and as granted.
 struct Number {
     name: &'static str,
     hint: for<'h> fn(&'h mut Hints<'_>) -> &'h mut usize,
@@ -108,7 +108,8 @@ fn a_requested_order_is_granted() {
     }
 }
 
-/// A provider that takes every receive for one of several messages would write into buffers that have come back.
+/// Checks a refusal: a provider that takes every receive for one of several messages would write
+/// into returned buffers.
 #[test]
 fn default_flags_that_are_not_served_are_refused() {
     let (mut opened, mut refused) = (0, 0);
@@ -145,7 +146,7 @@ fn the_domain_attributes_are_requested_too() {
         assert_eq!(info.attributes().domain.resource_mgmt, ResourceMgmt::ENABLED);
         assert!(info.attributes().domain.ep_cnt >= 2);
     }
-    // The caller's word on threads is not asked for: the type says it.
+    // The type determines the threading level, so hints do not.
     hints.domain_attr.threading = Threading::UNSPEC;
     for info in Ofi::<Shared>::query(&hints).unwrap() {
         assert_eq!(info.attributes().domain.threading, Threading::SAFE);
@@ -187,7 +188,8 @@ fn an_info_has_the_requested_addresses() {
     assert!(!found.is_empty() || all(&of("tcp;ofi_rxm")).is_empty());
 }
 
-/// No provider of 1.17 obeys the flag where the node is a name, so that this is all that can be seen of it.
+/// Checks the refusal of addresses that do not fit their format. No provider of 1.17 follows the
+/// flag if the node is a name, so this is its only visible effect.
 #[test]
 fn addresses_that_contradict_their_format_are_refused() {
     let good = EndpointAddr::from(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -245,11 +247,11 @@ fn names_of_endpoints_of_shared_memory_cannot_be_chosen() {
     for hints in [named, Hints { source: Some(&source), ..of("shm") }] {
         assert_eq!(Ofi::<Local>::query(&hints).map(drop), Err(QueryError::ChosenName));
     }
-    // Without a provider's name, the others are found.
+    // Without a provider's name, the query finds the others.
     let any = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::default() };
     let found = all(&any);
     assert!(!found.is_empty() && found.iter().all(|info| !["shm", "sm2"].contains(&info.provider())));
-    // As a node alone, it is a peer.
+    // Without `listen`, the node is a peer.
     assert!(Ofi::<Local>::query(&Hints { node: Some("127.0.0.1"), ..of("shm") }).is_ok());
 }
 
@@ -258,7 +260,7 @@ fn keys_are_lent_for_the_question_only() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let key = vec![7; 16];
         let hints = Hints { domain_auth_key: Some(&key), endpoint_auth_key: Some(&key), ..of(provider) };
-        // These providers know no keys: whether they refuse or disregard them is theirs.
+        // These providers have no keys, and may refuse or ignore them.
         println!("{provider} with keys: {} infos", all(&hints).len());
     }
 }
@@ -355,7 +357,7 @@ fn parameters_have_a_description_and_their_value() {
     println!("libfabric {}: {} parameters", library_version(), found.iter().len());
 }
 
-/// An error repeats the name, and lists those that exist.
+/// Checks that an error repeats the name, and lists the existing ones.
 #[test]
 fn unknown_names_are_repeated_beside_those_that_exist() {
     let refused = |hints: &Hints<'_>| Ofi::<Local>::query(hints).map(drop).unwrap_err();
@@ -383,13 +385,13 @@ fn unknown_names_are_repeated_beside_those_that_exist() {
             assert!(text.contains(node) && (!listen || text.contains("127.0.0.1")), "{provider}: {text}");
             assert!(Error::from(error).to_string().contains(node));
         }
-        // The provider exists: more is asked of it than it has.
+        // The provider exists, but has fewer capabilities.
         let caps = Hints { caps: Caps::MSG | Caps::from_bits_retain(1 << 62), ..of(provider) };
         assert_eq!(refused(&caps), QueryError::NoMatch, "{provider}");
     }
 }
 
-/// Each name that no provider matches is named, and no other.
+/// Checks that each name without a provider is named, and no other.
 #[test]
 fn errors_name_the_hint_that_does_not_match() {
     let refused = |hints: &Hints<'_>| Ofi::<Local>::query(hints).map(drop).unwrap_err();
@@ -426,7 +428,7 @@ fn errors_name_the_hint_that_does_not_match() {
             }
         }
     }
-    // Only endpoints of shared memory accept the service, for a name of their own.
+    // Only endpoints of shared memory accept the service, as their name.
     let error = refused(&Hints { service: Some("no-such-port"), listen: true, ..known });
     assert!(is_unknown(error, TextField::Service), "{error:?}");
     let shm = Hints { listen: true, service: Some("name"), ..of("shm") };

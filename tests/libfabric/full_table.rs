@@ -1,4 +1,4 @@
-//! The table of `sm2` when it is full, in processes with a table of their own.
+//! Full table of `sm2`, in processes with a separate table.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ fn info() -> Option<Info<T>> {
     T::query(&hints).ok()?.next()
 }
 
-/// Runs a test of this file in a process of its own.
+/// Runs a test of this file in a separate process.
 fn play(role: &str, untested: &str) {
     let alone = ["--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /dev/shm && exec \"$0\" \"$@\""];
     let permitted = Command::new("unshare").args(alone).arg("true").status().is_ok_and(|status| status.success());
@@ -55,7 +55,7 @@ fn role_fills_the_table() {
         let domain = s.open(&info().unwrap()).unwrap();
         let av = Av::open(&domain, 8).unwrap();
         let mut open = Vec::new();
-        // An endpoint on each queue, so that the last queue has one that failed.
+        // An endpoint on each queue, so that the last queue has a failed one.
         let last = loop {
             let cq = Cq::open(&domain, 4).unwrap();
             match cq.endpoint(&av) {

@@ -1,8 +1,8 @@
-//! Addresses of peers that are gone. Their places return. Over `shm`, addresses of closed endpoints of this process are refused, and
-//! addresses after a vector's last one.
+//! Addresses of closed peers. Their places return. Over `shm`, addresses of closed endpoints of
+//! this process are refused, as are addresses after a vector's last one.
 //!
-//! `LOOM_SOAK=100000` makes `server_keeps_its_places_while_peers_come_and_go` a long run, with a vector for 64 peers; `LOOM_SOAK_PROVIDER` chooses
-//! one provider.
+//! `LOOM_SOAK=100000` makes `server_keeps_its_places_while_peers_come_and_go` a long run, with a
+//! vector for 64 peers. `LOOM_SOAK_PROVIDER` selects one provider.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn address_of_a_closed_endpoint_is_refused_and_the_next_one_opens() {
         };
         assert_eq!(av.insert(&address), Err(AddressError::Errno(Errno::EADDRNOTAVAIL)));
     }
-    // One that is there is taken.
+    // The address of an open endpoint is accepted.
     let cq = Cq::<_, Vec<u8>>::open(&domain, 16).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     av.insert(&endpoint.address().unwrap()).unwrap();
@@ -60,9 +60,9 @@ fn address_after_the_last_of_a_vector_is_refused_by_name() {
     let cq = Cq::<_, Vec<u8>>::open(&domain, 16).unwrap();
     let _endpoint = cq.endpoint(&av).unwrap();
     let mut gone = Vec::new();
-    // More than are removed, so that no provider of another bound goes on for ever.
+    // More than are removed, so that the loop ends over a provider with another bound.
     for number in 0..=LIMIT {
-        // Names of endpoints of a process that this one is not.
+        // Names of endpoints of another process.
         let name = format!("fi_shm://1:0:{number}\0");
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap();
         match av.insert(&address) {
@@ -80,13 +80,13 @@ fn address_after_the_last_of_a_vector_is_refused_by_name() {
     }
     println!("{} addresses of {LIMIT}", gone.len());
     assert!((LIMIT - 8..=LIMIT).contains(&gone.len()), "{} addresses", gone.len());
-    // Another vector takes addresses, and a handle of the former names no peer of it.
+    // Another vector accepts addresses, and a handle of the first one names no peer of it.
     let other = Av::open(&domain, 8).unwrap();
     let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1:0:0\0").unwrap();
     assert!(other.insert(&address).is_ok());
 }
 
-/// Resident memory in KiB, and the number of open file descriptors.
+/// Returns the resident memory in KiB, and the number of open file descriptors.
 fn used() -> (usize, usize) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
@@ -101,9 +101,10 @@ fn info(provider: &str, node: &str) -> Option<Info<T>> {
     T::query(&hints).ok()?.find(|info| info.attributes().endpoint.kind == EndpointType::RDM && info.raw().is_tested())
 }
 
-/// Peers come to a server with a vector of `capacity`, ask, are answered, and go. A peer is removed when its successors have
-/// taken all other places. Returns the least resident memory and the fewest descriptors during each fifth of the peers: closed
-/// endpoints keep theirs until their connections have ended, tens of MiB of `ofi_rxm`.
+/// Runs a server with a vector of `capacity`. Peers send a request, receive an answer, and close. A
+/// peer is removed when its successors have taken all other places. Returns the least resident
+/// memory and the fewest descriptors during each fifth of the peers: closed endpoints keep theirs
+/// until their connections have ended, tens of MiB of `ofi_rxm`.
 fn serve<T: Transport + 'static>(
     provider: &str,
     info: impl Fn(&str) -> Option<Info<T>>,
@@ -128,7 +129,8 @@ fn serve<T: Transport + 'static>(
             assert!(av.remove(there.pop_front().unwrap()));
         }
         let to_client = av.insert(&client.address().unwrap()).unwrap_or_else(|e| panic!("{provider} {number}: {e}"));
-        // An endpoint may get the address of an earlier one, and is the same peer, or takes its place.
+        // An endpoint may get the address of an earlier one, and is equal to that peer, or takes
+        // its place.
         there.retain(|peer| *peer != to_client && av.address(*peer).is_some());
         there.push_back(to_client);
         assert_eq!(av.peer_table().iter().count(), there.len());
@@ -176,8 +178,9 @@ fn server_keeps_its_places_while_peers_come_and_go() {
     let long = std::env::var("LOOM_SOAK").ok().and_then(|peers| peers.parse().ok());
     let only = std::env::var("LOOM_SOAK_PROVIDER").ok();
     let mut served = 0;
-    // KiB that libfabric keeps of each peer, at most: connections of `net` keep what their request came with. And KiB by which a run
-    // varies: a connection of `ofi_rxm` has 17 MiB of buffers, and how many are open at a time depends on the machine.
+    // Maximum KiB that libfabric keeps of each peer: connections of `net` keep the data of their
+    // request. Then KiB by which a run varies: a connection of `ofi_rxm` has 17 MiB of buffers, and
+    // the number of open ones depends on the machine.
     for (provider, kept, varies) in [
         ("tcp;ofi_rxm", 0.2, 5 * 17408),
         ("net", 6.0, 2048),

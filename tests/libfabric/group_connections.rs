@@ -1,5 +1,5 @@
-//! Groups with a connection for each peer: operations by number, collectives where connections have tags, missing peers, strangers, and
-//! peers that go and are replaced.
+//! Groups with a connection for each peer: operations by number, collectives if connections have
+//! tags, missing peers, strangers, and peers that leave and are replaced.
 
 use std::sync::{Barrier, Mutex};
 use std::thread;
@@ -23,7 +23,7 @@ type T = Ofi<Local>;
 type Connector = Connections<'static, T, Vec<u8>, Global>;
 type One = Group<'static, T, Vec<u8>, Global>;
 
-/// The providers of connections that both or one of the tested versions have.
+/// Providers of connections of either tested version, or of both.
 const PROVIDERS: [&str; 3] = ["tcp", "net", "sockets"];
 const MEMBERS: u32 = 3;
 const LEN: usize = 100;
@@ -65,7 +65,7 @@ impl Meeting {
     }
 }
 
-/// Runs `story` as each member, in a thread each, when all are connected.
+/// Connects members, and runs `story` as each of them, in a thread each.
 fn members(provider: &str, caps: Caps, story: impl Fn(&Connector, One, u32, &Meeting) + Sync) -> bool {
     if info(provider, caps).is_none() {
         println!("{provider}: not here, or without connections");
@@ -130,7 +130,7 @@ fn members_send_and_receive_by_number() {
         // Not over connections.
         assert!(matches!(group.recv_any(vec![]), Err(refused) if refused.error == PostError::Errno(Errno::EOPNOTSUPP)));
         assert!(group.endpoint().is_none() && group.av().is_none() && group.peer(PeerIndex(0)).is_none());
-        // No connection to itself, and none that was not asked for; the buffer comes back.
+        // No connection to itself, and none that was not requested. The buffer returns.
         for nobody in [rank, 3, 4] {
             let refused = group.send(PeerIndex(nobody), vec![7]).unwrap_err();
             assert_eq!((refused.value, refused.error), (vec![7], PostError::UnknownPeer));
@@ -140,7 +140,8 @@ fn members_send_and_receive_by_number() {
     });
 }
 
-/// Receives are posted first: over connections of `tcp` and `net` a message that finds none holds up all that comes after it, answers to reads, too.
+/// Writes and reads regions, with receives posted first: over connections of `tcp` and `net`, a
+/// message without a receive blocks all later ones, also answers to reads.
 #[test]
 fn regions_are_written_and_read_by_number() {
     over_every_provider(Caps::MSG | Caps::RMA, |_, group, rank, meeting| {
@@ -151,7 +152,7 @@ fn regions_are_written_and_read_by_number() {
             others(rank).map(|other| (other, group.recv(PeerIndex(other), vec![0; LEN]).unwrap())).collect();
         meeting.barrier.wait();
         let regions = meeting.regions.lock().unwrap().clone();
-        // Each has a part of everybody's memory.
+        // Each owns a part of each member's memory.
         let start = u64::from(rank) * LEN as u64;
         let part_of = |peer: u32| {
             let remote = RemoteRegion::from_bytes(&regions[peer as usize].unwrap());
@@ -165,7 +166,8 @@ fn regions_are_written_and_read_by_number() {
         for (place, peer) in places.iter_mut().zip(others(rank)) {
             assert_eq!(place.take().into_buf().unwrap(), content(rank, peer, 0));
         }
-        // A member that hears of all others knows that they have read; until then this side is polled.
+        // After a message of each other member, their reads have ended. Until then this side is
+        // polled.
         let work = others(rank).map(|peer| (PeerIndex(peer), content(rank, peer, 1)));
         assert!(group.scatter_send(work, &mut places, until()).unwrap().is_complete(), "{places:?}");
         for (other, key) in receives {
@@ -177,12 +179,13 @@ fn regions_are_written_and_read_by_number() {
             region.window().copy_to(other as usize * LEN, &mut bytes).unwrap();
             assert_eq!(bytes, content(other, rank, 0));
         }
-        // None closes before the others have received.
+        // No member closes before the others have received.
         meeting.barrier.wait();
     });
 }
 
-/// Connections of `sockets` have tagged messages; over those of the others a team goes by the order of messages.
+/// Runs teams over connections: those of `sockets` have tagged messages, and over others a team
+/// uses the order of messages.
 #[test]
 fn teams_run_over_connections_with_and_without_tags() {
     let ran = members("sockets", Caps::MSG | Caps::TAGGED, |_, group, rank, meeting| {
@@ -197,7 +200,7 @@ fn teams_run_over_connections_with_and_without_tags() {
         exchange(&group, rank, others(rank), 0);
         meeting.barrier.wait();
     });
-    // Over a provider that is not tested, loom does not use the tags of connections.
+    // Over an untested provider, loom does not use the tags of connections.
     let is_untested = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
     assert!(ran || is_untested);
     let by_order = |rounds: u64, group: &One, rank: u32, meeting: &Meeting| {
@@ -207,7 +210,7 @@ fn teams_run_over_connections_with_and_without_tags() {
             Team::open(group, attr, (0..MEMBERS).map(PeerIndex), rank, packets)
         };
         assert_eq!(open(TeamAttr::new(1).with_at_once(2)).map(drop), Err(CollectiveError::AtOnce));
-        // A team after the other.
+        // Two teams in sequence.
         for number in [1, 200] {
             let team = open(TeamAttr::new(number).with_packets(4)).unwrap();
             assert_eq!(open(TeamAttr::new(2)).map(drop), Err(CollectiveError::NumberTaken), "a second team");
@@ -215,7 +218,7 @@ fn teams_run_over_connections_with_and_without_tags() {
             assert_eq!(team.barrier().map(drop), Err(CollectiveError::Busy));
             first.wait(until()).unwrap();
             drop(first);
-            // Of several pieces, and beyond the barriers of the team's own.
+            // In several pieces, and beyond the barriers of the team.
             let of = |member: u32, at: u64, round: u64| u64::from(member) * 1_000_003 + at * 7 + round;
             for round in 0..rounds {
                 let mine: Vec<_> = (0..50).map(|at| of(rank, at, round)).collect();
@@ -232,11 +235,11 @@ fn teams_run_over_connections_with_and_without_tags() {
             }
             team.barrier().unwrap().wait(until()).unwrap();
         }
-        // The connections are the program's again.
+        // The program can use the connections again.
         exchange(group, rank, others(rank), 0);
         meeting.barrier.wait();
     };
-    // `sockets` takes its time.
+    // `sockets` is slow.
     let ran = PROVIDERS.into_iter().filter(|provider| {
         let rounds = if *provider == "sockets" { 3 } else { 70 };
         members(provider, Caps::MSG, |_, group, rank, meeting| by_order(rounds, &group, rank, meeting))
@@ -244,13 +247,13 @@ fn teams_run_over_connections_with_and_without_tags() {
     assert!(ran.count() >= 2, "`tcp` and `sockets` are in every version");
 }
 
-/// Asks for connections without being a member, in a thread of its own, until all were rejected.
+/// Requests connections as a stranger, in a separate thread, until all were rejected.
 fn strangers(provider: &str, address: &EndpointAddr) {
     let info = info(provider, Caps::MSG).unwrap();
     let domain = Domain::open(&info).unwrap();
     let eq = EventQueue::open(&domain, EqAttr::default()).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { endpoints: 8, ..CqAttr::new(16) }).unwrap();
-    // Something else, the rank of the other side, one that is higher, and nothing.
+    // Another text, the rank of the other side, a higher one, and no data.
     let said = [&b"hello"[..], b"loomgrp\x01\x01\0\0\0", b"loomgrp\x01\xff\0\0\0", b""];
     let asked = said.map(|said| cq.msg_endpoint(&eq, &info).unwrap().connect(address, said).unwrap());
     let (mut rejected, until) = (0, until());
@@ -280,12 +283,13 @@ fn missing_peer_is_named_and_strangers_are_rejected() {
             let error = connector.join(PeerIndex(1), [&address; 2], Until(deadline)).unwrap_err();
             assert_eq!((error.peer, error.error), (PeerIndex(0), PeerError::Missing), "{provider}");
         });
-        // A place that it has not, and a rank that has no address.
+        // A place outside the group, and a rank without an address.
         let error = connector.join(PeerIndex(1), [&address; 1], until()).unwrap_err();
         assert_eq!((error.peer, error.error), (PeerIndex(1), PeerError::NoSuchPlace));
         let error = connector.join(PeerIndex(0), [&address; 3], until()).unwrap_err();
         assert_eq!((error.peer, error.error), (PeerIndex(2), PeerError::NoSuchPlace));
-        // Nothing of that is left: what it asked of itself as member 0 would be taken for a request of that member.
+        // The failed calls have no effect: a request to itself as member 0 would be accepted as one
+        // of that member.
         let soon = Instant::now() + Duration::from_millis(200);
         assert_eq!(connector.join(PeerIndex(1), [&address; 2], soon).unwrap_err().peer, PeerIndex(0), "{provider}");
         ran += 1;
@@ -328,7 +332,7 @@ fn member_that_goes_is_named_and_replaced() {
             exchange(group, rank, others(rank).filter(|other| *other != last), 1);
         }
         meeting.barrier.wait();
-        // Another address: another listener.
+        // Another address, hence another listener.
         let renewed = (rank == last).then(|| {
             let domain = Domain::open(connector.domain().info()).unwrap();
             Connector::open(&domain, 4, 64).unwrap()
@@ -358,7 +362,7 @@ fn member_that_goes_is_named_and_replaced() {
 #[test]
 fn removed_member_gives_its_buffers_back() {
     over_every_provider(Caps::MSG, |_, group, rank, meeting| {
-        // All have joined: one that has not yet would wait for a connection that this closes.
+        // All have joined. A member that has not would wait for a connection that this closes.
         meeting.barrier.wait();
         if rank == 0 {
             let key = group.recv(PeerIndex(1), vec![0; LEN]).unwrap();

@@ -1,5 +1,6 @@
-//! Groups over libfabric's providers: collectives, whether a provider has its own or not, and scattered messages, with a thread for each member and
-//! every element checked; and members that are replaced, as far as the vectors of providers have room.
+//! Groups over libfabric's providers: collectives, those of the provider or of loom, and scattered
+//! messages, with a thread for each member and a comparison of every element. Members are also
+//! replaced, as far as the vectors of providers have room.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +21,7 @@ type T = Ofi<Local>;
 
 const PROVIDERS: [&str; 5] = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"];
 const MEMBERS: u32 = 3;
-/// Longer ones both ways crash libfabric 2's `shm` in one process.
+/// Length of a packet: longer ones both ways crash libfabric 2's `shm` in one process.
 const PACKET: usize = 128;
 const COUNT: usize = 300;
 
@@ -35,7 +36,7 @@ fn info(provider: &str) -> Option<Info<T>> {
     T::query(&hints).ok()?.find(|info| info.provider() == provider && info.caps().contains(caps))
 }
 
-/// What a member does, and has seen that it is right.
+/// Plays a member, and checks its results.
 fn member(
     rank: u32,
     provider: &str,
@@ -74,7 +75,7 @@ fn member(
         team.all_gather(&mine, &mut all).unwrap().wait(until()).unwrap();
         assert_eq!(all, (0..MEMBERS).flat_map(|member| (0..COUNT).map(move |at| of(member, at))).collect::<Vec<_>>());
     }
-    // Messages to all others by one call. Receives are there before they come.
+    // Messages to all others by one call, after the posts of the receives.
     let (me, others) = (PeerIndex(rank), || (0..MEMBERS).map(PeerIndex));
     let rooms: Vec<_> = others().skip(1).map(|_| group.recv_any(vec![0; 8]).unwrap()).collect();
     team.barrier().unwrap().wait(until()).unwrap();
@@ -90,7 +91,8 @@ fn member(
 
     team.barrier().unwrap().wait(until()).unwrap();
     println!("{provider}: member {rank} has run 3 rounds");
-    // What was sent goes out as the queue is driven, and no endpoint closes while another may still look at its memory.
+    // Sends progress while the queue is driven, and no endpoint closes while another may still read
+    // its memory.
     done.fetch_add(1, Ordering::SeqCst);
     let until = until();
     while done.load(Ordering::SeqCst) < MEMBERS {
@@ -121,8 +123,8 @@ fn members_agree_over_every_provider() {
     assert!(ran >= 3, "providers that are in every version");
 }
 
-/// A new address takes the place of another, again and again; over a provider that keeps removed addresses, as often as the group was opened
-/// for.
+/// Replaces a member's address repeatedly: over a provider that keeps removed addresses, as often
+/// as the group was opened for. Returns `true` if the provider is installed.
 fn a_member_is_replaced_over(provider: &str) -> bool {
     let Some(info) = info(provider) else { return false };
     let domain = Domain::open(&info).unwrap();
@@ -141,11 +143,11 @@ fn a_member_is_replaced_over(provider: &str) -> bool {
     } else if provider != "shm" {
         assert_eq!(group.set(PeerIndex(0), &c), Err(PeerError::Insert(AddressError::Full)), "{provider}");
     }
-    // The one that was there stays.
+    // The earlier member stays.
     let received = second.recv(Source::Any, vec![0; 8]).unwrap();
     let until = until();
     let mut message = b"to b".to_vec();
-    // Both ends are this thread's: a connection takes both of them.
+    // Both ends are in this thread, because a connection requires progress of both.
     let sent = loop {
         match group.send(PeerIndex(0), message) {
             Ok(sent) => break sent,

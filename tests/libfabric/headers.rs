@@ -1,5 +1,5 @@
-//! The vocabulary has libfabric's own numbers: constants are compared by name with the headers of the bindings, in both directions.
-//! Constants of newer headers are printed.
+//! Numbers of the vocabulary: its constants are compared by name with the headers of the bindings,
+//! in both directions. Constants of newer headers are printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
@@ -16,7 +16,7 @@ use loom_fabric::ofi::sys;
 
 const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
 
-/// Second names of constants: header's name, and the name under which the vocabulary lists the number.
+/// Second names of constants: the header's name, and the name of the number in the vocabulary.
 const ALIASES: &[(&str, &str)] = &[
     ("FI_ATOMICS", "FI_ATOMIC"),
     ("FI_TRANSMIT", "FI_SEND"),
@@ -24,7 +24,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("FI_EWOULDBLOCK", "FI_EAGAIN"),
 ];
 
-/// Numbers with one bit which are no flags of the vocabulary's types.
+/// Numbers with one bit that are not flags of the vocabulary's types.
 const ELSEWHERE: &[&str] = &[
     // Not flags.
     "FI_PROV_SPECIFIC",
@@ -32,7 +32,7 @@ const ELSEWHERE: &[&str] = &[
     "FI_COLLECTIVE_OFFSET",
     "FI_LOG_PROV_FILTERED",
     "FI_MAJOR_VERSION",
-    // One bit that is one thing in libfabric 1 and another in 2.
+    // Bits with different meanings in libfabric 1 and 2.
     "FI_VARIABLE_MSG",
     "FI_EXACT_DIRECTED_RECV",
     // Flags of fi_ep_bind and fi_getinfo.
@@ -69,7 +69,7 @@ struct Constant {
 
 type Constants = BTreeMap<&'static str, Constant>;
 
-/// Every `pub const FI_NAME : type = number ;`
+/// Returns every `pub const FI_NAME : type = number ;`
 fn header_constants() -> Constants {
     let mut constants = Constants::new();
     for item in BINDINGS.split("pub const ").skip(1) {
@@ -86,19 +86,19 @@ fn header_constants() -> Constants {
 
 struct Comparison {
     header: Constants,
-    /// Names that some type of the vocabulary has.
+    /// Names in types of the vocabulary.
     known: BTreeSet<String>,
     wrong: Vec<String>,
     compared: usize,
 }
 
 impl Comparison {
-    /// The name of a constant in the header: the first candidate that is there.
+    /// Compares a constant with the first candidate that the header has.
     fn compare(&mut self, group: &str, candidates: &[String], value: u64) {
         self.known.extend(candidates.iter().cloned());
         match candidates.iter().find_map(|name| self.header.get(name.as_str()).map(|found| (name, found))) {
             None => println!("{group}: {} is not in these headers", candidates.join(" or ")),
-            // What libfabric 2 has taken away is no bit at all there.
+            // A constant that libfabric 2 has removed has no bits there.
             Some((name, found)) if found.value == 0 && value != 0 => println!("{group}: {name} is not any more"),
             Some((name, found)) => {
                 self.compared += 1;
@@ -136,7 +136,7 @@ impl Comparison {
         }
     }
 
-    /// Reports macros that `wanted` picks and no flag type has.
+    /// Reports macros that `wanted` selects and no flag type has.
     fn all_known(&mut self, group: &str, others: &[&str], wanted: impl Fn(&str, &Constant) -> bool) {
         let mut looked_at = 0;
         for (name, constant) in &self.header {
@@ -239,7 +239,7 @@ fn every_constant_has_the_headers_value() {
     assert!(all.wrong.is_empty(), "{}", all.wrong.join("\n"));
 }
 
-/// Macros with casts in them, which bindgen leaves out, are compared with what libfabric's own types say.
+/// Compares macros with casts, which bindgen leaves out, with libfabric's own types.
 #[test]
 fn addresses_and_keys_have_libfabrics_width() {
     assert_eq!(size_of::<FabricAddr>(), size_of::<loom_fabric::ofi::sys::fi_addr_t>());
@@ -277,7 +277,7 @@ fn entries_of_queues_are_laid_out_alike() {
     assert!([without, size_of::<CqErrEntry>()].contains(&size_of::<sys::fi_cq_err_entry>()));
 }
 
-/// The comparison can fail: a wrong value, a missing constant and an unknown one are each reported.
+/// Checks that the comparison reports a wrong value, a missing constant and an unknown one.
 #[test]
 fn differences_are_noticed() {
     let constant = |value| Constant { of: "u32", value };
@@ -300,8 +300,8 @@ const DECLARED: &str = include_str!("../../bindings/libfabric-1.17.rs");
 /// Fields that later headers have in an anonymous union, between the same neighbours.
 const IN_UNIONS: [&str; 2] = ["Offset of field: fi_domain_attr::data_progress", "Offset of field: fi_mr_attr::mr_iov"];
 
-/// Sizes of structures, and offsets of their fields, as `bindgen` asserts them. Without anonymous unions, which it numbers, and
-/// structures between providers, which loom does not use.
+/// Sizes of structures, and offsets of their fields, as `bindgen` asserts them. Excludes anonymous
+/// unions, which it numbers, and structures between providers, which loom does not use.
 fn layouts(bindings: &str) -> BTreeMap<&str, usize> {
     let assertions = bindings.split("[\"").skip(1).filter_map(|item| item.split_once("\"]"));
     let number = |rest: &str| rest.split_once("- ")?.1.split_once("usize]")?.0.parse().ok();
@@ -315,7 +315,8 @@ fn layouts(bindings: &str) -> BTreeMap<&str, usize> {
     assertions.filter(of_libfabric).filter_map(|(name, rest)| Some((name, number(rest)?))).collect()
 }
 
-/// Layouts in which the second ones differ, where structures may be longer and have more fields.
+/// Returns layouts that differ from the declared ones. Structures may be longer and have more
+/// fields.
 fn differences<'a>(declared: &BTreeMap<&'a str, usize>, found: &BTreeMap<&str, usize>) -> Vec<&'a str> {
     let differs = |(name, number): (&&'a str, &usize)| match found.get(name) {
         Some(longer) if name.starts_with("Size of ") => (longer < number).then_some(*name),
@@ -332,7 +333,7 @@ fn structures_of_the_headers_begin_as_those_of_1_17() {
     let appended: Vec<_> = found.keys().filter(|name| !declared.contains_key(*name)).collect();
     println!("not in 1.17: {appended:?}");
     assert_eq!(differences(&declared, &found), [""; 0]);
-    // The control: a field that has moved, and one that is gone.
+    // The control: a moved field, and a missing one.
     let mut others = found.clone();
     others.insert("Offset of field: fi_info::caps", 16);
     others.remove("Offset of field: fi_info::mode");

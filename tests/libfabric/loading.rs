@@ -1,11 +1,11 @@
-//! The library that is loaded: which one, and the errors of files that are no libfabric.
+//! Loaded library: its selection, and the errors of files that are not libfabric.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use loom_fabric::ofi::{Library, providers};
 
-/// A library with the exported functions, of which `fi_getinfo` finds no provider.
+/// A library with the exported functions. Its `fi_getinfo` finds no provider.
 const FAKE: &str = r#"
 unsigned fi_version(void) { return VERSION; }
 int found(void) { return -61; }
@@ -58,12 +58,12 @@ fn fake(name: &str, version: (u32, u32), more: &[(&str, &str)]) -> PathBuf {
     library
 }
 
-/// The real file of this machine.
+/// Returns the real file of this machine.
 fn real() -> PathBuf {
     Path::new(Library::get().unwrap().path().unwrap()).canonicalize().unwrap()
 }
 
-/// The answer of [`answers`] in a process with that variable.
+/// Returns the result of [`answers`] in a process with that variable.
 fn answer(variable: &str, path: &Path) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "loading::answers", "--ignored", "--nocapture"])

@@ -1,4 +1,5 @@
-//! What goes to the log over libfabric: what is opened and closed, what loom does for a provider, what is left open, and no operation.
+//! Log lines over libfabric: of opened and closed objects, workarounds for providers, and objects
+//! that stay open. Operations have no lines.
 
 use support::shared_memory;
 
@@ -19,7 +20,7 @@ struct Collector;
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// Used in the middle of the next line.
+    /// Used during the next line.
     static CONNECTOR: RefCell<Option<Rc<Connector>>> = const { RefCell::new(None) };
 }
 
@@ -69,7 +70,8 @@ fn has(lines: &[String], start: &str, part: &str) {
     assert!(lines.iter().any(|line| line.starts_with(start) && line.contains(part)), "{part} is not in {lines:#?}");
 }
 
-/// Two endpoints of one queue exchange messages, and are closed. Returns the lines of opening, and those of closing.
+/// Exchanges messages between two endpoints of one queue, and closes them. Returns the lines of
+/// opening, and those of closing.
 fn exchange<L: Level + 'static>(info: &Info<Ofi<L>>) -> [Vec<String>; 2] {
     let deadline = Instant::now() + Duration::from_secs(60);
     let domain = Domain::open(info).unwrap();
@@ -101,7 +103,7 @@ fn logger_may_use_the_connections_of_a_group_that_are_being_made() {
     };
     let domain = Domain::open(&Ofi::<Local>::query(&hints).unwrap().next().unwrap()).unwrap();
     let connector = Rc::new(Connector::open(&domain, 2, 16).unwrap());
-    // The other member is at the same address, and does not answer.
+    // The other member has the same address, and does not answer.
     let members = [(); 2].map(|()| connector.address().unwrap());
     LINES.take();
     CONNECTOR.set(Some(Rc::clone(&connector)));

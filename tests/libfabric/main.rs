@@ -1,4 +1,4 @@
-//! Everything that libfabric alone has, over the providers of this machine.
+//! Tests of libfabric's own features, over the providers of this machine.
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -1,6 +1,7 @@
-//! Failures in the middle of opening an object, over a fake libfabric (`open_then_fail.c`): each call of each object fails once.
+//! Failures during the opening of an object, over a fake libfabric (`open_then_fail.c`): each call
+//! of each object fails once.
 //!
-//! Left out: aliases, shared transmit contexts and device memory, which no safe object has.
+//! The tests exclude aliases, shared transmit contexts and device memory, which no safe object has.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int};
@@ -31,7 +32,7 @@ type Object = (&'static str, fn(Walk) -> Opened);
 
 const FAILURE: Errno = Errno::EREMOTEIO;
 
-/// A provider's name selects the decisions of `src/ofi/quirks`.
+/// Objects to open. The provider's name selects the decisions of `src/ofi/quirks`.
 const OBJECTS: &[Object] = &[
     ("domain and fabric", |walk| walk.open(|| Domain::open(&info("sockets", Caps::MSG))).map(drop)),
     ("address vector", |walk| {
@@ -187,7 +188,8 @@ const OBJECTS: &[Object] = &[
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 
-/// loom joins with a socket of the system first, which requires a route.
+/// Returns `true` if loom can join: it joins with a socket of the system first, which requires a
+/// route.
 fn can_join() -> bool {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     socket.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED).is_ok()

@@ -1,5 +1,5 @@
-//! Every profile, compared with what `fi_getinfo` says of every provider on this machine, and with what its domains say of atomic
-//! operations.
+//! Profiles, each compared with the infos of `fi_getinfo` for every provider on this machine, and
+//! with the atomic operations of its domains.
 
 use std::process::Command;
 
@@ -25,8 +25,9 @@ fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     }
 }
 
-/// What a provider is asked for capabilities and orders alone. What it offers first has to keep the profile then, too: its bounds are
-/// those of the provider, and not of hints that name them. (Of `shm` of libfabric 2, a second info is for device memory.)
+/// Returns hints with capabilities and orders alone. The first offer for them has to keep the
+/// profile too: its bounds are those of the provider, and not of hints that name them. (`shm` of
+/// libfabric 2 has a second info for device memory.)
 fn capabilities_alone(promise: &Promise) -> Hints<'static> {
     let hints = promise.hints();
     let tx_attr = TxAttributes { msg_order: hints.tx_attr.msg_order, ..TxAttributes::default() };
@@ -36,7 +37,7 @@ fn capabilities_alone(promise: &Promise) -> Hints<'static> {
     Hints { tx_attr, domain_attr, ..hints }
 }
 
-/// Whether libfabric has endpoints of this kind of this provider, whatever they grant.
+/// Returns `true` if libfabric has endpoints of this kind and provider, with any grants.
 fn is_here(promise: &Promise) -> bool {
     let mut hints = Hints { provider: Some(promise.name), ..Hints::default() };
     hints.endpoint_attr.kind = promise.endpoint;
@@ -44,7 +45,7 @@ fn is_here(promise: &Promise) -> bool {
     !all(&hints).is_empty()
 }
 
-/// How many infos of the provider keep a promise; or the first difference.
+/// Returns the number of infos of the provider that keep a promise, or the first difference.
 fn compare(promise: &Promise) -> Result<usize, String> {
     let asked = all(&promise.hints());
     let unasked = all(&capabilities_alone(promise));
@@ -79,7 +80,7 @@ fn every_profile_holds_for_every_provider_here() {
     }
 }
 
-/// Those that need no hardware, and are in every libfabric that the tests know.
+/// Providers that require no hardware, and are in every libfabric of the tests.
 fn software_providers() -> Vec<Promise> {
     let mut those = vec![
         Promise::of::<Software>(),
@@ -99,7 +100,7 @@ fn software_providers() -> Vec<Promise> {
     those
 }
 
-/// Opens an endpoint with a profile, if the provider is here.
+/// Opens an endpoint with a profile, if the provider is installed.
 fn open<P: Profile>(opened: &mut Vec<(&'static str, EndpointType)>) {
     let infos = all(&P::hints());
     let Some(info) = infos.first() else { return };
@@ -135,7 +136,7 @@ fn endpoints_open_with_their_profiles_and_have_their_atomic_operations() {
     }
 }
 
-/// The control: what nobody grants is found, whichever it is, and named.
+/// Checks, as a control, that each promise without a grant is found and named.
 #[test]
 fn a_profile_that_promises_too_much_is_found() {
     type Change = fn(&mut Promise);
@@ -156,7 +157,7 @@ fn a_profile_that_promises_too_much_is_found() {
         let error = greedy.check(info).unwrap_err().to_string();
         assert!(error.contains(named), "{named}: {error:#}");
     }
-    // And so it is by the comparison above.
+    // The comparison above also finds it.
     let greedy = Promise { inject_size: 1 << 20, ..shm };
     assert!(compare(&greedy).unwrap_err().contains("shm"));
     assert!(compare(&shm).is_ok());
@@ -181,8 +182,8 @@ fn an_atomic_operation_too_much_is_found() {
     assert_eq!((missing.datatype, missing.op), (Datatype::DOUBLE, AtomicOp::BXOR));
 }
 
-/// `lnx` is there only where an environment variable names its links, and what the first query of a process asks for is what it grants
-/// to all: a process of its own asks.
+/// Checks `lnx` in a separate process. It exists only if an environment variable names its links,
+/// and grants to all queries the request of the first one.
 #[test]
 fn the_profile_of_linked_providers_holds() {
     const LINKS: &str = "FI_LNX_PROV_LINKS";

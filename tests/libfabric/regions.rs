@@ -1,6 +1,7 @@
-//! Regions over providers that cannot close a region under an open endpoint: regions are closed before the next endpoint opens, and no
-//! peer writes to memory that was given up. Endpoints that are never closed have a process of their own: beside them, endpoints of an
-//! untested provider stay open.
+//! Regions over providers that cannot close a region under an open endpoint. Regions close before
+//! the next endpoint opens, and no peer writes to memory that was given up. Endpoints that are
+//! never closed run in a separate process, because endpoints of an untested provider stay open
+//! beside them.
 
 use support::alone::is_alone;
 use support::shared_memory;
@@ -32,7 +33,7 @@ type T = Ofi<Shared>;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// So long that a write is under way for a while.
+/// Length of a write that stays in flight for a while.
 const LONG: usize = 64 << 20;
 
 fn info(provider: &str) -> Info<T> {
@@ -49,10 +50,10 @@ fn info(provider: &str) -> Info<T> {
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider}", library_version()))
 }
 
-/// Memory that stays for ever: late writes are seen, and do no harm.
+/// Memory that is never freed: late writes are visible, and harmless.
 struct Given {
     words: &'static [AtomicU64],
-    /// How many words were written when it was given up.
+    /// Number of words that were written before it was given up.
     before: &'static AtomicUsize,
     on_drop: Option<Box<dyn FnOnce() + Send>>,
 }
@@ -68,14 +69,14 @@ const NOT_GIVEN_UP: usize = usize::MAX;
 impl Given {
     fn new(len: usize, on_drop: impl FnOnce() + Send + 'static) -> (Self, Left) {
         let words = Box::leak(vec![0_u64; len / 8].into_boxed_slice());
-        // SAFETY: nobody else has the words, and a number is laid out as an atomic is.
+        // SAFETY: the words have no other user, and a number has the layout of an atomic.
         let words: &'static [AtomicU64] = unsafe { &*(std::ptr::from_mut(words) as *const [AtomicU64]) };
         let before = Box::leak(Box::new(AtomicUsize::new(NOT_GIVEN_UP)));
         (Given { words, before, on_drop: Some(Box::new(on_drop)) }, Left { words, before })
     }
 }
 
-// SAFETY: the words are there for ever, and looked at by way of atomics alone.
+// SAFETY: the words are never freed, and are read as atomics alone.
 unsafe impl Buffer for Given {
     fn lend(&mut self) -> Lent {
         Lent::both(NonNull::from(self.words).cast(), size_of_val(self.words))
@@ -96,7 +97,7 @@ impl Left {
         self.before.load(Ordering::SeqCst) != NOT_GIVEN_UP
     }
 
-    /// Words that were written before it was given up, and since.
+    /// Numbers of words that were written before it was given up, and since.
     fn written(self) -> (usize, usize) {
         assert!(self.is_given_up());
         let before = self.before.load(Ordering::SeqCst);
@@ -108,13 +109,15 @@ fn written(words: &[AtomicU64]) -> usize {
     words.partition_point(|word| word.load(Ordering::SeqCst) != 0)
 }
 
-/// What a peer is told: where to write, and into what.
+/// Data for a peer: the address to write to, and the regions.
 type Told = (EndpointAddr, Vec<RemoteRegion>);
 
-/// A peer that tries to write into all that it is told of, and answers when its writes have ended. What they end with is the
-/// provider's: `shm` of libfabric 2 says that they succeeded, where no byte was written.
+/// A peer that tries to write to all regions that it receives, and answers when its writes have
+/// ended. Their results depend on the provider: `shm` of libfabric 2 reports success although no
+/// byte was written.
 ///
-/// It opens its endpoint when it is told for the first time: beside a stranger's endpoint, one of an untested provider is not closed.
+/// It opens its endpoint after the first request: beside a stranger's endpoint, one of an untested
+/// provider is not closed.
 fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
     let next = || told.recv_timeout(4 * LIMIT).ok();
     let Some(first) = next() else { return };
@@ -144,14 +147,14 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
     }
 }
 
-/// A domain with a vector that are there for ever, for what is done in destructors.
+/// Leaks a domain with a vector, for use in destructors.
 fn for_ever(info: &Info<T>) -> (&'static Domain<'static, T>, &'static Av<'static, T>) {
     let domain: &Domain<'_, T> = Box::leak(Box::new(Domain::open(info).unwrap()));
     (domain, Box::leak(Box::new(Av::open(domain, 16).unwrap())))
 }
 
-/// Opens an endpoint that is never closed, lets the peer write, and drives progress until `over` says so or the peer has answered:
-/// whether it has.
+/// Opens an endpoint that is never closed, lets the peer write, and drives progress until `over`
+/// returns `true` or the peer has answered. Returns `true` in the second case.
 fn let_write(
     (domain, av): (&'static Domain<'static, T>, &'static Av<'static, T>),
     tell: &Sender<Told>,
@@ -176,7 +179,7 @@ fn let_write(
 
 struct Scene {
     objects: (&'static Domain<'static, T>, &'static Av<'static, T>),
-    /// To the peer and back, until the peer has answered.
+    /// Channels to the peer and back, until the peer has answered.
     peer: Option<(Sender<Told>, Receiver<()>)>,
     regions: Vec<RemoteRegion>,
     memories: Vec<Left>,
@@ -196,7 +199,8 @@ impl Scene {
     }
 }
 
-/// Whichever memory is dropped first opens an endpoint, through which a peer tries to write to both regions.
+/// Checks memories of which the first dropped one opens an endpoint. A peer tries to write to both
+/// regions through it.
 fn memory_that_opens_an_endpoint_on_drop(provider: &str) {
     let info = &info(provider);
     let (domain, av) = for_ever(info);
@@ -222,7 +226,7 @@ fn memory_that_opens_an_endpoint_on_drop(provider: &str) {
         assert!(!memories.iter().any(|left| left.is_given_up()), "an endpoint is open");
         drop(endpoint);
         drop(cq);
-        // The peer ends when it is told nothing more.
+        // The peer ends when its channel is closed.
         if let Some((_tell, answers)) = scene.lock().unwrap().peer.take() {
             let _ = answers.recv_timeout(LIMIT / 4);
         }
@@ -232,10 +236,10 @@ fn memory_that_opens_an_endpoint_on_drop(provider: &str) {
     });
 }
 
-/// A thread closes the last endpoint, and with it very many regions. Another one opens an endpoint as soon as a memory was dropped, and
-/// lets a peer write to the region in the midst of them.
+/// Closes the last endpoint in a thread, and with it very many regions. Another thread opens an
+/// endpoint as soon as a memory was dropped, and lets a peer write to the region in their middle.
 fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
-    /// So many on either side, such that closing them takes longer than opening an endpoint.
+    /// Number of regions on either side. Closing them takes longer than opening an endpoint.
     const SMALL: usize = 100_000;
     let info = &info(provider);
     let (domain, av) = for_ever(info);
@@ -261,7 +265,7 @@ fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
         let other = threads.spawn(move || {
             first_drop.recv_timeout(LIMIT).unwrap();
             let begun = || written(&left.words[..1]) > 0;
-            // What has begun goes on until the peer has answered.
+            // A write that has begun continues until the peer has answered.
             if !let_write((domain, av), &tell, &answers, vec![remote], begun) {
                 let _ = answers.recv_timeout(LIMIT / 4);
             }
@@ -293,7 +297,8 @@ fn shm_memory_that_opens_an_endpoint_on_drop() {
     }
 }
 
-/// Lets regions be closed at any time: they are closed before there is the endpoint, and their memory goes after it was opened.
+/// Checks `ofi_rxm`, which can close regions at any time: they close before the endpoint opens, and
+/// their memory is dropped after it opened.
 #[test]
 fn rxm_memory_that_opens_an_endpoint_on_drop() {
     if is_alone("regions::rxm_memory_that_opens_an_endpoint_on_drop") {
@@ -308,8 +313,8 @@ fn sockets_memory_of_a_region_among_very_many() {
     }
 }
 
-/// An endpoint of `shm` that is not polled is not driven by others of its domain: memory that peers reach through it alone is not
-/// written when its queue is polled no more.
+/// Checks that others of its domain do not drive an endpoint of `shm` that is not polled: memory
+/// that peers reach through it alone is not written after the last poll of its queue.
 #[test]
 fn shm_endpoint_that_is_not_polled_is_not_driven() {
     let info = &info("shm");
@@ -357,7 +362,7 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
         message(&busy, &neighbour, to_neighbour);
     }
     assert_eq!(self::written(left.words), 0, "the neighbour's queue drives the endpoint");
-    // Its own does.
+    // Its own queue drives it.
     let mut is_over = false;
     while !is_over || self::written(left.words) < 8 {
         assert!(Instant::now() < deadline, "the write ends, and has arrived");

@@ -1,7 +1,9 @@
-//! `shm` between processes: what this side closes while the other process may still write into its memory.
+//! `shm` between processes: closes of this side while the other process may still write into its
+//! memory.
 //!
-//! Over `shm` the process that is read from writes into the reader's buffer by itself (cross-memory attach). Each test
-//! starts a second process of this program that holds a region and makes progress only when it is told to.
+//! Over `shm`, a process writes into the buffer of a peer that reads from it (cross-memory attach).
+//! Each test starts a second process of this program, which holds a region and makes progress only
+//! on request.
 
 use support::shared_memory;
 
@@ -30,7 +32,7 @@ use loom_fabric::ofi::{Local, Ofi};
 type Shm = Ofi<Local>;
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// So long that it is not copied through shared memory.
+/// Length that is not copied through shared memory.
 const LEN: usize = 1 << 20;
 const CONTENT: u8 = 0x5a;
 
@@ -46,7 +48,7 @@ struct Room {
     dropped: Arc<AtomicUsize>,
 }
 
-// SAFETY: lends what the box lends.
+// SAFETY: lends the memory of the box.
 unsafe impl Buffer for Room {
     fn lend(&mut self) -> Lent {
         self.bytes.lend()
@@ -69,7 +71,8 @@ struct Holder {
 
 fn play(role: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    // Libraries that libfabric loads install handlers for signals, which would hide how a role ends.
+    // Libraries that libfabric loads install handlers for signals, which would hide the end of a
+    // role.
     command.env("IPATH_NO_BACKTRACE", "1").env("HFI_NO_BACKTRACE", "1");
     command.args(["--include-ignored", "--exact", "--nocapture", &format!("shm_processes::{role}")]);
     command
@@ -84,7 +87,7 @@ impl Holder {
         Holder { process, orders, answers }
     }
 
-    /// The next line that begins with this word, without it.
+    /// Returns the next line that begins with this word, without it.
     fn hear(&mut self, word: &str) -> String {
         for line in &mut self.answers {
             if let Some((_, rest)) = line.expect("the other process writes text").split_once(word) {
@@ -133,7 +136,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It ends with its orders; or else so.
+        // The process ends with the channel of its orders, or is killed below.
         self.orders.take();
         let deadline = Instant::now() + Duration::from_secs(5);
         while let Ok(None) = self.process.try_wait()
@@ -146,7 +149,7 @@ impl Drop for Holder {
     }
 }
 
-/// Holds a region and polls when it is told to.
+/// Holds a region and polls on request.
 #[test]
 #[ignore = "a role for the other tests"]
 fn role_holds_a_region() {
@@ -193,7 +196,8 @@ fn read_of_a_closed_endpoint_keeps_its_buffer_until_the_other_process_has_writte
     assert_eq!(dropped.load(Ordering::Relaxed), 0);
 }
 
-/// A tested version answers a short read through its endpoint, or not at all. Another one may write it as it does a long one.
+/// Checks short reads. A tested version answers one through its endpoint, or not at all. Another
+/// one may write it like a long one.
 #[test]
 fn short_read_of_a_closed_endpoint_ends_or_keeps_its_buffer() {
     const SHORT: usize = 64;
@@ -262,7 +266,7 @@ fn role_leaves_a_scope_with_a_read_in_flight() {
     println!("@left");
 }
 
-/// Exposes borrowed memory in a scope, and forgets an endpoint by which peers may reach it.
+/// Exposes borrowed memory in a scope, and forgets an endpoint that gives peers access to it.
 #[test]
 #[ignore = "a role for the other tests"]
 fn role_leaves_a_region_scope_with_an_endpoint_open() {
@@ -305,7 +309,7 @@ fn scope_closes_an_endpoint_that_was_forgotten_before_a_borrow_that_peers_may_re
     assert!(status.success() && text.contains(left), "{status}: {text}");
 }
 
-/// The end of the scope would not be that of an endpoint that is open before it.
+/// Checks a refusal: the end of the scope would not close an endpoint that was open before it.
 #[test]
 fn borrowed_memory_is_not_exposed_in_a_domain_that_outlives_the_scope() {
     let domain = domain();
@@ -314,7 +318,7 @@ fn borrowed_memory_is_not_exposed_in_a_domain_that_outlives_the_scope() {
     assert_eq!(refused, OpenError::NoFence);
 }
 
-/// Opens endpoints where a process that had this one's number, and was killed, has left its names.
+/// Opens endpoints beside the names of a killed process with this process's number.
 #[test]
 #[ignore = "a role for the other tests"]
 fn role_opens_beside_names_that_were_left() {
@@ -324,14 +328,14 @@ fn role_opens_beside_names_that_were_left() {
     let a = cq.endpoint(&av).expect("endpoint");
     let name = |number| format!("/dev/shm/{}:0:{number}", std::process::id());
     for number in 1..20 {
-        // What a process with this number leaves behind says that it is of a process with this number.
+        // The file of an earlier process with this number contains this number.
         std::fs::copy(name(0), name(number)).expect("a copy");
     }
     let b = cq.endpoint(&av).expect("another endpoint");
     let to_b = av.insert(&b.address().expect("its address")).expect("inserted");
     let received = b.recv(Source::Any, vec![0; 8]).expect("posted");
     let deadline = Instant::now() + LIMIT;
-    // Refused for the moment until they have met.
+    // Refused temporarily until they have connected.
     while let Err(error) = a.inject(to_b, b"together") {
         assert!(error.is_transient() && Instant::now() < deadline, "{error:#}");
         cq.progress().expect("the queue works");

@@ -1,4 +1,5 @@
-//! Peers at consecutive addresses: `Av::insert_symmetric` over libfabric's providers, with endpoints that are there.
+//! Peers at consecutive addresses: `Av::insert_symmetric` over libfabric's providers, with open
+//! endpoints.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const SERVICES: u16 = 3;
 
-/// Providers with socket addresses; those that only one of the versions has are not looked for in the other.
+/// Providers with socket addresses. A provider of only one version is not expected in the other.
 fn providers() -> Vec<(&'static str, EndpointType)> {
     let (old, new) = ((1, "net"), (2, "tcp"));
     let either = [old, new].into_iter().filter(|(major, _)| *major == library_version().major).map(|(_, name)| name);
@@ -45,7 +46,8 @@ fn info(provider: &str, kind: EndpointType, at: SocketAddr) -> Option<Info<T>> {
     T::query(&hints).ok()?.next()
 }
 
-/// The first of as many ports as there are services, which are free at each of these addresses at the moment.
+/// Returns the first of consecutive ports, one per service, that are free at each of these
+/// addresses at the moment.
 fn ports(nodes: &[IpAddr]) -> u16 {
     let is_free = |at: SocketAddr| TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok();
     for _ in 0..100 {
@@ -66,7 +68,7 @@ struct Node<'q, 'd> {
     peers: Vec<Peer>,
 }
 
-/// Posts until it is taken, and drives all nodes meanwhile: they connect to each other.
+/// Posts until the provider accepts it, and drives all nodes meanwhile: they connect to each other.
 fn post(nodes: &[Node<'_, '_>], text: &[u8], post: impl Fn(Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>>) -> OpKey {
     let deadline = Instant::now() + LIMIT;
     let mut buf = text.to_vec();
@@ -115,7 +117,8 @@ fn all_reach_all(provider: &str, nodes: &[Node<'_, '_>]) {
     }
 }
 
-/// Opens endpoints at each port of each node, and has them talk. `None` if somebody else took a port meanwhile.
+/// Opens endpoints at each port of each node, and exchanges messages. Returns `None` if another
+/// program took a port meanwhile.
 fn talk(provider: &str, kind: EndpointType, addresses: &[IpAddr]) -> Option<()> {
     let first = SocketAddr::from((addresses[0], ports(addresses)));
     let of = |node: IpAddr| (0..SERVICES).map(move |service| SocketAddr::from((node, first.port() + service)));
@@ -141,7 +144,7 @@ fn talk(provider: &str, kind: EndpointType, addresses: &[IpAddr]) -> Option<()> 
         let count = u32::try_from(addresses.len()).unwrap();
         let inserted = av.insert_symmetric(first, count, SERVICES, |peer| node.peers.push(peer.unwrap()));
         assert_eq!(inserted, Ok(all.len()), "{provider}");
-        // Once more: the same peers. And so are those of a part of it.
+        // A second insertion returns the same peers, as does one of a part.
         let mut again = Vec::new();
         assert_eq!(av.insert_symmetric(first, count, SERVICES, |peer| again.push(peer.unwrap())), Ok(all.len()));
         assert_eq!(again, node.peers, "{provider}");

@@ -1,6 +1,7 @@
-//! What threads may share over libfabric: it depends on the level of the transport, and the types say so.
+//! Thread bounds over libfabric: they depend on the level of the transport, and the types have
+//! them.
 //!
-//! The assertions are made by the compiler. The other things that the types refuse are the same on every transport:
+//! The compiler checks the assertions. Other refusals of the types are equal on every transport:
 //! `loom-core/tests/compile_fail`.
 
 use loom_core::av::Av;
@@ -13,7 +14,8 @@ use loom_core::transport::Signals;
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, Shared};
 
-/// Compiles only if the type is not `$Auto`: where it is, two implementations fit and `_` is ambiguous.
+/// Compiles only if the type is not `$Auto`: otherwise two implementations fit and `_` is
+/// ambiguous.
 macro_rules! is_not {
     ($($T:ty: $Auto:ident),* $(,)?) => {$(
         const _: fn() = || {
@@ -40,17 +42,17 @@ macro_rules! is {
     };
 }
 
-// One thread for a domain and everything under it: another handle of the domain may be anywhere.
+// One thread for a domain and all objects under it: another handle of the domain may be anywhere.
 is_not!(ScalableEndpoint<'static, Ofi<Local>>: Sync, ScalableEndpoint<'static, Ofi<Local>>: Send);
 is_not!(Domain<'static, Ofi<Local>>: Sync, Domain<'static, Ofi<Local>>: Send);
 is_not!(Av<'static, Ofi<Local>>: Sync, Av<'static, Ofi<Local>>: Send);
 
-// Threads share a domain and its address vectors, each with queues of its own.
+// Threads share a domain and its address vectors, and each has its own queues.
 is!(ScalableEndpoint<'static, Ofi<Shared>>: Sync, ScalableEndpoint<'static, Ofi<Shared>>: Send);
 is!(Domain<'static, Ofi<Shared>>: Sync, Domain<'static, Ofi<Shared>>: Send);
 is!(Av<'static, Ofi<Shared>>: Sync, Av<'static, Ofi<Shared>>: Send);
 
-// Queues and endpoints stay where they were opened, unless they are parked, where threads share a domain.
+// Queues and endpoints stay on their thread, unless they are parked, if threads share a domain.
 type Queue<L> = Cq<'static, Ofi<L>, ()>;
 type Post<L> = Endpoint<'static, Ofi<L>, ()>;
 is_not!(Queue<Local>: Sync, Queue<Local>: Send, Post<Local>: Sync, Post<Local>: Send);
@@ -61,11 +63,11 @@ is_not!(Queue<Shared>: Sync, Queue<Shared>: Send, Post<Shared>: Sync, Post<Share
 is!(Parked<'static, Ofi<Shared>, Vec<u8>, 1>: Send);
 is_not!(Parked<'static, Ofi<Local>, Vec<u8>, 1>: Send);
 
-// Others can wake up the thread of a queue, where there are others.
+// Other threads can wake the thread of a queue, if they share its domain.
 is!(Ofi<Shared>: Signals, Signaller<'static, Ofi<Shared>>: Send, Signaller<'static, Ofi<Shared>>: Sync);
 is_not!(Ofi<Local>: Signals);
 
-// What is found can be opened anywhere.
+// An info can be opened on any thread.
 is!(Info<Ofi<Local>>: Send, Info<Ofi<Local>>: Sync, Info<Ofi<Shared>>: Send, Info<Ofi<Shared>>: Sync);
 
 #[test]

@@ -1,5 +1,5 @@
-//! Transfers through an agent: in each round a write, a wait for its arrival and a notification. Allocations of the
-//! agent's thread are counted, too.
+//! Transfers through an agent: in each round a write, a wait for its arrival and a notification.
+//! Allocations of the agent's thread are counted, too.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 

@@ -1,4 +1,4 @@
-//! Arrivals of immediate data: encoded, decoded, counted and waited for, in each round.
+//! Arrivals of immediate data, encoded, decoded, counted and awaited in each round.
 
 use loom_core::data_layout;
 use loom_core::engine::arrivals::Arrivals;

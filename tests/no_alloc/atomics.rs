@@ -1,4 +1,5 @@
-//! Atomic operations: on values, on the elements of a buffer, and injected, in each round; counted, where peers' operations are.
+//! Atomic operations in each round, on values, on the elements of a buffer, and injected. Counters
+//! of peers' operations are checked.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::allocators::Seal;
 use crate::count_allocations::{Counts, Plant, counted, counter};
 use crate::failure::Failure;
 
-/// Elements of a list.
+/// Number of elements of a list.
 const COUNT: usize = 4;
 const WORD: usize = 8;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -25,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Opens everything, warms up, and counts.
 pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
     let mut memory = vec![0_u64; 1 + COUNT];
-    // SAFETY: the same memory, whose every byte is initialised.
+    // SAFETY: the same memory, with all bytes initialised.
     let bytes = unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u8>(), WORD * (1 + COUNT)) };
     scope(|s| {
         let domain = s.open(info)?;
@@ -51,7 +52,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         let swap = domain.query_atomic(CompareOp::<u64>::CSWAP)?;
         let read = domain.query_atomic(ReadOp::<u64>::READ)?;
         let base = domain.query_atomic(BaseOp::<u64>::SUM)?;
-        // Operands, and room for as many results.
+        // Operands, and room for the same number of results.
         let mut list: Option<Box<[u8]>> = Some(vec![0; 2 * COUNT * WORD].into());
         let value = |fetched: Option<Fetched>| {
             fetched
@@ -80,7 +81,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             let key = cq.post(buf, until, post).map_err(|refused| refused.error)?;
             let (buf, result) = cq.finish(key, until)?.into_parts();
             result?;
-            // The first was added to by `atomic_value`, too.
+            // `atomic_value` also added to the first.
             for (at, word) in buf.chunks_exact(WORD).skip(COUNT).enumerate() {
                 let expected = number * at as u64 + if at == 0 { number + 1 } else { 0 };
                 if word != expected.to_ne_bytes() {
@@ -90,7 +91,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             list = Some(buf);
             let key = cq.retry(until, || a.read_value(to_b, &remote, 0, read))?;
             let mut seen = value(cq.wait_value(key, until)?)?;
-            // What was injected may come later.
+            // Injected operations may take effect later.
             while seen == 3 * number + 2 && Instant::now() < until {
                 let key = cq.retry(until, || a.read_value(to_b, &remote, 0, read))?;
                 seen = value(cq.wait_value(key, until)?)?;
@@ -98,7 +99,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             if seen != 3 * (number + 1) {
                 return Err(Failure::Wrong("what was injected has not come"));
             }
-            // Of each round four that fetch or read, at least, and two others.
+            // Each round has at least four operations that fetch or read, and two others.
             if let Some([reads, writes]) = counted_there.filter(|_| info.provider() == "soft") {
                 let expected = [4 * (number + 1), 2 * (number + 1)];
                 if writes.read() != expected[1] || reads.read() < expected[0] {

@@ -1,4 +1,4 @@
-//! Buffers whose registrations are cached: found, merged, evicted and forgotten in each round.
+//! Buffers with cached registrations: found, merged, evicted and forgotten in each round.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::allocators::Seal;
 use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
 
-/// No part of a page, so that buffers share pages.
+/// Size that does not divide a page, so that buffers share pages.
 const SIZE: usize = 1000;
 const BUFS: usize = 32;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -54,11 +54,11 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     let mut memory = vec![0; BUFS * SIZE];
     let mut bufs: Vec<Option<&mut [u8]>> = memory.chunks_mut(SIZE).map(Some).collect();
     let bufs = RefCell::new(&mut bufs[..]);
-    // The cache's buffers are borrowed, and the queue's are the cache's.
+    // The cache borrows the buffers, and the queue uses the cache's.
     scope(|s| {
         let domain = s.open(info)?;
         let taken = seal.taken();
-        // SAFETY: the memory stays until the cache is closed.
+        // SAFETY: the memory outlives the cache.
         let monitor = unsafe { Notified::new() };
         let cache = MrCache::open_in(&domain, MrCacheAttr::new(4), monitor, seal)?;
         if seal.taken() != taken + 1 {

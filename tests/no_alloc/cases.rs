@@ -1,4 +1,4 @@
-//! What is run.
+//! Cases of the gate.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use support::behaviours::pair::is_tested;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Message(Message),
-    /// A message that is longer than the buffer.
+    /// Message that exceeds the buffer.
     Truncated {
         tagged: bool,
     },
-    /// A buffer that two messages fill.
+    /// Buffer for two messages.
     MultiReceive {
         tagged: bool,
     },
@@ -23,31 +23,32 @@ pub enum Kind {
         data: bool,
         inject: bool,
     },
-    /// A receive that is cancelled.
+    /// Cancelled receive.
     CancelReceive {
         tagged: bool,
     },
-    /// A tagged send that is cancelled: before the receiver has seen it, or after it has arrived.
+    /// Cancelled tagged send, before the receiver has seen it, or after its arrival.
     CancelSend {
         arrived: bool,
     },
     EmptyPoll,
 }
 
-/// A message: how it is sent, and how it is received.
+/// Message, with its ways of sending and receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     pub tagged: bool,
-    /// With immediate data.
+    /// Carries immediate data.
     pub data: bool,
     pub inject: bool,
-    /// Received from one peer only.
+    /// Uses a receive from one peer only.
     pub directed: bool,
-    /// Arrives before a receive is posted; where no other can go past it, is sent before that.
+    /// Arrives before its receive is posted. Without a later message that overtakes it, it is only
+    /// sent before.
     pub unexpected: bool,
-    /// Reaped by `wait`, not by `poll`.
+    /// Uses `wait` for its completion, and not `poll`.
     pub wait: bool,
-    /// Sent and received by the calls with options.
+    /// Uses the calls with options for send and receive.
     pub msg: bool,
 }
 
@@ -91,24 +92,25 @@ impl Message {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub kind: Kind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: usize,
 }
 
-/// What is known of a transport besides what its info says.
+/// Facts of a transport that its info does not contain.
 pub struct Facts<'n> {
     pub name: &'n str,
-    /// Rounds of a case that moves little.
+    /// Rounds of a case that moves few bytes.
     pub rounds: u64,
-    /// Rounds of a case that moves 1 MiB, of which [`ROUNDS`] would move 100 GB.
+    /// Rounds of a case that moves 1 MiB. [`ROUNDS`] rounds would move 100 GB.
     pub long_rounds: u64,
-    /// Whether a send can be cancelled, if it is long and has not been received.
+    /// A long send that was not received can be cancelled.
     pub cancels_sends: bool,
-    /// What it is known to fail at.
+    /// Reason for the known failure of a kind.
     pub fault: fn(Kind) -> Option<&'static str>,
 }
 
-/// A hundredth of many in the dev profile, where `cargo test` is to be quick, and a tenth of few.
+/// Number of rounds for the profile. In the dev profile, `cargo test` runs a hundredth of many, and
+/// a tenth of few.
 pub const fn scaled(rounds: u64) -> u64 {
     match rounds {
         _ if cfg!(not(debug_assertions)) => rounds,
@@ -117,7 +119,7 @@ pub const fn scaled(rounds: u64) -> u64 {
     }
 }
 
-/// Rounds of every other case, over the transports that are measured most.
+/// Rounds of every other case, over the transports with the most measurements.
 pub const ROUNDS: u64 = scaled(100_000);
 
 const SHORT: usize = 64;
@@ -180,14 +182,14 @@ pub const CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// How many rounds it runs over a transport.
+    /// Number of rounds over a transport.
     pub fn rounds(&self, facts: &Facts<'_>) -> u64 {
-        // What is cancelled is not moved, however long it is.
+        // A cancelled message is not moved, whatever its length.
         let moves = !matches!(self.kind, Kind::CancelSend { .. });
         if self.size == LONG && moves { facts.long_rounds } else { facts.rounds }
     }
 
-    /// What has to be granted for it, besides what a reason of its own is given for.
+    /// Required capabilities, except those with their own reason for a skip.
     pub fn needs(&self) -> Caps {
         match self.kind {
             Kind::Read | Kind::Write { .. } => Caps::RMA,
@@ -200,7 +202,7 @@ impl Case {
         }
     }
 
-    /// Why it is not run over a transport.
+    /// Returns the reason to skip the case over a transport.
     pub fn unsuitable<T: Transport + 'static>(&self, info: &Info<T>, facts: &Facts<'_>) -> Option<&'static str> {
         let (inject, data) = match self.kind {
             Kind::Message(message) => (message.inject, message.data),
@@ -238,17 +240,18 @@ impl Case {
     }
 }
 
-/// Whether an endpoint receives several messages into one buffer.
+/// Returns `true` if an endpoint receives several messages into one buffer.
 pub fn takes_many<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.caps().contains(Caps::MULTI_RECV) && is_tested(info)
 }
 
-/// A scope ends with messages in flight. Sends of `ofi_rxd` complete when the peer is polled.
+/// Returns `true` if a scope can end with messages in flight. Sends of `ofi_rxd` complete when the
+/// peer is polled.
 pub fn ends_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.provider() != "udp;ofi_rxd" || is_tested(info)
 }
 
-/// Whether memory of a scope can be exposed.
+/// Returns `true` if memory of a scope can be exposed.
 pub fn ends_regions<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.provider() != "shm" || is_tested(info)
 }

@@ -1,4 +1,4 @@
-//! Collective operations of three members: each that the domain has, in each round.
+//! Collective operations of three members. Each round has every operation of the domain.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
 
 const MEMBERS: usize = 3;
-/// Elements of a part.
+/// Number of elements of a part.
 const COUNT: usize = 6;
 const SUM: ReduceOp<u64> = ReduceOp::SUM;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,13 +26,13 @@ type Buf = Vec<u8>;
 type Group<'m, T> = CollectiveGroup<'m, T, Buf>;
 type Post<T> = fn(&Group<'_, T>, Buf) -> Result<OpKey, Rejected<Buf>>;
 
-/// A collective operation as a round does it.
+/// Collective operation of a round.
 struct Operation<T: Collectives> {
     collective: Collective,
-    /// Parts in the buffer of the root, and in others'.
+    /// Number of parts in the buffer of the root, and in others.
     parts: [usize; 2],
     post: Post<T>,
-    /// Parts of the root's results, and whether they are sums.
+    /// Number of parts in the root's results, and `true` if they are sums.
     results: usize,
     sums: bool,
 }

@@ -1,4 +1,4 @@
-//! Two endpoints that are connected to each other.
+//! Two endpoints with a connection.
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
@@ -29,7 +29,7 @@ use crate::verbs::{Posted, Verbs, send_options};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An endpoint, and where it would be told that its connection has ended.
+/// Endpoint, and the event queue for the end of its connection.
 struct Connection<'q, 'd, 'b, T: Connected> {
     endpoint: MsgEndpoint<'d, T, Buffer<'b>>,
     eq: &'q EventQueue<'d, T>,
@@ -69,7 +69,7 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     }
 
     fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b> {
-        // SAFETY: the peer sends what fits, and it is not cancelled.
+        // SAFETY: the peer sends messages that fit, and the receive is not cancelled.
         unsafe { self.endpoint.multi_recv_unchecked(ThePeer, tag.map(Into::into), into) }
     }
 
@@ -103,7 +103,7 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     }
 }
 
-/// A transport with connections.
+/// Transport with connections.
 pub trait Found: Connected + 'static {
     /// Returns the info for a client.
     fn find(hints: &Hints<'_>) -> Option<Info<Self>>;
@@ -179,10 +179,10 @@ impl<'q, 'd, T: Found> Listening<'q, 'd, T> {
     }
 }
 
-/// What may be granted.
+/// Capabilities that may be granted.
 const ASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
 
-/// Runs so many rounds of a case over a connection.
+/// Runs the rounds of a case over a connection.
 pub fn run<T: Found>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
     let mut memory = Memory::of(measure.case);
     let (exposed, mut buffers) = memory.parts();

@@ -1,4 +1,4 @@
-//! A case: opens everything, warms up, and counts while the rounds run.
+//! A case opens its objects, warms up, and counts during the rounds.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -29,25 +29,25 @@ use crate::verbs::Verbs;
 const PAGE: usize = 4096;
 const QUEUE: CqAttr = CqAttr { endpoints: 1, ..CqAttr::new(16) };
 
-/// What is done besides the operations.
+/// Allocation that is added to the operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     Nothing,
-    /// A `Box` in each round.
+    /// Allocates a `Box` in each round.
     Box,
-    /// A call of the objects' allocator, once.
+    /// Calls the objects' allocator once.
     Late,
 }
 
-/// What was counted while the rounds ran.
+/// Counts of the rounds.
 #[derive(Clone, Copy)]
 pub struct Counts {
     pub rounds: u64,
-    /// Calls of the Rust global allocator.
+    /// Number of calls of the Rust global allocator.
     pub rust: u64,
-    /// Calls of the allocator that the objects were opened with.
+    /// Number of calls of the objects' allocator.
     pub objects: u64,
-    /// Calls of C's allocation functions, where they are counted.
+    /// Number of calls of C's allocation functions, if they are counted.
     pub c: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Counts {
         !self.are_clean()
             && match plant {
                 Plant::Nothing => false,
-                // One to take and one to free.
+                // One call allocates, and one frees.
                 Plant::Box => (self.rust, self.objects) == (self.rounds * 2, 0),
                 Plant::Late => (self.rust, self.objects) == (0, 1),
             }
@@ -78,17 +78,17 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What is run, and how often.
+/// Case, and its number of rounds.
 #[derive(Clone, Copy)]
 pub struct Measure<'m> {
-    /// Of the allocator that objects are opened with.
+    /// Allocator of loom's objects.
     pub seal: &'m Seal,
     pub case: &'m Case,
     pub rounds: u64,
     pub plant: Plant,
 }
 
-/// What the buffers of a case are made of.
+/// Memory for the buffers of a case.
 pub struct Memory {
     size: usize,
     rooms: [Vec<u8>; 3],
@@ -101,7 +101,7 @@ impl Memory {
         Memory { size: case.size, rooms: [(); 3].map(|()| vec![0; size + PAGE]), half: vec![0; case.size / 2] }
     }
 
-    /// What is exposed to the peer, and the buffers.
+    /// Returns the memory to expose, and the buffers.
     pub fn parts(&mut self) -> (&mut [u8], Buffers<'_>) {
         let Memory { size, rooms: [out, into, exposed], half } = self;
         let buffers = Buffers {
@@ -114,7 +114,7 @@ impl Memory {
     }
 }
 
-/// A counter, where there are any.
+/// Opens a counter, if the transport has counters.
 pub fn counter<'d, T: Transport + 'static>(domain: &Domain<'d, T>) -> Result<Option<Counter<'d, T>>, Failure> {
     match Counter::open(domain, CounterAttr::default()) {
         Err(OpenError::Errno(Errno::ENOSYS)) => Ok(None),
@@ -122,7 +122,7 @@ pub fn counter<'d, T: Transport + 'static>(domain: &Domain<'d, T>) -> Result<Opt
     }
 }
 
-/// Opens both queues, and a region if the case is about one.
+/// Opens both queues, and a region if the case requires one.
 pub fn on_queues<'d, 'b: 'd, T: Transport + 'static>(
     domain: &Domain<'d, T>,
     exposed: Buffer<'b>,
@@ -132,7 +132,7 @@ pub fn on_queues<'d, 'b: 'd, T: Transport + 'static>(
     let region = if case.needs().contains(Caps::RMA) {
         Some(Mr::open(domain, exposed, Access::REMOTE_READ | Access::REMOTE_WRITE)?)
     } else {
-        // Where an endpoint has to be left open, which comes of messages that were truncated, no memory may be exposed.
+        // Truncated messages may leave an endpoint open, so these cases expose no memory.
         None
     };
     let taken = seal.taken();
@@ -143,7 +143,7 @@ pub fn on_queues<'d, 'b: 'd, T: Transport + 'static>(
     f(&cq_a, &cq_b, region.as_ref())
 }
 
-/// Runs so many rounds of a case over endpoints without connections.
+/// Runs the rounds of a case over endpoints without connections.
 pub fn run<T: Transport + 'static>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
     let mut memory = Memory::of(measure.case);
     let (exposed, mut buffers) = memory.parts();
@@ -163,14 +163,14 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, measure: Measure<'_>) -> Resu
     })
 }
 
-/// So many bytes of `room`, from where a page begins. As malloc places long buffers, one may lie 16 bytes further into
-/// its page than the other, and the kernel's copy for shm then takes five times as long.
+/// Returns `size` bytes of `room` from a page boundary. malloc may place long buffers 16 bytes
+/// apart within their pages, and the kernel's copy for shm then takes five times as long.
 fn from_page(room: &mut [u8], size: usize) -> &mut [u8] {
     let begin = room.as_ptr().align_offset(PAGE);
     &mut room[begin..begin + size]
 }
 
-/// Warms up, then counts.
+/// Warms up, and counts.
 pub fn steady<'b, T: Transport + 'static, V: Verbs<'b>>(
     rig: &Rig<'_, '_, 'b, T, V>,
     buffers: &mut Buffers<'b>,
@@ -192,7 +192,8 @@ pub fn steady<'b, T: Transport + 'static, V: Verbs<'b>>(
     Ok(counts)
 }
 
-/// Runs rounds while the objects' allocator is sealed, with what is planted, and counts what is asked for memory.
+/// Runs rounds with the plant while the objects' allocator is sealed, and counts the calls of
+/// allocators.
 pub fn counted(
     seal: &Seal,
     plant: Plant,

@@ -1,4 +1,5 @@
-//! Deferred work: a chain of messages that start one another, and work that is cancelled and flushed, in each round.
+//! Deferred work in each round: a chain of messages that start each other, and work that is
+//! cancelled and flushed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
 
 const SIZE: usize = 64;
-/// Steps of a round's chain.
+/// Number of steps of a round's chain.
 const STEPS: u64 = 4;
 const LIMIT: Duration = Duration::from_secs(60);
 

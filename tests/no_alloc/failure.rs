@@ -1,4 +1,4 @@
-//! Why a case fails. Making one allocates nothing.
+//! Reason for a failed case, created without allocation.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use loom_core::{AddressError, CqError};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Failure {
-    /// Something is not as it should be.
+    /// Wrong result.
     Wrong(&'static str),
-    /// Nothing came for long.
+    /// Wait without an event.
     Late(&'static str),
     Open(OpenError),
     Insert(AddressError),

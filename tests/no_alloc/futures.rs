@@ -1,4 +1,4 @@
-//! Operations that are awaited: a message, a post that waits for room, and a future that is dropped, in each round.
+//! Awaited operations in each round: a message, a post that waits for room, and a dropped future.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -31,7 +31,7 @@ impl<B> From<RunError<B>> for Failure {
     }
 }
 
-/// Drives, but not for ever.
+/// Driver with a time limit.
 struct Bounded<'d, D>(&'d D, Instant);
 
 impl<D: Drive> Drive for Bounded<'_, D> {
@@ -46,7 +46,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
     scope(|s| {
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
-        // So few that the third post of a round waits for room.
+        // Few slots, so that the third post of a round waits for room.
         let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr { endpoints: 2, ..CqAttr::new(2) }, seal)?;
         let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let to_b = av.insert(&b.address()?)?;
@@ -81,7 +81,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             block_on(&Bounded(&driver, Instant::now()), async {
                 let (received, first, second) = join!(receives, sends(), sends());
                 received.and(first).and(second)?;
-                // Dropped in the middle, and taken back.
+                // Dropped before completion, and taken back.
                 {
                     let mut dropped = pin!(driver.run(buffer()?, |buf| b.recv(Source::Any, buf)));
                     let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));

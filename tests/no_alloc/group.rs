@@ -1,4 +1,4 @@
-//! A group of several peers: each operation on many peers, in each round.
+//! Group of several peers. Each round runs each operation on many peers.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -22,13 +22,14 @@ use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
 
 const PEERS: usize = 3;
-/// All members: the peers, and the one that scatters.
+/// Number of members: the peers, and the root.
 const MEMBERS: usize = PEERS + 1;
-/// Short, as long messages both ways between two endpoints of one process end `shm` of libfabric 2.5.
+/// Short size, because long messages both ways between two endpoints of one process end `shm` of
+/// libfabric 2.5.
 const SIZE: usize = 64;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Messages of which clones are sent, one for each byte.
+/// Messages for clones, one for each byte.
 static MESSAGES: [[u8; SIZE]; 256] = {
     let mut messages = [[0; SIZE]; 256];
     let mut byte = 0;
@@ -39,14 +40,14 @@ static MESSAGES: [[u8; SIZE]; 256] = {
     messages
 };
 
-/// A buffer that can be cloned without an allocation, if it is shared.
+/// Buffer with clones that do not allocate, if it is shared.
 #[derive(Clone)]
 enum Message {
     Own(Box<[u8]>),
     Shared(&'static [u8]),
 }
 
-// SAFETY: the range is that of a box or of a static, and neither depends on where the value is.
+// SAFETY: the range belongs to a box or a static, and does not depend on the place of the value.
 unsafe impl Buffer for Message {
     fn lend(&mut self) -> Lent {
         match self {
@@ -74,11 +75,11 @@ impl From<PeerError> for Failure {
     }
 }
 
-/// The buffers that are not in flight.
+/// Buffers outside of operations.
 struct Spare(RefCell<Vec<Message>>);
 
 impl Spare {
-    /// A buffer that is full of this byte.
+    /// Returns a buffer that is full of this byte.
     fn filled(&self, byte: u8) -> Message {
         let mut buf = self.0.borrow_mut().pop().expect("each round returns its buffers");
         if let Message::Own(bytes) = &mut buf {
@@ -93,7 +94,7 @@ impl Spare {
         }
     }
 
-    /// Takes a received message back, which has to be full of this byte.
+    /// Takes back a received message, and checks that it is full of this byte.
     fn check(&self, buf: Message, byte: u8) -> Result<(), Failure> {
         let right = matches!(&buf, Message::Own(bytes) if bytes.iter().all(|it| *it == byte));
         self.give(buf);
@@ -101,11 +102,12 @@ impl Spare {
     }
 }
 
-/// The group, and the endpoints of the peers on the same queue: whoever waits for it drives all of them.
+/// The group, and the endpoints of the peers on the same queue, so that each wait drives all of
+/// them.
 struct Rig<'r, 'm, T: Transport> {
     group: Group<'m, T, Message, &'m Seal>,
     peers: [Endpoint<'m, T, Message>; PEERS],
-    /// The member that scatters, as the peers know it.
+    /// Root, as a peer of the others.
     root: Peer,
     spare: &'r Spare,
 }
@@ -148,7 +150,7 @@ impl<'m, T: Transport + 'static> Rig<'_, 'm, T> {
         Ok(buf)
     }
 
-    /// Takes what the peers have received.
+    /// Takes the messages of the peers.
     fn received(&self, keys: [OpKey; PEERS], byte: impl Fn(usize) -> u8) -> Result<(), Failure> {
         (0..).zip(keys).try_for_each(|(peer, key)| self.spare.check(self.finished(key)?, byte(peer)))
     }
@@ -207,7 +209,7 @@ impl<'m, T: Transport + 'static> Rig<'_, 'm, T> {
         let work = regions.iter().enumerate().map(|(peer, region)| (*region, self.spare.filled(of(byte, peer))));
         complete(self.group.scatter_write(work, places, Instant::now() + LIMIT)?, places)?;
         self.return_sent(places);
-        // A write that is over may be on its way to the memory.
+        // A completed write may still be on its way to the memory.
         let deadline = Instant::now() + LIMIT;
         loop {
             let work = regions.iter().map(|region| (*region, self.spare.filled(!byte)));
@@ -230,7 +232,7 @@ impl<'m, T: Transport + 'static> Rig<'_, 'm, T> {
     }
 }
 
-/// A byte of a peer's own.
+/// Byte of a peer.
 fn of(byte: u8, peer: usize) -> u8 {
     byte.wrapping_add(peer.to_le_bytes()[0])
 }
@@ -251,7 +253,7 @@ fn buf_of<T: Transport>(place: &mut Place<'_, T, Message>) -> Result<Message, Fa
     place.take().into_buf().ok_or(Failure::Wrong("a buffer was lost"))
 }
 
-/// The first request that has failed, if any has.
+/// Returns the first failed request as an error.
 fn complete<T: Transport>(summary: Summary, places: &Places<'_, T>) -> Result<(), Failure> {
     if summary.is_complete() && summary.requests() >= PEERS {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Leases of registered slabs: taken, filled, split, rejoined, posted and given back in each round.
+//! Leases of registered slabs, in each round taken, filled, split, rejoined, posted and returned.
 
 use std::time::{Duration, Instant};
 

@@ -1,20 +1,23 @@
-//! The allocation gate: what loom's objects do after they are opened takes no memory.
+//! Allocation gate: loom's objects do not allocate after they are opened.
 //!
-//! Each kind of operation runs for 10^5 rounds (a hundredth of that in the dev profile) over the software transport, for fewer over
-//! `loom-tcp`, and with the feature `libfabric` over `shm` and the other providers named in `PROVIDERS`: between two
-//! connectionless endpoints, two of datagrams, or two that are connected to each other. Operations that a transport lacks are listed
-//! as skipped, with the reason. While the rounds run,
+//! Each kind of operation runs for 10^5 rounds (a hundredth of that in the dev profile) over the
+//! software transport, for fewer over `loom-tcp`, and with the feature `libfabric` over `shm` and
+//! the other providers in `PROVIDERS`. The two endpoints are connectionless, of datagrams, or
+//! connected. Operations that a transport lacks are listed as skipped, with the reason. During the
+//! rounds,
 //!
-//! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`allocators::gate`]);
-//! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`allocators`]);
-//! - every call of C's allocation functions, by any thread, is counted and printed, but not judged: it is libfabric's
-//!   own ([`allocators::c_heap`], where the C library is glibc).
+//! - calls of the Rust global allocator by this thread are counted, and must be absent
+//!   ([`allocators::gate`])
+//! - the objects' allocator refuses and counts all calls ([`allocators`])
+//! - calls of C's allocation functions by any thread are counted and printed without a limit,
+//!   because they are libfabric's own ([`allocators::c_heap`], where the C library is glibc)
 //!
-//! Data is checked in each round: all of it if it is short, else its ends, and all of it in the first and the last
-//! measured round. Controls, which must be caught by the same code, run along: a planted `Box`, and a late call of the
-//! objects' allocator.
+//! Data is checked in each round: all short data, the ends of longer data, and all data in the
+//! first and last measured round. Controls must be found by the same code: a planted `Box`, and a
+//! late call of the objects' allocator.
 //!
-//! Not for use under a sanitizer that brings allocation functions of its own, with the feature `libfabric`.
+//! The gate with the feature `libfabric` must not run under a sanitizer with its own allocation
+//! functions.
 
 #![allow(
     missing_docs,
@@ -68,7 +71,7 @@ use cases::{CASES, Case, Facts, Kind, ROUNDS, ends_regions, ends_sends, scaled};
 use count_allocations::{Counts, Measure, Plant, run};
 use failure::Failure;
 
-/// Cases that have run, and their results.
+/// Results of the cases that have run.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -76,14 +79,14 @@ struct Tally {
     skipped: Vec<String>,
 }
 
-/// How a case is run over a transport.
+/// Function that runs a case over a transport.
 type Run<T> = fn(&Info<T>, Measure<'_>) -> Result<Counts, Failure>;
 
-/// How something else is run.
+/// Function that runs another subject over a transport.
 type Other<T> = fn(&Info<T>, &Seal, u64, Plant) -> Result<Counts, Failure>;
 
 impl Tally {
-    /// Every case over one transport.
+    /// Runs every case over one transport.
     fn transport<T: Transport + 'static>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal, run: Run<T>) {
         let Facts { name, rounds, long_rounds, .. } = *facts;
         println!("{name:<18} {rounds} rounds of each case, {long_rounds} of each that moves 1 MiB");
@@ -105,7 +108,7 @@ impl Tally {
         self.controls(name, info, seal, run);
     }
 
-    /// The gate must find the plant.
+    /// Runs the controls: the gate must find the plant.
     fn controls<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, seal: &Seal, run: Run<T>) {
         for (plant, what) in
             [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
@@ -125,7 +128,8 @@ impl Tally {
         }
     }
 
-    /// Leases of slabs, of one thread and shared, and cached registrations, over one transport.
+    /// Runs leases of slabs, of one thread and shared, and cached registrations, over one
+    /// transport.
     fn leases<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         let seal = &Seal::new();
         let plants = [Plant::Box, Plant::Late].map(|plant| (plant, 100));
@@ -147,7 +151,7 @@ impl Tally {
         }
     }
 
-    /// Something else than a case, over one transport, with controls.
+    /// Runs a subject other than cases over one transport, with controls.
     fn other<T: Transport + 'static>(&mut self, name: &str, what: &str, info: &Info<T>, rounds: u64, run: Other<T>) {
         let controls = [(Plant::Box, ", control: a planted `Box`"), (Plant::Late, ", control: a late call")];
         for (plant, control) in [(Plant::Nothing, "")].into_iter().chain(controls) {
@@ -157,17 +161,17 @@ impl Tally {
         }
     }
 
-    /// Atomic operations, over one transport.
+    /// Runs atomic operations over one transport.
     fn atomics<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "atomic operations", info, rounds, atomics::run::<T>);
     }
 
-    /// Collective operations, over one transport.
+    /// Runs collective operations over one transport.
     fn collectives<T: Collectives + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "collective operations", info, rounds, collectives::run::<T>);
     }
 
-    /// Deferred work, remote updates, futures and a group of peers, over one transport.
+    /// Runs deferred work, remote updates, futures and a group of peers over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "deferred work", info, rounds, deferred::run::<T>);
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
@@ -192,7 +196,7 @@ impl Tally {
         self.other(name, "a team of two", info, (rounds / 10).max(10), team::run::<T>);
     }
 
-    /// Counts: 0, or those of the plant.
+    /// Checks the counts: 0, or those of the plant.
     fn outcome(&mut self, name: &str, what: &str, plant: Plant, outcome: Result<Counts, Failure>) {
         let passed = match outcome {
             Ok(counts) => {
@@ -218,7 +222,7 @@ impl Tally {
 }
 
 fn soft(tally: &mut Tally) {
-    // For a network that is kept.
+    // Leaked for a network that lives until the end.
     let seal: &'static Seal = Box::leak(Box::new(Seal::new()));
     match Network::new_in(NetworkAttr::DEFAULT, seal) {
         Ok(network) => {
@@ -241,7 +245,7 @@ fn soft(tally: &mut Tally) {
                 Ok(info) => tally.collectives("soft", &info, scaled(100_000)),
                 Err(error) => tally.judge(false, &format!("soft: {error:#}")),
             }
-            // Where contexts are memory for the transport, as over some hardware.
+            // Contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
             tally.transport(&facts, &network.info_requiring(RequiredModes::LARGE_CONTEXTS), seal, run);
@@ -252,7 +256,7 @@ fn soft(tally: &mut Tally) {
     }
 }
 
-/// TCP in Rust, over the loopback device.
+/// Runs TCP in Rust over the loopback device.
 fn tcp(tally: &mut Tally) {
     let (name, seal) = ("loom-tcp", Seal::new());
     match loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT) {
@@ -277,7 +281,7 @@ fn tcp(tally: &mut Tally) {
     }
 }
 
-/// How a subject without transports to choose from is run.
+/// Function that runs a subject without a choice of transports.
 type Alone = fn(&Seal, u64, Plant) -> Result<Counts, Failure>;
 
 fn alone(tally: &mut Tally, name: &str, what: &str, rounds: u64, run: Alone) {
@@ -302,17 +306,17 @@ mod libfabric {
         shared_memory,
     };
 
-    /// A provider, and the hints for it.
+    /// Provider, and its hints.
     struct Provider {
-        /// With what its endpoints are, if they are not connectionless.
+        /// Name, with the kind of endpoint unless it is connectionless.
         name: &'static str,
         provider: &'static str,
         kind: EndpointType,
         caps: Caps,
-        /// The first major version of libfabric that has it for certain.
+        /// First major version of libfabric that has it for certain.
         since: u16,
         rounds: u64,
-        /// Of a case that moves 1 MiB.
+        /// Rounds of a case that moves 1 MiB.
         long_rounds: u64,
     }
 
@@ -342,7 +346,7 @@ mod libfabric {
 
     const MESSAGES: Caps = Caps::MSG.union(Caps::TAGGED);
 
-    /// Libfabric 1.17 only.
+    /// Version of a provider that only libfabric 1.17 has.
     const NEVER: u16 = u16::MAX;
 
     const PROVIDERS: [Provider; 11] = [
@@ -352,20 +356,20 @@ mod libfabric {
         Provider::new("tcp", scaled(10_000), scaled(100)).since(2),
         Provider::new("net", scaled(10_000), scaled(100)).since(NEVER),
         Provider::new("sockets", scaled(200), scaled(10)),
-        // It names a wrong source, which loom does not grant.
+        // It names a wrong source, so loom does not grant sources.
         Provider::new("udp;ofi_rxd", scaled(10_000), scaled(10))
             .caps(MESSAGES.union(Caps::RMA).union(Caps::DIRECTED_RECV).union(Caps::MULTI_RECV)),
         Provider::new("udp", scaled(10_000), 1).caps(Caps::MSG).datagrams("udp, datagrams"),
         Provider::connected("tcp, connected", "tcp", scaled(10_000), scaled(100)),
         Provider::connected("net, connected", "net", scaled(10_000), scaled(100)).since(NEVER),
-        // The only one with tags, and with buffers for many messages.
+        // The only one with tags, and with buffers for several messages.
         Provider::connected("sockets, connected", "sockets", scaled(200), scaled(10))
             .caps(MESSAGES.union(Caps::RMA).union(Caps::MULTI_RECV)),
     ];
 
     fn fault_of(name: &str) -> fn(Kind) -> Option<&'static str> {
         match name {
-            // 2.5.1 goes on.
+            // Version 2.5.1 continues.
             "tcp;ofi_rxm" if library_version().major < 2 => |kind| {
                 let truncated = matches!(kind, Kind::Truncated { .. });
                 truncated.then_some("after a message that was truncated, nothing more comes from that peer")
@@ -406,7 +410,7 @@ mod libfabric {
                 println!("{name:<18} control: C allocations seen in fi_getinfo: {}", after - before);
                 tally.judge(after > before, "calls of C's allocation functions are counted");
             }
-            // Connections of a provider that is not tested have no tags.
+            // Connections of untested providers have no tags.
             let hints = Hints { caps: caps.difference(Caps::TAGGED), ..hints };
             let untagged = || Ofi::<ofi::Local>::query(&hints).ok()?.find(|info| !info.raw().is_tested());
             let found = match found {
@@ -441,7 +445,8 @@ mod libfabric {
                     } else {
                         tally.skipped.push(format!("{name}, collective operations: it has none that loom uses"));
                     }
-                    // Messages, injected ones and the empty poll are for everybody; the rest are controls.
+                    // Messages, injected ones and the empty poll run over every transport. The rest
+                    // are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
                 }
                 Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error:#}")),

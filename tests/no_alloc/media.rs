@@ -1,4 +1,4 @@
-//! Media flows: in each round a grain in slices, an invalid one, and a block of samples.
+//! Media flows: each round has a grain in slices, an invalid one, and a block of samples.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 

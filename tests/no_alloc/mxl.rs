@@ -1,4 +1,4 @@
-//! MXL's fabrics over a connection: in each round a grain in slices, and a block of samples.
+//! MXL's fabrics over a connection: each round has a grain in slices, and a block of samples.
 
 use std::time::{Duration, Instant};
 

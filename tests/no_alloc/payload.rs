@@ -1,30 +1,31 @@
-//! What is moved: bytes that differ from round to round and from place to place.
+//! Data of operations: bytes that differ between rounds and places.
 
 use std::ops::Range;
 
-/// Up to this length, everything is written and checked in every round.
+/// Maximum length of data that is written and checked entirely in every round.
 const SHORT: usize = 64;
-/// Of longer data, so much at either end.
+/// Number of checked bytes at each end of longer data.
 const END: usize = 8;
 
-/// Of which round, and whether all of it is looked at however long it is.
+/// Round, and `true` to check all bytes of any length.
 #[derive(Clone, Copy)]
 pub struct Payload {
     pub round: u64,
     pub whole: bool,
 }
 
-/// After so many bytes they begin anew.
+/// Period of the bytes.
 const ROW: usize = 251;
 
 impl Payload {
-    /// The bytes of a row, which is copied: one by one they would take most of the time, in a build without optimisation.
+    /// Bytes of a row, which is copied. Single bytes would take most of the time in a build without
+    /// optimisation.
     #[expect(clippy::cast_possible_truncation, reason = "the low byte is enough")]
     fn row(self) -> [u8; ROW] {
         std::array::from_fn(|at| (self.round as u8).wrapping_mul(13).wrapping_add(at as u8) ^ (self.round >> 8) as u8)
     }
 
-    /// The parts that are looked at: rows, and the end.
+    /// Ranges that are checked: rows, and the end.
     fn parts(self, len: usize) -> impl Iterator<Item = Range<usize>> {
         let (head, tail) = if self.whole || len <= SHORT { (len, len) } else { (END, len - END) };
         let rows = (0..head).step_by(ROW).map(move |at| at..(at + ROW).min(head));
@@ -42,7 +43,7 @@ impl Payload {
         self.put(self.row(), buffer);
     }
 
-    /// So that what is there afterwards has come.
+    /// Changes the bytes, so that later content must have arrived.
     pub fn erase(self, buffer: &mut [u8]) {
         self.put(self.row().map(|byte| !byte), buffer);
     }

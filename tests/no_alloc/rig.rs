@@ -1,4 +1,5 @@
-//! Two endpoints with a queue each, a counter of the first one's operations, and a region of the second one's.
+//! Two endpoints with a queue each, a counter of the first one's operations, and a region of the
+//! second one's.
 
 use loom_core::av::Av;
 use loom_core::counter::Counter;
@@ -13,19 +14,20 @@ use crate::cases::takes_many;
 use crate::failure::Failure;
 use crate::verbs::Addressed;
 
-/// Every buffer can be sent and received into.
+/// Buffer of sends and receives.
 pub type Buffer<'b> = &'b mut [u8];
 
-/// What is exposed is a buffer like the others.
+/// Region over a buffer.
 pub type Region<'d, 'b, T> = Mr<'d, T, Buffer<'b>>;
 
-/// An endpoint, and its queue.
+/// Endpoint, and its queue.
 pub struct Side<'q, 'd, 'b, T: Transport, V> {
     pub cq: &'q Cq<'d, T, Buffer<'b>>,
     pub verbs: V,
 }
 
-/// `a` sends, reads and writes; `b` receives, and has the region, if a round needs one.
+/// Pair of sides: `a` sends, reads and writes, `b` receives, and has the region if a round requires
+/// one.
 pub struct Rig<'q, 'd, 'b, T: Transport, V> {
     pub info: &'q Info<T>,
     pub a: Side<'q, 'd, 'b, T, V>,
@@ -33,7 +35,7 @@ pub struct Rig<'q, 'd, 'b, T: Transport, V> {
     pub region: Option<&'q Region<'d, 'b, T>>,
 }
 
-/// What is counted of `a`.
+/// Counted operations of `a`.
 pub const EVERYTHING: Counted = Counted::SEND.union(Counted::RECV).union(Counted::READ).union(Counted::WRITE);
 
 /// Opens both sides, without a connection.
@@ -57,17 +59,17 @@ pub fn addressed<'q, 'd, 'b, T: Transport + 'static>(
         .map(|(cq, endpoint, other)| Side { cq, verbs: Addressed { endpoint, other } }))
 }
 
-/// The buffers that a round uses, whenever they are not in flight.
+/// Buffers of a round that are not in flight.
 pub struct Buffers<'b> {
     pub out: Option<Buffer<'b>>,
     pub into: Option<Buffer<'b>>,
-    /// Half as long.
+    /// Buffer of half the length.
     pub half: Option<Buffer<'b>>,
-    /// To look at the region's contents.
+    /// Copy of the region's contents.
     pub scratch: Vec<u8>,
 }
 
-/// A buffer that is not in flight.
+/// Takes a buffer that is not in flight.
 pub fn take<'b>(buffer: &mut Option<Buffer<'b>>) -> Result<Buffer<'b>, Failure> {
     buffer.take().ok_or(Failure::Wrong("a buffer was lost"))
 }

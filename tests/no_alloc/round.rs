@@ -21,12 +21,12 @@ const NEVER: Tag = Tag(9);
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What one side waits for, and what it got.
+/// Operation of one side, and its result.
 struct Flight<'b> {
     key: Option<OpKey>,
     done: Option<Done<Buffer<'b>>>,
     told: Option<ImmediateData>,
-    /// Of a multi-receive: what each of its pieces has to be, and how many have come.
+    /// Expected content of each piece of a multi-receive, and the number of pieces so far.
     pieces: Option<(Payload, u32)>,
 }
 
@@ -35,7 +35,7 @@ impl<'b> Flight<'b> {
         Flight { key: None, done: None, told: None, pieces: None }
     }
 
-    /// Looks once whether anything has come.
+    /// Polls once.
     fn look<T: Transport + 'static, V>(&mut self, side: &Side<'_, '_, 'b, T, V>, wait: bool) -> Result<(), Failure> {
         if wait && let Some(key) = self.key {
             if self.done.is_none() {
@@ -69,20 +69,20 @@ impl<'b> Flight<'b> {
         self.key.is_some() == self.done.is_some()
     }
 
-    /// The buffer, and how the operation ended.
+    /// Returns the buffer and the result of the operation.
     fn end(&mut self) -> Result<(Buffer<'b>, Result<Transfer, OpError>), Failure> {
         self.key = None;
         self.done.take().map(Done::into_parts).ok_or(Failure::Wrong("nothing has ended"))
     }
 
-    /// The buffer of what has succeeded.
+    /// Returns the buffer of a successful operation.
     fn succeed(&mut self) -> Result<(Buffer<'b>, Transfer), Failure> {
         let (buffer, result) = self.end()?;
         Ok((buffer, result?))
     }
 }
 
-/// A round under way.
+/// Round in progress.
 struct Round<'r, 'q, 'd, 'b, T: Transport, V> {
     rig: &'r Rig<'q, 'd, 'b, T, V>,
     a: Flight<'b>,
@@ -91,7 +91,7 @@ struct Round<'r, 'q, 'd, 'b, T: Transport, V> {
 }
 
 impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
-    /// Drives both sides until it is so.
+    /// Drives both sides until a condition holds.
     fn until(
         &mut self,
         what: &'static str,
@@ -114,7 +114,7 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         self.b.look(&self.rig.b, self.wait)
     }
 
-    /// Posts, driving both sides while there is no room.
+    /// Posts, and drives both sides while the queue is full.
     fn post(
         &mut self,
         mut buffer: Buffer<'b>,
@@ -166,11 +166,12 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         Ok(())
     }
 
-    /// Waits until `b` has the message that `a` has sent: messages of one sender keep their order, and a tagged one goes past
-    /// what waits for a receive. Where none does, `b` looks a few times: over those transports, what is sent is there at once.
+    /// Waits until the message of `a` has arrived at `b`. Messages of one sender keep their order,
+    /// so a tagged marker that overtakes waiting messages proves the arrival. Where no marker can
+    /// do so, `b` polls a few times, because messages arrive at once over those transports.
     fn arrive(&mut self, message: Message) -> Result<(), Failure> {
         let info = self.rig.info;
-        // Over `tcp`, a message without tag that waits for its receive holds up whatever comes after it.
+        // Over `tcp`, an untagged message that waits for its receive blocks later messages.
         let passes = message.tagged || info.provider() != "tcp";
         if !(passes && info.caps().contains(Caps::TAGGED)) {
             return (0..4).try_for_each(|_| self.look());
@@ -246,7 +247,7 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         }
     }
 
-    /// Two messages, which use the buffer up.
+    /// Sends two messages that fill the buffer.
     fn multi_receive(&mut self, tagged: bool, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let into = take(&mut buffers.into)?;
         let mut half = take(&mut buffers.half)?;
@@ -326,7 +327,7 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
             }
             Ok(())
         } else {
-            // Completion says that the buffer is free, not that the bytes are there.
+            // Completion states that the buffer is free, but not that the bytes have arrived.
             self.until("the bytes of a write", |_, _| arrived())
         }
     }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 const ATTR: TaggedAttr =
     TaggedAttr { operations: 16, packet_size: 512, messages: 4, control: 4, sends: 4, ..TaggedAttr::DEFAULT };
-/// Many segments.
+/// Length of a message of many segments.
 const LONG: usize = 5000;
 const SPINS: u32 = 1 << 20;
 
@@ -44,7 +44,7 @@ fn kept(slot: &mut Option<Vec<u8>>, posted: Result<TaggedKey, Rejected<Vec<u8>>>
 }
 
 impl Rig<'_, '_, '_, '_> {
-    /// Waits for an operation of `a`, or of `b`.
+    /// Waits for an operation of `a` or `b`.
     fn end(&mut self, of_a: bool, key: TaggedKey) -> Result<(Vec<u8>, usize), Failure> {
         for _ in 0..SPINS {
             self.a.progress()?;
@@ -58,7 +58,7 @@ impl Rig<'_, '_, '_, '_> {
         Err(Failure::Late("an operation with a tag"))
     }
 
-    /// A message of so many bytes from `a` to `b`, which is expected or not.
+    /// Sends a message of `len` bytes from `a` to `b`, expected or unexpected.
     fn message(&mut self, number: u64, len: usize, expected: bool) -> Result<(), Failure> {
         let tag = Tag(number);
         let (Some(mut out), Some(into)) = (self.out.take(), self.into.take()) else {

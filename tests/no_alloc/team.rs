@@ -1,4 +1,4 @@
-//! Collectives of a team of two: in each round an all-reduce, and a barrier beside a scan.
+//! Collectives of a team of two: each round has an all-reduce, and a barrier beside a scan.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,8 @@ use crate::allocators::Seal;
 use crate::count_allocations::{Counts, Plant, counted};
 use crate::failure::Failure;
 
-/// Short, as long messages both ways between two endpoints of one process end `shm` of libfabric 2.5.
+/// Short size, because long messages both ways between two endpoints of one process end `shm` of
+/// libfabric 2.5.
 const PACKET: usize = 64;
 const LIMIT: Duration = Duration::from_secs(60);
 const COUNT: usize = 20;
@@ -32,7 +33,7 @@ impl From<CollectiveError> for Failure {
     }
 }
 
-/// Turns both until they are over.
+/// Turns both until they complete.
 fn finish<T: Transport, B: Packet, A: loom_core::allocator_api2::alloc::Allocator, E: Element, C: Combine<E>>(
     mut both: [Running<'_, '_, '_, T, B, A, E, C>; 2],
 ) -> Result<(), Failure> {
@@ -76,7 +77,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             finish([one.all_reduce(Sum, &given[0], a)?, other.all_reduce(Sum, &given[1], b)?])?;
             let mut parts = [[0; COUNT]; 2];
             let [c, d] = &mut parts;
-            // Two of a team are under way at a time.
+            // Two of a team are in progress at a time.
             let barriers = [one.barrier()?, other.barrier()?];
             finish([one.scan(Sum, &given[0], c)?, other.scan(Sum, &given[1], d)?])?;
             finish(barriers)?;
@@ -84,7 +85,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             let right = sums == [[sum; COUNT]; 2] && parts == [[number; COUNT], [sum; COUNT]];
             if right { Ok(()) } else { Err(Failure::Wrong("a sum is another one")) }
         };
-        // Past the first barrier that comes before a collective.
+        // These rounds pass the first barrier that precedes a collective.
         (0..70).try_for_each(round)?;
         counted(seal, plant, 70..70 + rounds, round)
     })

@@ -1,5 +1,5 @@
-//! Transfers: in each round a write of pages that is counted, one with a notification, a cancelled
-//! one, and a read.
+//! Transfers: each round has a counted write of pages, one with a notification, a cancelled one,
+//! and a read.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 

@@ -1,4 +1,4 @@
-//! Remote updates: fetch-and-add and compare-and-swap of one client, in each round.
+//! Remote updates: each round has a fetch-and-add and a compare-and-swap of one client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             let wrong = |_| Failure::Wrong("an update is done");
             let deadline = Instant::now() + LIMIT;
             let expected = memory[0].load(Ordering::Relaxed);
-            // One after the other: what is under way together is done in any order.
+            // One after the other, because concurrent ones take effect in any order.
             for swap in [false, true] {
                 let key = loop {
                     let asked = match swap {

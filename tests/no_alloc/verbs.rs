@@ -1,4 +1,4 @@
-//! What a round asks of an endpoint, whether that names its peer in each post or is connected to it.
+//! Operations of a round on an endpoint that names its peer in each post, or is connected.
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
@@ -17,28 +17,30 @@ use crate::rig::Buffer;
 
 pub type Posted<'b> = Result<OpKey, Rejected<Buffer<'b>>>;
 
-/// An endpoint with one peer: the other side. A tag is used by tagged messages only, immediate data by those that have it.
+/// Endpoint with one peer. Only tagged messages use the tag, and only operations with immediate
+/// data use that.
 pub trait Verbs<'b> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b>;
     fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError>;
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b>;
-    /// For one peer, which sends what fits, with the tag if there is one; it is not cancelled.
+    /// Posts a multi-receive for one peer, with the tag if given. The peer sends messages that fit,
+    /// and the receive is not cancelled.
     fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b>;
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b>;
     fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b>;
     fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError>;
     fn cancel(&self, key: OpKey) -> Result<(), Errno>;
-    /// Looks whether its event queue has anything, if it has one: nothing comes while it works.
+    /// Checks the event queue, if the endpoint has one. It is empty while the connection works.
     fn look_for_events(&self) -> Result<(), Failure>;
 }
 
-/// As a message is sent by the calls with options.
+/// Returns the options for a message.
 pub fn send_options(message: Message, data: ImmediateData) -> SendOptions {
     let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::default() };
     SendOptions { data: message.data.then_some(data), ..options }
 }
 
-/// An endpoint without connections.
+/// Endpoint without a connection.
 pub struct Addressed<'d, 'b, T: Transport> {
     pub endpoint: Endpoint<'d, T, Buffer<'b>>,
     pub other: Peer,
@@ -79,7 +81,7 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
     }
 
     fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b> {
-        // SAFETY: one peer sends what fits, and it is not cancelled.
+        // SAFETY: one peer sends messages that fit, and the receive is not cancelled.
         unsafe { self.endpoint.multi_recv_unchecked(Source::Any, tag.map(Into::into), into) }
     }
 

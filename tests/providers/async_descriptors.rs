@@ -1,7 +1,8 @@
-//! Libfabric's providers in a runtime of tokio: an idle fabric costs no processor time, a message wakes it, and sockets are served while large
-//! transfers run. The software transport shows the same.
+//! Libfabric's providers in a runtime of tokio. An idle fabric uses no processor time, a message
+//! wakes it, and the runtime serves sockets during large transfers. The tests also run over the
+//! software transport.
 //!
-//! A program of its own: processor time is that of the process, and the cases run one after the other.
+//! A separate program: the tests measure processor time per process, and run in sequence.
 
 use support::alone::trial;
 
@@ -23,12 +24,12 @@ use tokio::sync::Barrier;
 
 type Bytes = Vec<u8>;
 
-/// A wait that a working fabric never meets.
+/// Limit of a wait, which a working fabric never reaches.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn process_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system writes the time there.
+    // SAFETY: the system writes the time into `time`.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
@@ -59,7 +60,7 @@ fn on_one_thread<F: Future>(future: F) -> F::Output {
 }
 
 impl<T: Transport + 'static> Pair<T> {
-    /// A message from `a` to `b`, which are connected afterwards.
+    /// Sends a message from `a` to `b`, and connects them afterwards.
     async fn message(&self, byte: u8, len: usize) {
         let [of_a, of_b] = &self.drivers;
         let (sent, received) = tokio::join!(
@@ -73,13 +74,13 @@ impl<T: Transport + 'static> Pair<T> {
     }
 }
 
-/// How long the fabric idles: `LOOM_IDLE` in milliseconds.
+/// Time that the fabric idles: `LOOM_IDLE` in milliseconds.
 fn idle_time() -> Duration {
     let asked = std::env::var("LOOM_IDLE").ok().and_then(|asked| asked.parse().ok());
     Duration::from_millis(asked.unwrap_or(5000))
 }
 
-/// Fabrics idle at once: what the process uses is what all of them use together.
+/// Checks fabrics that idle at once. The measured time is the sum of all of them.
 async fn an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it<T: Transport + 'static>(info: &Info<T>, all: &Barrier) {
     let pair = pair(info);
     let [of_a, of_b] = &pair.drivers;
@@ -88,7 +89,7 @@ async fn an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it<T: Transport + '
         let receives = of_b.run(vec![0; 100], |buf| pair.b.recv(Source::Any, buf));
         let sends = async {
             all.wait().await;
-            // What connections still have to say to each other.
+            // Connections still exchange messages at first.
             tokio::time::sleep(Duration::from_millis(200)).await;
             let before = process_time();
             tokio::time::sleep(idle_time()).await;
@@ -110,7 +111,7 @@ async fn an_idle_fabric_uses_no_cpu_time_and_a_message_wakes_it<T: Transport + '
     .unwrap();
 }
 
-/// Each in a runtime of its own: what one does wakes no other.
+/// Runs each in a separate runtime, so that the activity of one wakes no other.
 fn idle_fabrics_use_no_cpu_time_and_a_message_wakes_each() {
     let all = &Barrier::new(3);
     std::thread::scope(|threads| {
@@ -186,7 +187,7 @@ fn sockets_are_served_while_a_gibibyte_moves<T: Transport + 'static>(info: &Info
     });
 }
 
-/// An info of a provider that every libfabric has.
+/// Info of a provider of every libfabric.
 fn info(provider: &str) -> Info<Ofi<Local>> {
     let hints =
         Hints { caps: Caps::MSG, provider: Some(provider), node: Some("127.0.0.1"), listen: true, ..Hints::default() };
@@ -194,7 +195,7 @@ fn info(provider: &str) -> Info<Ofi<Local>> {
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider}", library_version()))
 }
 
-/// Each in a process of its own, of which the processor time is measured.
+/// Trials, each in a separate process, because processor time is measured per process.
 pub(crate) fn trials() -> Vec<Trial> {
     // Queues of untested providers have no descriptors.
     if !["tcp;ofi_rxm", "sockets"].into_iter().all(|provider| info(provider).raw().is_tested()) {

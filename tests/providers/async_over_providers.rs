@@ -1,5 +1,6 @@
-//! Async programs over libfabric's providers as over the software transport: streams of events and of connections, transfers in many parts,
-//! counters and deferred work. Tasks are polled only if they were woken.
+//! Async programs over libfabric's providers and over the software transport: streams of events and
+//! connections, transfers in many parts, counters and deferred work. Tasks are polled only after
+//! they are woken.
 
 use support::behaviours::pair::is_tested;
 use support::posting::{LIMIT, pattern};
@@ -32,7 +33,7 @@ use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use support::library_version;
 
-/// The longest message, where the provider allows longer ones.
+/// Maximum length of a message, also where the provider allows longer ones.
 const MOST: usize = 2_000;
 
 type Bytes = Vec<u8>;
@@ -65,7 +66,7 @@ struct Pair<T: Transport + 'static> {
 }
 
 impl<T: Transport + 'static> Pair<T> {
-    /// `received` counts what the second one receives.
+    /// Opens a side. `received` counts the receives of the second endpoint.
     fn open(domain: &Domain<'static, T>, received: Option<&Counter<'static, T>>) -> Self {
         let (av, cq) = (Av::open(domain, 4).unwrap(), Cq::open(domain, 64).unwrap());
         let bound = received.map_or(Binding::to(&av), |received| Binding::to(&av).counter(Counted::RECV, received));
@@ -75,7 +76,7 @@ impl<T: Transport + 'static> Pair<T> {
     }
 }
 
-/// Waits until something is so that no event tells of: a completed write may reach the peer's memory later.
+/// Waits for a condition without an event: a completed write may reach the peer's memory later.
 async fn until(mut is_so: impl FnMut() -> bool) {
     poll_fn(|cx| {
         if is_so() {
@@ -88,7 +89,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 }
 
 fn writes_with_immediate_data_are_a_stream<T: Transport + 'static>(info: &Info<T>) {
-    // More than the queue keeps.
+    // Exceeds the queue's capacity.
     const WRITES: usize = 200;
     const LEN: usize = 100;
     let domain = Domain::open(info).unwrap();
@@ -108,7 +109,7 @@ fn writes_with_immediate_data_are_a_stream<T: Transport + 'static>(info: &Info<T
         while let Some(event) = events.next().await {
             let Completion::Remote(event) = event.unwrap() else { panic!("an event of the peer") };
             let number = usize::try_from(event.data().unwrap().0).unwrap();
-            // Where a write carries its data, its bytes are there.
+            // The bytes of a write arrive at the latest with its immediate data.
             let mut bytes = vec![0; LEN];
             region.window().copy_to(number * LEN, &mut bytes).unwrap();
             assert!(bytes == pattern(LEN, number), "write {number}");
@@ -210,7 +211,7 @@ fn deferred_work_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     let Pair { driver, a, b, to_a, to_b } = &pair;
     let deferred = Deferred::open(driver.cq(), 4).unwrap();
     let works = &DeferredDriver::new(&deferred, driver).unwrap();
-    // When b has received two messages, it sends one, and the counter is raised. Further work waits for more.
+    // After two messages to b, b sends one and the counter is raised. Further work waits for more.
     let answer = deferred.post((&counter, 2), b, Work::send(*to_a), pattern(80, 7)).unwrap();
     let raised = deferred.add((&counter, 2), &counter, 10).unwrap();
     let last = deferred.post((&counter, 100), b, Work::send(*to_a), pattern(10, 8)).unwrap();
@@ -258,7 +259,7 @@ fn requests_and_ends_of_connections_are_a_stream() {
         while served.len() < CLIENTS.into() {
             match requests.next().await.expect("it does not end").unwrap() {
                 EqEvent::Request(request) => {
-                    // Other clients ask meanwhile, and wait for the stream.
+                    // Other clients connect meanwhile, and wait for the stream.
                     let endpoint = serving.accept(request.endpoint(&cq, &server).unwrap(), b"welcome").await.unwrap();
                     let question = driver.run(vec![0; 100], |room| endpoint.recv(ThePeer, room)).await.unwrap();
                     let (mut bytes, _) = question.into_result().unwrap();
@@ -270,7 +271,7 @@ fn requests_and_ends_of_connections_are_a_stream() {
                 other => panic!("a request or an end, not {other:?}"),
             }
         }
-        // What a stream has not given out is for the next one.
+        // The next stream returns the events that this one has kept.
         drop(requests);
         let mut ends = pin!(connections(&serving));
         while ended.len() < CLIENTS.into() {
@@ -309,7 +310,7 @@ impl<D: Drive> Drive for Turns<'_, D> {
     }
 }
 
-// SAFETY: the descriptors of the driver behind it, which is borrowed.
+// SAFETY: the descriptors are those of the borrowed driver.
 unsafe impl<D: Sleepable> Sleepable for Turns<'_, D> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.0.wait_fds(each)
@@ -324,7 +325,7 @@ unsafe impl<D: Sleepable> Sleepable for Turns<'_, D> {
     }
 }
 
-/// Clients of one queue end one after the other, while the thread sleeps between their messages.
+/// Ends clients of one queue in turn, while the thread sleeps between their messages.
 fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &Info<T>, clients: usize) {
     const ROUNDS: usize = 3;
     let domain = Domain::open(info).unwrap();
@@ -340,7 +341,7 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
     let to_server = av.insert(&server.address().unwrap()).unwrap();
     let driver = &CqDriver::open(&cq, Unclaimed::Drop).unwrap();
     let serves = async {
-        // Each client sends one message more than the one before it.
+        // Each client sends one message more than its predecessor.
         for _ in 0..(0..clients).map(|number| number % ROUNDS + 1).sum() {
             let (bytes, _) = driver.run(vec![0; 64], |room| server.recv(Source::Any, room)).await.unwrap().into_parts();
             let number = usize::from(bytes[0]);
@@ -366,9 +367,9 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
         let (begin, before) = (Instant::now(), turns.1.get());
         tokio::time::sleep(Duration::from_millis(200)).await;
         let idle = turns.1.get() - before;
-        // One that spins takes some 100,000.
+        // A spinning loop takes some 100,000 turns.
         assert!(idle < 2000, "{idle} turns in {:?}", begin.elapsed());
-        // The queue goes on.
+        // The queue still works.
         let another = cq.endpoint(&av).unwrap();
         let received = driver.run(vec![0; 8], |room| server.recv(Source::Any, room));
         let sent = driver.run(pattern(8, 1), |bytes| another.send(to_server, bytes));
@@ -380,7 +381,7 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
     runtime.block_on(driven).unwrap().expect("it ends in time");
 }
 
-/// What every libfabric has.
+/// Info of every libfabric.
 fn info(hints: Hints<'_>) -> Info<Ofi<Local>> {
     let mut infos = Ofi::query(&hints).unwrap();
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {hints:?}", library_version()))
@@ -439,7 +440,7 @@ pub(crate) fn trials() -> Vec<Trial> {
                 clients_of_one_queue_end_while_others_sleep(&Network::new(attr).unwrap().info(), 50);
             }
             _ => {
-                // With 25 endpoints and 24 connections, at the limit of `tcp;ofi_rxm` 2.5 (its page).
+                // 25 endpoints and 24 connections: the limit of `tcp;ofi_rxm` 2.5 (its page).
                 let clients = if provider == "sockets" { 50 } else { 24 };
                 let info = connectionless(provider, Caps::MSG, EndpointType::RDM);
                 clients_of_one_queue_end_while_others_sleep(&info, clients);

@@ -1,4 +1,5 @@
-//! Collective operations over libfabric: `tcp;ofi_rxm` of libfabric 2 has them, and of libfabric 1.17 loom does not use those that are there.
+//! Collective operations over libfabric. `tcp;ofi_rxm` of libfabric 2 has them. Loom does not use
+//! those of libfabric 1.17.
 
 use support::report::{self, Section};
 
@@ -43,7 +44,7 @@ fn info_with(caps: Caps) -> Info<T> {
     T::query(&hints).unwrap().next().expect("both versions have it")
 }
 
-/// Whether this libfabric is one whose collective operations loom uses.
+/// Returns `true` if loom uses the collective operations of this libfabric.
 fn has_them() -> bool {
     library_version().major >= 2 && info().raw().is_tested()
 }
@@ -147,7 +148,7 @@ fn a_removed_member_stays_in_its_groups() {
     let groups = members.join();
     let removed = members.av.find(&members.endpoints[1].address().unwrap()).unwrap();
     assert!(members.av.remove(removed));
-    // Addresses of no endpoint: more than a vector gives places of removed peers to.
+    // Unused addresses: more than the places that a vector gives to removed peers.
     for port in 1..100 {
         let address: EndpointAddr = SocketAddr::from(([127, 0, 0, 2], port)).into();
         if let Ok(peer) = members.av.insert(&address) {
@@ -223,7 +224,8 @@ fn scatter_gives_each_member_its_part() {
     });
 }
 
-/// A reduction of two elements at three members: what is granted is computed, and the rest refused. Returns whether it was granted.
+/// Reduces two elements at three members. Granted operations are computed, and others refused.
+/// Returns `true` if it was granted.
 fn reduction<E: Element + PartialEq>(
     members: &Members,
     groups: &[Group],
@@ -309,7 +311,7 @@ fn collectives_that_the_provider_lacks_or_limits_are_refused() {
     assert_eq!(members.cq.in_flight(), 0);
 }
 
-/// The longest that are not refused.
+/// Checks the longest operations that are accepted.
 fn operations_of_16_kib_end() {
     for size in [2, 3, 5] {
         let members = Members::new(size);
@@ -353,7 +355,7 @@ fn an_endpoint_joins_several_groups_one_after_the_other() {
             |group, buf| group.post(Collective::all_reduce(ReduceOp::<u64>::SUM), 0, buf),
         );
         assert_eq!(got, vec![then(&[number], &[3 * number]); 3]);
-        // The first ones are left, and their places are not had again.
+        // The first ones leave, and their places are not reused.
         if number > 3 {
             all.push(groups);
         }
@@ -370,7 +372,7 @@ fn an_endpoint_joins_several_groups_one_after_the_other() {
     assert_eq!(full.map(|_| ()), Err(OpenError::Errno(Errno::ENOSPC)));
 }
 
-/// Whatever has been done of an operation when its endpoint is closed: the buffers come back once, and stay as they are.
+/// Closes an endpoint at any stage of an operation: its buffers return once, and stay unchanged.
 fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
     for round in 0..60_usize {
         let mut members = Members::new(3);
@@ -395,7 +397,7 @@ fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
             }
         }
         drop(groups);
-        // In another order each time.
+        // The order differs each time.
         while !members.endpoints.is_empty() {
             let at = round % members.endpoints.len();
             drop(members.endpoints.remove(at));
@@ -420,7 +422,7 @@ type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, T, Buf, Global, E, C>;
 fn open_team(group: &Peers, rank: u32) -> Result<Teams<'_>, CollectiveError> {
     let members = u32::try_from(group.capacity()).unwrap();
     let packets = std::iter::repeat_with(|| Vec::with_capacity(96 << 10));
-    // A number of few bits: tags are not granted here.
+    // The number has few bits, because tags are not granted here.
     Team::open(group, TeamAttr::new(0).with_packets(2).with_at_once(2), (0..members).map(PeerIndex), rank, packets)
 }
 
@@ -432,7 +434,7 @@ fn turn_all<E: loom_group::collective::Element, C: Combine<E>>(mut running: Vec<
     }
 }
 
-/// The info grants no tagged messages, so what succeeds is the provider's.
+/// Checks teams over an info without tagged messages: each success is that of the provider.
 fn teams_use_the_collectives_of_the_provider() {
     for size in 1..=5 {
         let groups = peers(size);
@@ -447,7 +449,7 @@ fn teams_use_the_collectives_of_the_provider() {
         let team = |(rank, (group, joined))| open_team(group, rank).unwrap().with_provider(joined).unwrap();
         let teams: Vec<_> = (0..).zip(groups.iter().zip(&mut joined)).map(team).collect();
         let root = u32::try_from(size - 1).unwrap();
-        // Of the numbers of a team there are fewer.
+        // A team has fewer numbers.
         for _ in 0..100 {
             turn_all(teams.iter().map(|team| team.barrier().unwrap()).collect());
         }
@@ -481,13 +483,14 @@ fn teams_use_the_collectives_of_the_provider() {
     }
 }
 
-/// What the provider lacks, or does not keep to, is left to messages, which such an info does not grant: that is an error with a type.
+/// Checks that operations that the provider lacks or limits use messages. Such an info does not
+/// grant them, so the result is a typed error.
 fn teams_use_messages_for_collectives_the_provider_lacks_or_limits() {
     let long = vec![1_u64; 3000];
     let lacking: [Begin<'_>; 4] = [
         &|team| team.gather(0, &[1_u64], &mut [0; 3]).map(|_| ()),
         &|team| team.all_to_all(&[1_u64; 3], &mut [0; 3]).map(|_| ()),
-        // Not as many as there are members.
+        // Fewer elements than members.
         &|team| team.broadcast(0, &mut [1_u64; 4]).map(|_| ()),
         // More than 16 KiB.
         &|team| team.all_reduce(Sum, &long, &mut vec![0; 3000]).map(|_| ()),
@@ -515,7 +518,7 @@ fn collective_operations_are_refused() {
     assert_eq!(refused.map(|_| ()), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
 }
 
-/// What `ofi_rxm` would look for in the domain is not there.
+/// Checks a refusal: `ofi_rxm` would use an object that the domain lacks.
 fn an_endpoint_with_collectives_that_its_domain_lacks_is_refused() {
     let domain = Domain::open(&info_with(Caps::MSG)).unwrap();
     let av = Av::open(&domain, 1).unwrap();

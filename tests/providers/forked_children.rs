@@ -1,5 +1,6 @@
-//! Forked children, which have copies of their parent's objects: the copies are leaked and refuse every call, the parent goes on, and a child
-//! opens objects of its own. Over every provider that this libfabric has.
+//! Forked children with copies of their parent's objects. The copies leak and refuse every call,
+//! the parent continues, and a child opens new objects. The tests run over every provider of this
+//! libfabric.
 
 use std::io::{Read, Write};
 use std::mem::{drop, forget};
@@ -25,7 +26,7 @@ use support::posting::pattern;
 type T = Ofi<Local>;
 type Sender = Endpoint<'static, T, Vec<u8>>;
 
-/// Providers of one of the two versions, or of both.
+/// Providers of either version, or of both.
 const PROVIDERS: [&str; 7] = ["shm", "tcp;ofi_rxm", "sockets", "net", "tcp", "udp;ofi_rxd", "sm2"];
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -37,7 +38,7 @@ unsafe extern "C" {
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
 }
 
-/// Ends a child that panics, so that the next test runs in the parent alone.
+/// Ends a child that panics, so that only the parent runs the next test.
 fn watch_children() {
     let parent = std::process::id();
     let default = std::panic::take_hook();
@@ -49,7 +50,7 @@ fn watch_children() {
     }));
 }
 
-/// Each in a process of its own: children have no other thread.
+/// Trials, each in a separate process, because children have no other thread.
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for provider in PROVIDERS {
@@ -95,7 +96,7 @@ fn info(provider: &str) -> Option<Info<T>> {
     query(Caps::MSG | Caps::RMA).or_else(|| query(Caps::MSG))
 }
 
-/// Forks. Returns `true` in the child, which ends in any case.
+/// Forks. Returns `true` in the child, which always ends.
 fn forked(child: &mut i32) -> bool {
     *child = fork();
     assert!(*child >= 0, "no child");
@@ -107,7 +108,7 @@ fn forked(child: &mut i32) -> bool {
 
 fn wait_for(child: i32) {
     let mut status = -1;
-    // SAFETY: the status is written in the call.
+    // SAFETY: the status is written during the call.
     assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "status of the child");
 }
@@ -169,7 +170,7 @@ impl Objects {
         exchange(&self.cq, [&self.a, &self.b], self.to_b, seed);
     }
 
-    /// In a forked child: every call is refused.
+    /// Checks in a forked child that every call is refused.
     fn refuse(&self, info: &Info<T>) {
         let Objects { domain, av, empty_av, cq, a, b, to_b, counter, eq, .. } = self;
         let refused = a.send(*to_b, vec![3; 8]).expect_err("the child sends");
@@ -212,13 +213,13 @@ fn copies(info: &Info<T>) {
     in_child(|| objects.refuse(info));
     objects.exchange(2);
     let address = objects.b.address().expect("an address");
-    // Each order of dropping, with an operation in flight.
+    // Each order of drops, with an operation in flight.
     for order in 0..4 {
         let received = objects.b.recv(Source::Any, vec![0; 8]).map_err(|refused| refused.error).expect("posted");
         in_child(|| {
             assert_eq!(objects.cq.finish(received, Instant::now()).expect_err("in flight"), CqError::OtherProcess);
             assert_eq!(objects.b.cancel(received), Err(Errno::OTHER_PROCESS));
-            // SAFETY: the child has this copy alone, and ends without using it otherwise.
+            // SAFETY: the child uses only this copy, and ends without any other use.
             let Objects { domain, av, empty_av, cq, a, b, counter, region, eq, .. } =
                 unsafe { std::ptr::read(&raw const objects) };
             match order {
@@ -279,7 +280,7 @@ fn scopes(info: &Info<T>) {
             false
         });
         if is_child {
-            // The borrow has ended: the child's copy of the memory is the child's.
+            // The borrow has ended, so the child owns its copy of the memory.
             room.fill(9);
             _exit(i32::from(room != [9; 8]));
         }
@@ -309,7 +310,7 @@ fn own_endpoints(info: &Info<T>) {
             .expect("sent")
             .result()
             .expect("sent");
-        // Until the parent has received.
+        // Waits until the parent has received.
         let _ = there.read(&mut [0]);
         drop((endpoint, cq, av, domain));
         _exit(0);
@@ -329,7 +330,7 @@ fn own_endpoints(info: &Info<T>) {
     let (bytes, result) = objects.cq.finish(received, deadline).expect("received by the parent").into_parts();
     assert_eq!((result.expect("received").len, &bytes), (8, &pattern(8, 7)));
     objects.cq.finish(sent, deadline).expect("sent").result().expect("sent");
-    // No endpoint of the child has the name of this one.
+    // Endpoints of the child have other names.
     let another = objects.cq.endpoint(&objects.av).expect("another endpoint");
     let to_another = objects.av.insert(&another.address().expect("an address")).expect("inserted");
     exchange(&objects.cq, [&objects.a, &another], to_another, 3);

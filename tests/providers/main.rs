@@ -1,4 +1,5 @@
-//! Behaviours over every provider, and over the software transport, each section compared with its table in `tests/behaviours`.
+//! Behaviours over every provider, and over the software transport. Each section is compared with
+//! its table in `tests/behaviours`.
 
 #![cfg(feature = "std")]
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests fail by panicking")]

@@ -1,5 +1,5 @@
-//! Endpoints of `loom-fabric-tcp` with those of libfabric's provider `net` (1.17) or `tcp` (from 1.18 on), in both
-//! directions. Each trial moves data and compares it.
+//! Endpoints of `loom-fabric-tcp` with those of libfabric's provider `net` (1.17) or `tcp` (from
+//! 1.18 on), in both directions. Each trial transfers data and compares it.
 
 use libtest_mimic::{Failed, Trial};
 use loom_core::transport::{Connected, Transport};
@@ -35,7 +35,7 @@ impl<T: Transport + 'static> Side<T> {
         Ok(self.av.insert(&other.endpoint.address()?)?)
     }
 
-    /// Waits for an operation, with progress on the other side.
+    /// Waits for an operation, and drives the other side.
     fn finish<U: Transport>(&self, other: &Side<U>, key: OpKey) -> Result<(Bytes, loom_core::Transfer), Failed> {
         let drive = || other.cq.progress();
         let done = self.cq.finish(key, Driving::new(limit(), drive))?;
@@ -65,7 +65,7 @@ fn messages<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<
         if len == LONG {
             break;
         }
-        // Acknowledged, and with immediate data.
+        // With acknowledgement, and with immediate data.
         let options = SendOptions {
             data: Some(ImmediateData(0x0123_4567_89ab_cdef)),
             level: Some(CompletionLevel::Delivery),

@@ -1,5 +1,6 @@
-//! Controls of the sanitizers: each plants the fault that a sanitizer must see. `.ci/run` runs them with `--ignored` under
-//! the sanitizer, and fails if nothing is reported. They are not run otherwise.
+//! Controls of the sanitizers: each plants the fault that a sanitizer must find. `.ci/run` runs
+//! them with `--ignored` under the sanitizer, and fails without a report. No other run includes
+//! them.
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -14,19 +15,19 @@ use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 
-/// For AddressSanitizer: memory is read after it was freed.
+/// Reads freed memory, for AddressSanitizer.
 #[test]
 #[ignore = "a planted use after free, for AddressSanitizer"]
 fn plants_a_use_after_free() {
     let freed = Box::into_raw(Box::new([0u8; 64]));
     // SAFETY: made by `Box::into_raw`.
     drop(unsafe { Box::from_raw(freed) });
-    // SAFETY: none. That is the point.
+    // SAFETY: violated on purpose.
     black_box(unsafe { freed.cast::<u8>().read() });
 }
 
-/// For AddressSanitizer, which has to see loom's own copies: a buffer that lends memory which was freed is written to a
-/// region of the software transport.
+/// Writes a buffer of freed memory to a region of the software transport, for AddressSanitizer,
+/// which has to check loom's own copies.
 #[test]
 #[ignore = "a planted use after free, for AddressSanitizer"]
 fn plants_a_write_from_freed_memory() {
@@ -43,10 +44,10 @@ fn plants_a_write_from_freed_memory() {
     endpoint.write(itself, &region.remote(), 0, freed).unwrap();
 }
 
-/// Lends memory that is not there any more.
+/// A buffer that lends freed memory.
 struct Freed(*mut [u8; 64]);
 
-// SAFETY: none. That is the point.
+// SAFETY: violated on purpose.
 unsafe impl Buffer for Freed {
     fn lend(&mut self) -> Lent {
         Lent::source(NonNull::new(self.0.cast()).unwrap(), 64)
@@ -56,15 +57,15 @@ unsafe impl Buffer for Freed {
 impl SourceBuffer for Freed {}
 
 struct Shared(UnsafeCell<u64>);
-// SAFETY: none. That is the point.
+// SAFETY: violated on purpose.
 unsafe impl Sync for Shared {}
 
-/// For ThreadSanitizer: two threads write one word without any order.
+/// Writes one word from two threads without any order, for ThreadSanitizer.
 #[test]
 #[ignore = "a planted data race, for ThreadSanitizer"]
 fn plants_a_data_race() {
     static WORD: Shared = Shared(UnsafeCell::new(0));
-    // Relaxed: both are there, and nothing is ordered by it.
+    // Relaxed: it only reports that both threads run, and orders no access.
     static THERE: AtomicU32 = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -74,9 +75,9 @@ fn plants_a_data_race() {
                     std::thread::yield_now();
                 }
                 for round in 0..1_000_000 {
-                    // SAFETY: none. That is the point.
+                    // SAFETY: violated on purpose.
                     unsafe { *black_box(WORD.0.get()) = round };
-                    // On a busy machine one thread would be through before the other goes on.
+                    // On a busy machine one thread would end before the other continues.
                     if round % 1024 == 0 {
                         std::thread::yield_now();
                     }

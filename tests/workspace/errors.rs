@@ -1,4 +1,4 @@
-//! Every error of the packages turns into [`loom_core::Error`] by `?`, and its text stays.
+//! Errors of the packages: each converts into [`loom_core::Error`] by `?`, and keeps its text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use loom_group::{CollectiveError, ConnectError, PeerError, PeerIndex};
 use loom_tagged::LinkError;
 use loom_updates::UpdateError;
 
-/// The types in these sources that are errors, and those that turn into `Error`.
+/// Collects the error types in these sources, and the conversions into `Error`.
 fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -54,7 +54,7 @@ fn every_error_turns_into_one_type() {
     assert!(found.len() > 9, "the sources have errors: {found:?}");
     let turns = |name: &str| {
         let shapes = [format!("From<{name}> for Error"), format!("{name} => ")];
-        // Of one that is generic: up to the body of the implementation.
+        // For a generic one, up to the body of the implementation.
         let begins = format!("From<{name}<");
         let mut generic = text.split(&begins).skip(1).filter_map(|after| after.split('{').next());
         shapes.iter().any(|shape| text.contains(shape)) || generic.any(|head| head.trim_end().ends_with("> for Error"))

@@ -1,4 +1,4 @@
-//! The pages for people: their links lead somewhere, and the README stays as short as its readers are promised.
+//! Pages: their links have targets, and the README keeps its length.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,13 +42,13 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The targets of a page's links, outside of its code.
+/// Targets of a page's links, outside of its code.
 fn links(page: &str) -> Vec<&str> {
     let prose = page.split("```").step_by(2);
     prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| Some(rest.split_once(')')?.0)).collect()
 }
 
-/// The name by which a page's heading is linked to.
+/// Link target of a page's heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|it| it.is_alphanumeric() || [' ', '-', '_'].contains(it));
@@ -85,7 +85,7 @@ fn links_lead_to_files_and_headings() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// The control: faults are seen.
+/// Checks, as a control, that faults are found.
 #[test]
 fn broken_link_is_found() {
     let readme = repository().join("README.md");
@@ -94,7 +94,8 @@ fn broken_link_is_found() {
     assert!(fault(&readme, "docs/guide.md#errors").is_none());
 }
 
-/// What is wrong with the lines of a page's code that rustdoc hides and other readers see: they may close a program, and no more.
+/// Returns the lines of a page's code that rustdoc hides, and other readers see, with more than the
+/// end of a program.
 fn hidden_logic(page: &str) -> Vec<&str> {
     const CLOSING: [&str; 5] = ["# Ok::<", "# Ok(())", "# }", "# fn main(", "# #[cfg("];
     let code = page.split("```").skip(1).step_by(2).filter(|code| code.starts_with("rust"));
@@ -102,7 +103,8 @@ fn hidden_logic(page: &str) -> Vec<&str> {
     hidden.filter(|line| !CLOSING.iter().any(|closing| line.starts_with(closing))).collect()
 }
 
-/// Except docs/async.md: it shows the objects of its examples once, in its first section, and hides them after that.
+/// Checks all pages except docs/async.md, which shows the objects of its examples once, in its
+/// first section, and hides them after that.
 #[test]
 fn code_of_pages_hides_no_logic() {
     for page in pages().iter().filter(|page| !page.ends_with("docs/async.md")) {
@@ -119,7 +121,7 @@ fn readme_is_short() {
     assert!(words <= MOST_WORDS_OF_README, "{words} words");
 }
 
-/// The guide shows parts of an example that the compiler does not see there.
+/// Compares the guide with an example, because the compiler does not check the parts that it shows.
 #[test]
 fn async_program_of_the_guide_is_the_example() {
     let without_indent = |text: &str| text.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
@@ -150,7 +152,7 @@ fn every_example_is_in_the_index() {
     assert!(examples >= 10, "{examples}");
 }
 
-/// The functions that libfabric's headers declare or define: their lines begin in the first column.
+/// Functions that libfabric's headers declare or define: their lines begin in the first column.
 #[cfg(feature = "libfabric")]
 fn functions(header: &str) -> Vec<&str> {
     let starts_a_line = |line: &&str| line.starts_with(|first: char| first.is_ascii_alphabetic());
@@ -194,7 +196,7 @@ fn every_function_of_the_headers_is_on_the_page_for_c() {
     let foreign: Vec<_> = here.iter().filter(|name| !there.contains(name.as_str())).collect();
     println!("{} functions; not on the page: {missing:?}; not in these headers: {foreign:?}", there.len());
     assert!(there.len() > 140);
-    // Those of newer headers may have more, and fewer.
+    // Newer headers may have more, and fewer.
     if headers[0].contains("#define FI_MAJOR_VERSION 1\n") {
         assert!(missing.is_empty(), "{missing:?}");
         assert!(foreign.iter().all(|name| ["fi_addr_t", "fi_cq_err_entry"].contains(&name.as_str())), "{foreign:?}");

@@ -1,10 +1,11 @@
-//! The pages of `docs/providers` agree with the tables of `tests/behaviours`.
+//! Pages of `docs/providers`, compared with the tables of `tests/behaviours`.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Features that a provider may lack, and a behaviour that is not granted where the feature is not.
+/// Features that a provider may lack, each with a behaviour that is not granted without the
+/// feature.
 const FEATURES: [(&str, &str); 30] = [
     (
         "tagged messages, directed receives, counters, deferred work, cancelling receives",
@@ -90,7 +91,7 @@ fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Providers of some cells, with the version if others of the provider are tested and do not have it.
+/// Providers of some cells, with the version if others of the provider are tested without it.
 fn places<'c>(cells: &'c [Cell], has: impl Fn(&Cell) -> bool) -> Vec<(&'c str, String)> {
     let providers: BTreeSet<_> = cells.iter().filter(|cell| has(cell)).map(|cell| &*cell.provider).collect();
     let place = |provider: &'c str| {
@@ -162,7 +163,8 @@ fn pages_have_the_results_of_the_tests() {
     assert!(missing.is_empty() && outdated.is_empty(), "missing: {missing:#?}\noutdated: {outdated:#?}");
 }
 
-/// A behaviour that is not granted is not granted over the same providers as a feature of the page.
+/// Checks that a behaviour that is not granted is refused by the same providers as a feature of the
+/// page.
 #[test]
 fn every_refusal_is_a_feature() {
     let cells = cells();
@@ -191,7 +193,7 @@ fn differing_results_are_found() {
     assert_eq!(required(&cells).difference(&written).count(), 2);
 }
 
-/// Names of faults on the pages.
+/// Checks that names of faults on the pages have a program.
 #[test]
 fn faults_have_a_program() {
     let faults = fs::read_to_string(repository("cli/faults.txt")).unwrap();

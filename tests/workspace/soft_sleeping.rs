@@ -1,5 +1,6 @@
-//! Sleeping on queues of the software transport, as the system sees it: what `poll` is told by a descriptor, that a sleeper takes no time of
-//! a processor, and that nobody takes memory. `loom-core/tests/it/soft/sleeping.rs` has all that wakes a sleeper up.
+//! Sleeps on queues of the software transport, measured through the system: the result of `poll`
+//! for a descriptor, no processor time of a sleeper, and no allocation.
+//! `loom-core/tests/it/soft/sleeping.rs` has all events that wake a sleeper.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -18,22 +19,22 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 type S = Soft<'static>;
 type Bytes = Box<[u8]>;
 
-/// Of one sleep.
+/// Limit of one sleep.
 const LIMIT: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// How often this thread has taken or given back memory while it counts.
+    /// Number of this thread's allocations and frees while it counts.
     static TAKEN: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 struct Counting;
 
 fn count() {
-    // Not while the thread ends.
+    // The thread may be ending.
     let _ = TAKEN.try_with(|taken| taken.set(taken.get().map(|taken| taken + 1)));
 }
 
-// SAFETY: the system's allocator, which is called with what this one is.
+// SAFETY: the system's allocator, called with the same arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -66,7 +67,8 @@ impl Node {
         Node { endpoint, cq, av }
     }
 
-    /// As a program that sleeps on descriptors does: polls until there is nothing, asks, and then sleeps. How often it has slept.
+    /// Polls as a program that sleeps on descriptors: until the queue is empty and `may_sleep`
+    /// permits it, and then sleeps. Returns the number of sleeps, too.
     fn next_by_descriptor(&self) -> (Completion<'static, Bytes>, u32) {
         let mut sleeps = 0;
         loop {
@@ -158,7 +160,7 @@ fn threads_sleep_in_calls_and_take_no_memory() {
     two_threads_answer_each_other(NetworkAttr { lanes: 0, ..ATTR }, Node::next_by_call);
 }
 
-/// The control: a box is noticed.
+/// Checks, as a control, that a box is counted.
 #[test]
 fn memory_that_is_taken_is_counted() {
     TAKEN.set(Some(0));
@@ -179,7 +181,7 @@ fn descriptor_is_readable_when_something_has_come() {
         assert!(is_readable(fd, Duration::ZERO));
         assert!(sleeper.cq.may_sleep().unwrap(), "the message was taken in, and nobody receives it");
         assert!(!is_readable(fd, Duration::ZERO));
-        // More than one are one.
+        // Several signals are one.
         for _ in 0..3 {
             peer.endpoint.inject(to, &[1; 8]).unwrap();
         }
@@ -215,7 +217,7 @@ fn sleeper_uses_no_processor() {
     let node = Node::open(&network);
     let peer = Node::open(&network);
     let to = node.av.insert(&peer.endpoint.address().unwrap()).unwrap();
-    // What is under way does not keep it awake: a long message that nobody has received, and a receive.
+    // Operations in flight do not keep it awake: a long message without a receive, and a receive.
     node.endpoint.send(to, vec![1; 5000].into()).unwrap();
     node.endpoint.recv(Source::Any, vec![0; 8].into()).unwrap();
     let (begin, before, time) = (Instant::now(), processor_time(), Duration::from_millis(300));

@@ -36,19 +36,19 @@ enum Command {
         old: PathBuf,
         new: PathBuf,
     },
-    /// The page of these reports, or of all in its folder.
+    /// Page of these reports, or of all in its folder.
     Page {
         reports: Vec<PathBuf>,
         check: bool,
     },
     Show(Vec<PathBuf>),
-    /// For callgrind.
+    /// Measured operation alone, under callgrind.
     Only {
         side: String,
         operation: String,
         count: u32,
     },
-    /// The other process of a side.
+    /// Far end of a side, in a second process.
     #[cfg(feature = "libfabric")]
     Far([String; 4]),
 }
@@ -113,7 +113,8 @@ fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(),
     Ok(())
 }
 
-/// Prints what has changed; an error if something became worse, or if nothing could be compared.
+/// Prints the changes. Returns an error if a metric became worse, or if no metric could be
+/// compared.
 fn compare_files(old: &Path, new: &Path) -> Result<(), Failure> {
     let changes = compare(&Report::read(old)?, &Report::read(new)?);
     let of = |verdict| changes.iter().filter(move |change| change.verdict == verdict);

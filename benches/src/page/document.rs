@@ -93,7 +93,8 @@ fn table_of_targets(text: &mut String, runs: &[Named]) {
     }
 }
 
-/// A line of the targets: metrics of a set that have the same target, and names with the same first two parts.
+/// A line of the targets: metrics of a set that have the same target, and names with the same first
+/// two parts.
 fn target_group(metric: &Metric) -> (&str, &str, String) {
     let name = metric.name.match_indices('.').nth(1).map_or(&metric.name[..], |(second, _)| &metric.name[..second]);
     (&metric.set, name, limit(metric.goal))

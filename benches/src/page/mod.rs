@@ -1,7 +1,8 @@
-//! Generated parts of `docs/dev/benchmarks.md` and of the README, and the drawings, made of reports of runs.
+//! Generated parts of `docs/dev/benchmarks.md` and of the README, and the drawings, made of reports
+//! of runs.
 //!
-//! They do not depend on the machine or on features: the same reports always give the same text, and a test compares the
-//! committed files with it.
+//! They do not depend on the machine or on features: the same reports always give the same text,
+//! and a test compares the committed files with it.
 
 mod bars;
 mod document;
@@ -35,7 +36,7 @@ struct Written {
     text: String,
 }
 
-/// The repository that the program was built in.
+/// Repository that the program was built in.
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -64,7 +65,8 @@ fn with_figures(page: &str, figures: &str) -> Result<String, Failure> {
     Ok(format!("{before}{BEGIN}{figures}{END}{after}"))
 }
 
-/// All files that are made of the reports. The first report has the drawings and the README's figures.
+/// Returns all files made of the reports. The first report has the drawings and the README's
+/// figures.
 fn page(reports: &[PathBuf]) -> Result<Vec<Written>, Failure> {
     let runs = read(reports)?;
     let first = runs.first().ok_or("there is no report to make the page of")?;

@@ -1,4 +1,4 @@
-//! Counting arrivals of immediate data, while somebody waits for each value.
+//! Counting of arrivals of immediate data, while a waiter waits for each value.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::contest::Contest;
 use crate::report::{Goal, Run};
 
-/// Values that are counted in turns, and those who wait for each.
+/// Values counted in turns, and waiters for each.
 const VALUES: u32 = 256;
 const WAITERS: u32 = 4;
 

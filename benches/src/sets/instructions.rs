@@ -1,5 +1,5 @@
-//! How many instructions an operation takes, of 64 bytes where it has a length to choose, on one thread, counted by valgrind's callgrind, which gives the same figures
-//! on a busy machine.
+//! Instructions of an operation on one thread, of 64 bytes if its length is variable. Valgrind's
+//! callgrind counts them, with the same figures on a busy machine.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -19,19 +19,19 @@ use crate::sides::{
 use crate::statistics::Summary;
 use loom_core::Transport;
 
-/// How often an operation is repeated. What is done once vanishes in the division.
+/// Repetitions of an operation. One-time work vanishes in the division.
 const COUNT: u32 = 1000;
 
-/// The sides, as metrics and `only` call them. Those of `soft` need no libfabric.
+/// Sides, by their names in metrics and in `only`. Those of `soft` do not require libfabric.
 #[cfg(feature = "libfabric")]
 const SIDES: &[&str] = &["c", "shim", "shm", "shm_raw", "soft", "soft_raw"];
 #[cfg(not(feature = "libfabric"))]
 const SIDES: &[&str] = &["soft", "soft_raw"];
 
-/// The sides that wait by key.
+/// Sides that wait by key.
 const FINISHES: &[&str] = if cfg!(feature = "libfabric") { &["soft", "shm"] } else { &["soft"] };
 
-/// Polling a full queue is left out: filling it would be counted along.
+/// Operations, except polls of a full queue: the instructions that fill it would be counted.
 fn operations() -> impl Iterator<Item = Operation> {
     Operation::SIZED.into_iter().chain([Operation::PollEmpty])
 }
@@ -40,9 +40,9 @@ const fn len(operation: Operation) -> usize {
     if matches!(operation, Operation::FetchAdd) { WORD } else { 64 }
 }
 
-/// What the software transport may take of a tagged exchange.
+/// Target of a tagged exchange over the software transport.
 const TAGGED: f64 = 450.0;
-/// What loom may add to C's path.
+/// Target of loom's addition to C's path.
 const ADDED: f64 = 25.0;
 
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
@@ -87,7 +87,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         let name = format!("transfer_over_c.instructions.shm.{}", transfer::NAME);
         run.summary(&name, ("ratio", Goal::AtMost(1.10)), Summary::exact(loom / c));
     }
-    // What loom adds, over the one provider whose instructions are all its own and not the kernel's.
+    // Loom's addition, over the one provider with all its instructions in user space.
     for (side, name, goal) in
         [("shm", "loom_minus_c", Goal::AtMost(ADDED)), ("shm_raw", "loom_raw_minus_c", Goal::Lower)]
     {
@@ -102,7 +102,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Instructions of an operation of a side: this program runs again under callgrind, with [`only`].
+/// Counts instructions of an operation of a side: runs this program under callgrind, with [`only`].
 fn count(side: &str, operation: &str) -> Result<f64, Failure> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
@@ -117,10 +117,11 @@ fn count(side: &str, operation: &str) -> Result<f64, Failure> {
     }
 }
 
-/// Does one operation of one side `count` times and nothing else, for callgrind: `name` as metrics call it.
+/// Does one operation of one side `count` times without any measurement, for callgrind. `name` is
+/// that of the metrics.
 ///
 /// # Errors
-/// If there is no such side or operation, or it cannot be opened.
+/// If the side or operation does not exist, or cannot be opened.
 pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
     if let Some(operation) = Together::ALL.into_iter().find(|operation| side == "soft" && operation.name() == name) {
         counted_together(&Group::open()?, operation, count);
@@ -157,25 +158,25 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-// A function of its own: callgrind counts from its first instruction to its last.
+// A separate function: callgrind counts from its first to its last instruction.
 #[inline(never)]
 fn counted(side: &mut dyn Side, operation: Operation, count: u32) {
     side.run(operation, len(operation), count);
 }
 
-/// As [`counted`].
+/// Counterpart of [`counted`] for waits by key.
 #[inline(never)]
 fn counted_by_finish<T: Transport + 'static>(pair: &finish::Pair<T>, count: u32) {
     pair.run(count);
 }
 
-/// As [`counted`].
+/// Counterpart of [`counted`] for collectives.
 #[inline(never)]
 fn counted_together(group: &Group, operation: Together, count: u32) {
     group.run(operation, count);
 }
 
-/// As [`counted`].
+/// Counterpart of [`counted`] for lists.
 #[inline(never)]
 fn counted_list(run: &mut dyn FnMut(u32), count: u32) {
     run(count);

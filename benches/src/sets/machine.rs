@@ -1,4 +1,5 @@
-//! What the machine can do at all: a cache line between two cores, a copy of memory, a ring between two threads.
+//! Limits of the machine: a cache line between two cores, a copy of memory, a ring between two
+//! threads.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use crate::contest::Contest;
 use crate::cores::{self, Peer};
 use crate::report::{Goal, Run};
 
-/// A word that has its line for itself, and the next one too, which processors fetch along.
+/// A word alone in its cache line and the next one, which processors prefetch.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Line(AtomicU64);
@@ -19,12 +20,12 @@ pub(crate) struct Line(AtomicU64);
 pub(crate) struct PingPong<'l> {
     line: &'l Line,
     peer: Peer,
-    /// What the line says: odd while the other core has to answer.
+    /// Value of the line: odd while the other core has to answer.
     says: u64,
 }
 
 impl<'l> PingPong<'l> {
-    /// With the other core's end in a thread of its own.
+    /// Starts a thread with the other core's end.
     pub(crate) fn start<'s>(scope: &'s Scope<'s, '_>, line: &'l Line) -> Self
     where
         'l: 's,
@@ -42,7 +43,7 @@ impl<'l> PingPong<'l> {
         PingPong { line, peer, says: 0 }
     }
 
-    /// Round trips, with `after` called after each; says how long they took.
+    /// Makes round trips, and calls `after` after each. Returns their duration.
     #[inline]
     pub(crate) fn round_trips(&mut self, count: u32, mut after: impl FnMut()) -> Duration {
         self.peer.begin(count);
@@ -57,7 +58,8 @@ impl<'l> PingPong<'l> {
     }
 }
 
-/// Numbers through an empty ring between two threads; `capacity` of them fit. Says how long as many took as it is told.
+/// Passes numbers through an empty ring of `capacity` between two threads. Returns a function
+/// that measures the duration of a number of them.
 pub(crate) fn ring<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl FnMut(u32) -> Duration + 's {
     let (mut into, mut from) = rtrb::RingBuffer::<u64>::new(capacity);
     let mut peer = Peer::start(scope, 1, move |rounds| {
@@ -77,7 +79,8 @@ pub(crate) fn ring<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl FnMut(
     }
 }
 
-/// Copies between buffers of that size: always the same two, or each time other ones, which the caches have forgotten.
+/// Copies between buffers of a size: always the same two, or each time other ones, which are no
+/// longer in the caches.
 pub(crate) struct Copies {
     from: Vec<u8>,
     into: Vec<u8>,
@@ -86,15 +89,15 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// More than the caches hold.
+    /// Bytes beyond the size of the caches.
     const FORGOTTEN: usize = 64 << 20;
 
-    /// Always the same two buffers.
+    /// Copies between the same two buffers.
     pub(crate) fn warm(len: usize) -> Self {
         Copies { from: vec![1; len], into: vec![2; len], len, at: 0 }
     }
 
-    /// Each time other buffers.
+    /// Copies between other buffers each time.
     pub(crate) fn cold(len: usize) -> Self {
         Copies { from: vec![1; Self::FORGOTTEN], into: vec![2; Self::FORGOTTEN], len, at: 0 }
     }
@@ -112,7 +115,7 @@ impl Copies {
     }
 }
 
-/// The sizes that are copied, and their names.
+/// Sizes of copies, and their names.
 const SIZES: [(usize, &str); 3] = [(64 << 10, "64KiB"), (1 << 20, "1MiB"), (4 << 20, "4MiB")];
 
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
@@ -130,7 +133,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What needs two cores.
+/// Measures the parts that require two cores.
 pub(crate) fn measure_threads(run: &mut Run) -> Result<(), Failure> {
     if !cores::has_two("machine_threads") {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Media flows on one thread: grains of 1080p and blocks of 64 channels, beside a loop in C over the same provider and a copy.
+//! Media flows on one thread: grains of 1080p and blocks of 64 channels, compared with a loop in C
+//! over the same provider and with a copy.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Network, NetworkAttr};
@@ -15,9 +16,9 @@ use crate::sides::{
 };
 
 const GRAIN: GrainLayout = GrainLayout::v210(1920, 1080);
-/// A ring of both sides. The loop in C has as many places.
+/// Slots of a ring of both sides, and of the loop in C.
 const SLOTS: u32 = 4;
-/// 1 ms of 64 channels of 32 bits.
+/// Samples of a block: 1 ms of 64 channels of 32 bits.
 const BLOCK: u32 = 48;
 #[cfg(feature = "libfabric")]
 const SAMPLES: loom_media::SampleLayout =
@@ -48,7 +49,7 @@ impl<T: Transport + 'static> Side<T> {
         Ok(Side { initiator, target, flow, to, layout, next: 0 })
     }
 
-    /// So many grains or blocks, each until it has arrived and been reported.
+    /// Sends `count` grains or blocks, and polls until all have arrived and been reported.
     fn run(&mut self, count: u32) {
         let (mut sent, mut arrived) = (0, 0);
         while arrived < count || self.initiator.in_progress() > 0 {

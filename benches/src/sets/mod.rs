@@ -1,4 +1,4 @@
-//! What is measured: a file for each set.
+//! Measurements: a file for each set.
 
 use crate::Failure;
 use crate::contest::{Outcome, Settings};
@@ -25,17 +25,18 @@ mod transfer;
 
 /// A set of measurements.
 pub struct Set {
-    /// As the command line calls it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it measures.
+    /// Description of the measurement.
     pub about: &'static str,
-    /// Measures it.
+    /// Measures the set.
     pub measure: fn(&mut Run) -> Result<(), Failure>,
 }
 
-/// All sets, in the order in which they are measured.
+/// All sets, in the order of measurement.
 ///
-/// Sets of one thread come first: libfabric's providers are a little slower in a process that has ever had a second one.
+/// Sets of one thread come first: libfabric's providers are slightly slower in a process that
+/// has had a second thread.
 pub const SETS: &[Set] = &[
     Set { name: "instructions", about: "instructions of an operation, by callgrind", measure: instructions::measure },
     Set { name: "machine", about: "what the machine can do at all, on one thread", measure: machine::measure },
@@ -68,10 +69,11 @@ pub const SETS: &[Set] = &[
     Set { name: "tcp", about: "the transport over TCP, beside libfabric's and a socket", measure: tcp::measure },
 ];
 
-/// How often sides are opened, with a part of the rounds each time.
+/// Number of openings of the sides. Each takes a part of the rounds.
 const OPENINGS: usize = 5;
 
-/// The same contests over sides that are opened anew several times, joined ([`Outcome::join`]).
+/// Runs contests over sides that are opened again several times, and joins the results
+/// ([`Outcome::join`]).
 fn over_openings(
     settings: &Settings,
     mut open: impl FnMut(&Settings) -> Result<Vec<Outcome>, Failure>,

@@ -1,6 +1,7 @@
-//! The transfer engine over `shm` beside NIXL (`nixl.py`): a list of descriptors within one process, posted and done.
+//! The transfer engine over `shm` compared with NIXL (`nixl.py`): a list of descriptors within one
+//! process, posted and completed.
 //!
-//! `LOOM_NIXL` names a Python interpreter that has the packages `nixl-cu12` and `numpy`.
+//! `LOOM_NIXL` names a Python interpreter with the packages `nixl-cu12` and `numpy`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,7 +24,7 @@ struct Nixl {
 }
 
 impl Nixl {
-    /// Starts it, or returns the reason why it cannot be used here.
+    /// Starts NIXL, or returns the reason why it is not available.
     fn start(python: &OsStr, len: usize) -> Result<Result<Self, String>, Failure> {
         let mut command = Command::new(python);
         // The path may lead to another UCX.

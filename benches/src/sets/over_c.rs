@@ -1,5 +1,5 @@
-//! What loom adds to libfabric: its safe objects and its raw functions beside the same loop in C over the same provider, and what bindings
-//! add whose functions call C's.
+//! Cost of loom over libfabric: its safe objects and its raw functions, compared with the same loop
+//! in C over the same provider, and with bindings that call C functions.
 
 use std::fs::read_dir;
 
@@ -10,7 +10,7 @@ use crate::sets::over_openings;
 use crate::sides::c::{C, Calls};
 use crate::sides::{Provider, Side, raw, safe, work};
 
-/// What loom may take of C's time.
+/// Target of loom's time relative to C.
 const TARGET: Goal = Goal::AtMost(1.05);
 const TARGET_OF_ATOMICS: Goal = Goal::AtMost(1.10);
 
@@ -56,13 +56,15 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
     Ok(outcomes)
 }
 
-/// Has the kernel send over every TCP connection of this process at once, by the congestion control `reno`. BBR, which some machines
-/// have by default, paces a connection at its estimate of the bandwidth, and some of the connections then take twice as long as the others.
+/// Sets the congestion control `reno`, with which the kernel sends over every TCP connection of
+/// this process at once. BBR, the default on some machines, paces a connection at its estimate of
+/// the bandwidth, and some of the connections then take twice as long as the others.
 fn unpaced() -> std::io::Result<()> {
     const RENO: &[u8] = b"reno";
     for file in read_dir("/proc/self/fd")? {
         let Some(descriptor) = file?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // SAFETY: the kernel reads `RENO.len()` bytes in the call. A descriptor that is no TCP socket refuses the option.
+        // SAFETY: the kernel reads `RENO.len()` bytes in the call. A descriptor that is no TCP
+        // socket refuses the option.
         unsafe {
             libc::setsockopt(
                 descriptor,

@@ -24,7 +24,7 @@ const PLACES: u64 = 16;
 const WINDOW: u32 = 8;
 const RAILS: usize = 4;
 const DATA: u64 = 0;
-/// Pages of a round of processor time, in all 1/16 GiB.
+/// Pages in a round of processor time, 1/16 GiB in total.
 const PAGES: u32 = 256;
 
 type Side = Engine<'static, Ofi<Local>, Vec<u8>, Block, Global>;
@@ -36,7 +36,7 @@ fn open(info: &Info<Ofi<Local>>, rails: usize) -> Result<(Side, MemoryKey), loom
     Ok((engine, memory))
 }
 
-/// Totals of pages that the target has counted, and that have ended on the initiator.
+/// Totals of pages counted by the target, and of pages completed on the initiator.
 #[derive(Default)]
 struct Totals {
     counted: AtomicU64,
@@ -65,7 +65,7 @@ impl Initiator {
         Ok(Initiator { engine, local, remote, peer, target, totals, total: 0 })
     }
 
-    /// So many pages, until all have ended and been counted.
+    /// Writes `count` pages, and waits until all are completed and counted.
     fn write(&mut self, count: u32, window: u32) {
         self.target.begin(count);
         self.total += u64::from(count);
@@ -90,7 +90,7 @@ impl Initiator {
     }
 }
 
-/// The target, which makes progress until all pages of a round have ended.
+/// Runs the target, which makes progress until all pages of a round are completed.
 fn count(
     info: &Info<Ofi<Local>>,
     rails: usize,

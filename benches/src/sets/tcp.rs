@@ -1,5 +1,5 @@
-//! Loom's transport over TCP between two processes, beside libfabric's providers over TCP and a stream socket. Both processes are
-//! kept on a core each and poll; every message is checked.
+//! Loom's transport over TCP between two processes, compared with libfabric's providers over TCP
+//! and with a stream socket. Both processes are bound to a core and poll. Every message is checked.
 
 use super::processes::{Kind, between_processes};
 use crate::Failure;
@@ -9,7 +9,7 @@ use crate::report::{Goal, Ratio, Run};
 use crate::sets::peers::end::Play;
 use crate::sides::size_name;
 
-/// What libfabric has here.
+/// Returns the providers of this version of libfabric.
 fn providers() -> Vec<Kind> {
     let has = |kind: &Kind| {
         use loom_core::info::Hints;
@@ -47,7 +47,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     }
     contest::<8>(run, Play::Answer, "half_rtt", (Goal::AtMost(0.9), Goal::AtMost(1.3)))?;
     contest::<512>(run, Play::Answer, "half_rtt", (Goal::Lower, Goal::Lower))?;
-    // Time of a message, so that three times the rate is a third.
+    // Three times the rate is a third of the time per message.
     contest::<8>(run, Play::Stream, "message_time", (Goal::AtMost(1.0 / 3.0), Goal::Lower))?;
     contest::<{ 1 << 17 }>(run, Play::Stream, "message_time", (Goal::AtMost(1.0), Goal::Lower))?;
     // One and a half times the rate.

@@ -1,4 +1,5 @@
-//! Lists of writes: the transfer engine beside a loop in C over the same provider, and over the software transport.
+//! Lists of writes: the transfer engine compared with a loop in C over the same provider, and over
+//! the software transport.
 
 #[cfg(feature = "libfabric")]
 use std::time::{Duration, Instant};
@@ -34,7 +35,7 @@ pub(super) struct Side<'l, T: Transport + 'static> {
     remote: RemoteMemory,
 }
 
-/// Time of a list: of the initiator's calls, and until all writes have been counted.
+/// Durations of a list: of the initiator's calls, and until all writes have been counted.
 #[cfg(feature = "libfabric")]
 #[derive(Clone, Copy)]
 pub(super) struct Times {
@@ -42,18 +43,19 @@ pub(super) struct Times {
     pub(super) done: Duration,
 }
 
-/// Blocks in no order, as the loop in C takes them, in memory of some bytes.
+/// Returns blocks in a random order, like the loop in C, in memory of `area` bytes.
 pub(super) fn list(len: usize, count: usize, area: usize) -> Vec<Block> {
     let (len, places) = (len as u64, (area / len) as u64);
     let block = |number| Block { local: number * 7919 % places * len, remote: number * 104_729 % places * len, len };
     (0..count as u64).map(block).collect()
 }
 
-/// Memory of huge pages where the system has them, as that of numpy's arrays.
+/// Returns memory of huge pages if the system has them, like numpy's arrays.
 fn memory(len: usize, byte: u8) -> Vec<u8> {
     let mut memory = Vec::<u8>::with_capacity(len);
     let skipped = memory.as_ptr().align_offset(4096);
-    // SAFETY: advice on pages of the vector alone, except that the last one may reach beyond its end. It does not change contents.
+    // SAFETY: advice on pages of the vector alone, except that the last one may reach beyond its
+    // end. It does not change contents.
     unsafe {
         libc::madvise(
             memory.as_mut_ptr().wrapping_add(skipped).cast(),
@@ -80,7 +82,7 @@ impl<T: Transport + 'static> Side<'_, T> {
 }
 
 impl<'l, T: Transport + 'static> Side<'l, T> {
-    /// So many writes, until all have completed and been counted.
+    /// Posts `count` writes, and polls until all are completed and counted.
     fn run(&mut self, list: &'l [Block], count: u32) {
         let mut left = count as usize;
         while left > 0 {

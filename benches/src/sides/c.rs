@@ -9,7 +9,7 @@ use super::{FULL, LONGEST, Operation, Provider, SIZES, Side, timed, work};
 
 type Run = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
 
-/// What `raw.c` says of its loops.
+/// Functions of the loops in `raw.c`.
 #[repr(C)]
 struct Loops {
     open: unsafe extern "C" fn(*const c_char, *const c_char, usize, c_int, *mut *mut c_void) -> c_int,
@@ -35,22 +35,22 @@ unsafe extern "C" {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Calls {
-    /// By its inline functions, as C does.
+    /// Calls libfabric's inline functions, as C does.
     Inline,
-    /// By C functions that call these, as bindings do that have no others.
+    /// Calls C functions that wrap them, as bindings without inline functions do.
     Shim,
 }
 
 pub(crate) struct C {
     loops: &'static Loops,
-    /// Open, or null.
+    /// Open loops, or null.
     raw: *mut c_void,
-    /// Length of its buffers.
+    /// Length of the buffers.
     area: usize,
 }
 
 impl C {
-    /// Opens them, and does every operation some times.
+    /// Opens the loops, and does every operation some times.
     pub(crate) fn open(provider: Provider, calls: Calls) -> Result<Self, String> {
         let mut side = C::over(provider, calls, LONGEST)?;
         for (operation, len) in work(side.inject_size(), provider.atomics) {
@@ -59,7 +59,7 @@ impl C {
         Ok(side)
     }
 
-    /// Opens them, with memory of so many bytes.
+    /// Opens the loops, with memory of `area` bytes.
     pub(crate) fn over(provider: Provider, calls: Calls, area: usize) -> Result<Self, String> {
         // SAFETY: constants.
         let loops = unsafe {
@@ -72,7 +72,7 @@ impl C {
         let node = provider.node.map(CString::new).transpose().map_err(|error| error.to_string())?;
         let node = node.as_ref().map_or(std::ptr::null(), |node| node.as_ptr());
         let mut raw = std::ptr::null_mut();
-        // SAFETY: strings that end, or no node; a place for the result.
+        // SAFETY: terminated strings, or no node. Room for the result.
         let code = unsafe { (loops.open)(name.as_ptr(), node, area, provider.atomics.into(), &raw mut raw) };
         if code != 0 {
             return Err(format!("C over {}: {}", provider.name, Errno::from_raw(-code)));
@@ -85,21 +85,21 @@ impl C {
         unsafe { (self.loops.inject_size)(self.raw) }
     }
 
-    /// So many writes of a length, several in flight.
+    /// Does `count` writes of a length, with several in flight.
     pub(crate) fn write_list(&mut self, len: usize, count: u32) -> Duration {
         assert!(len <= self.area, "the buffers are that long");
         timed(|| {
-            // SAFETY: `raw` is open; its buffers have at least this length.
+            // SAFETY: `raw` is open, and its buffers have at least this length.
             let code = unsafe { (self.loops.write_list)(self.raw, len, count.into()) };
             assert_eq!(code, 0, "a list of writes in C");
         })
     }
 
-    /// Nanoseconds of `count` completions.
+    /// Returns the duration of `count` completions.
     fn poll_full(&mut self, batch: usize, count: u32) -> Duration {
         let times = count.div_ceil(FULL as u32);
         let mut took = 0;
-        // SAFETY: open; at most 64 of a batch fit; a place for the result.
+        // SAFETY: open. At most 64 of a batch fit. Room for the result.
         let code = unsafe { (self.loops.poll_full)(self.raw, batch.min(FULL), times.into(), &raw mut took) };
         assert_eq!(code, 0, "polling a full queue in C");
         let took = Duration::from_nanos(took.try_into().expect("time goes on"));
@@ -123,7 +123,7 @@ impl Side for C {
             Operation::PollFull(batch) => return self.poll_full(batch, count),
         };
         timed(|| {
-            // SAFETY: `raw` is open; its buffers have the longest of the lengths.
+            // SAFETY: `raw` is open, and its buffers have the maximum length.
             let code = unsafe { run(self.raw, len, count.into()) };
             assert_eq!(code, 0, "{operation:?} in C");
         })
@@ -132,7 +132,7 @@ impl Side for C {
 
 impl Drop for C {
     fn drop(&mut self) {
-        // SAFETY: open, and not used any more.
+        // SAFETY: open, and not used afterwards.
         unsafe { (self.loops.close)(self.raw) };
     }
 }

@@ -1,4 +1,4 @@
-//! A tagged message and its receive, each waited for by its key: the form that the README's first program has.
+//! A tagged message and its receive, each with a wait by its key, as in the README's first program.
 
 use loom_core::deadline::Forever;
 use loom_core::info::Info;
@@ -7,9 +7,9 @@ use loom_core::{Av, Cq, Domain, Endpoint, Peer, Source, Tag, Transport};
 use crate::Failure;
 
 const TAG: Tag = Tag(7);
-/// The bytes of the message.
+/// Bytes of the message.
 const LEN: usize = 64;
-/// As metrics call it.
+/// Name in metrics.
 pub(crate) const NAME: &str = "tagged_by_finish.64B";
 
 /// Two endpoints on one queue.
@@ -21,7 +21,7 @@ pub(crate) struct Pair<T: Transport + 'static> {
 }
 
 impl<T: Transport + 'static> Pair<T> {
-    /// Opens it, and does everything a few times.
+    /// Opens the pair, and does everything a few times.
     pub(crate) fn open(info: &Info<T>) -> Result<Self, Failure> {
         let domain = Domain::open(info)?;
         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);

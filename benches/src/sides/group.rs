@@ -1,4 +1,5 @@
-//! Collective operations of a group over the software transport: all members on one thread and one queue.
+//! Collective operations of a group over the software transport, with all members on one thread and
+//! one queue.
 
 use loom_core::av::Av;
 use loom_core::collective::ReduceOp;
@@ -14,21 +15,21 @@ use loom_core::vocabulary::Caps;
 
 use crate::Failure;
 
-/// How many members it has.
+/// Number of members.
 pub(crate) const MEMBERS: u16 = 4;
 
-/// What is measured: each operation of all members, with all completions.
+/// Operation of all members, with all completions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Together {
     Barrier,
-    /// Of one word.
+    /// All-reduce of one word.
     AllReduce,
 }
 
 impl Together {
     pub(crate) const ALL: [Together; 2] = [Together::Barrier, Together::AllReduce];
 
-    /// As metrics call it.
+    /// Returns the name in metrics.
     pub(crate) fn name(self) -> String {
         let kind = match self {
             Together::Barrier => "barrier",
@@ -44,7 +45,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Opens it, does everything a few times, and checks the results.
+    /// Opens the group, does everything a few times, and checks the results.
     pub(crate) fn open() -> Result<Self, Failure> {
         let network = Network::new(NetworkAttr { endpoints: MEMBERS, ..NetworkAttr::DEFAULT })?;
         let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };

@@ -1,5 +1,5 @@
-//! Who does the operations that are measured: loom's safe objects, loom's raw functions, and C. All of them do the same work, on
-//! one thread, with both endpoints on one queue.
+//! Implementations of the measured operations: loom's safe objects, loom's raw functions, and C.
+//! All do the same work, on one thread, with both endpoints on one queue.
 
 #[cfg(feature = "libfabric")]
 pub(crate) mod c;
@@ -20,13 +20,13 @@ use loom_fabric::ofi::{Local, Ofi};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Receive, injected message, the receive's completion.
+    /// Receive, injected message, completion of the receive.
     Inject,
     /// Receive, send, both completions.
     Message,
     /// Tagged receive, tagged send, both completions.
     Tagged,
-    /// Tagged send, a poll, then the tagged receive and the completions that are missing.
+    /// Tagged send, a poll, then the tagged receive and the remaining completions.
     Unexpected,
     /// Write and its completion.
     Write,
@@ -34,15 +34,16 @@ pub(crate) enum Operation {
     WriteData,
     /// Read and its completion.
     Read,
-    /// Fetch-and-add of a word of the peer's, and what was there before. Of 8 bytes only.
+    /// Fetch-and-add of a word of the peer, with the old value. 8 bytes only.
     FetchAdd,
     /// Poll of an empty queue.
     PollEmpty,
-    /// Each of 64 completions of tagged receives, whose messages were sent before. C takes at most this many with a call.
+    /// Each of 64 completions of tagged receives with messages that were sent before. C takes at
+    /// most this number in a call.
     PollFull(usize),
 }
 
-/// Completions that are polled from a full queue.
+/// Completions polled from a full queue.
 pub(crate) const FULL: usize = 64;
 
 impl Operation {
@@ -83,7 +84,7 @@ impl Operation {
 }
 
 pub(crate) const SIZES: [usize; 5] = [8, 64, 4 << 10, 64 << 10, 1 << 20];
-/// Bytes of what is added to.
+/// Bytes of the target of an addition.
 pub(crate) const WORD: usize = 8;
 pub(crate) const LONGEST: usize = SIZES[SIZES.len() - 1];
 
@@ -95,8 +96,8 @@ pub(crate) fn size_name(len: usize) -> String {
     }
 }
 
-/// Every operation with every length that a side can do it with. Of what is longer than an inject, no more than an offer is there
-/// before the receive.
+/// Returns every operation with every length that a side supports. Of a message longer than an
+/// inject, only an offer can arrive before the receive.
 pub(crate) fn work(inject_size: usize, atomics: bool) -> impl Iterator<Item = (Operation, usize)> {
     let sized = Operation::SIZED.into_iter().flat_map(|operation| SIZES.map(|len| (operation, len)));
     let fits = move |(operation, len): &(Operation, usize)| match operation {
@@ -109,7 +110,7 @@ pub(crate) fn work(inject_size: usize, atomics: bool) -> impl Iterator<Item = (O
 
 pub(crate) const CAPS: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::ATOMIC);
 
-/// Two endpoints that do an operation so many times, one after the other.
+/// Two endpoints that repeat an operation.
 pub(crate) trait Side {
     fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration;
 }
@@ -120,7 +121,8 @@ fn timed(run: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-/// Takes `count` completions of a full queue, as often as it takes to fill it, and says how long the taking took. `take` takes all.
+/// Takes `count` completions of a full queue, filled as often as required. Returns the duration
+/// without the filling. `take` takes all completions.
 fn drain<S>(count: u32, side: &mut S, fill: impl Fn(&mut S), take: impl Fn(&mut S)) -> Duration {
     let times = (count as usize).div_ceil(FULL);
     let mut took = Duration::ZERO;
@@ -128,16 +130,16 @@ fn drain<S>(count: u32, side: &mut S, fill: impl Fn(&mut S), take: impl Fn(&mut 
         fill(side);
         took += timed(|| take(side));
     }
-    // So long for `count` of them.
+    // Scaled from whole queues to `count`.
     took.mul_f64(f64::from(count) / (times * FULL) as f64)
 }
 
 #[cfg(feature = "libfabric")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Provider {
-    /// As libfabric calls it.
+    /// Name in libfabric.
     pub(crate) name: &'static str,
-    /// As metrics call it.
+    /// Name in metrics.
     pub(crate) metric: &'static str,
     pub(crate) node: Option<&'static str>,
     pub(crate) atomics: bool,
@@ -152,7 +154,8 @@ impl Provider {
     pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
         let Provider { name, node, atomics, .. } = self;
         let caps = if atomics { CAPS } else { CAPS.difference(Caps::ATOMIC) };
-        // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
+        // Loom requests this order of shm in any case. With it, RMA goes through the peer's queue,
+        // which checks keys.
         let hints = Hints { caps, provider: Some(name), node, listen: node.is_some(), ..Hints::default() };
         let mut infos =
             Ofi::<Local>::query(&hints.with_msg_order(MsgOrder::WAW)).map_err(|error| format!("{name}: {error:#}"))?;

@@ -1,4 +1,4 @@
-//! Loom's raw functions, which are unsafe and keep no table of what is in flight, over any
+//! Loom's raw functions, which are unsafe and have no table of operations in flight, over any
 //! transport.
 
 use std::borrow::Borrow;
@@ -18,29 +18,28 @@ use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMod
 
 use super::{FULL, LONGEST, Operation, Side, WORD, drain, timed, work};
 
-/// Two endpoints on one queue. The objects keep them open; what is posted and polled passes them
-/// by.
+/// Two endpoints on one queue. The objects keep them open, and raw posts and polls bypass the
+/// objects.
 struct Raw<'m, T: Transport> {
     cq: Cq<'m, T, ()>,
     a: Endpoint<'m, T, ()>,
     b: Endpoint<'m, T, ()>,
     to_b: FabricAddr,
     region: RemoteRegion,
-    // Memory that operations use while they run; nothing else looks at it then. Longer than any of
-    // them.
+    // Memory of operations, longer than any of them. Only the operations access it while they run.
     from: Vec<u8>,
     into: Vec<u8>,
-    /// Scratch space for providers that ask for it: that of a transmit, and of as many receives as
-    /// fill the queue.
+    /// Scratch space for providers that require it: for a transmit, and for the receives that fill
+    /// the queue.
     contexts: Vec<[u64; 8]>,
 }
 
 const TAG: Tag = Tag(7);
 
-// The memory and the contexts of every post stay where they are until `reap` has seen its event
-// (L1, L2), or until the endpoints are closed. The endpoints and the queue are open, and everything
-// stays on this thread (H1, T1). `to_b` is in their vector (O1). The info asks for no registration
-// of local memory and no prefix (L3, L4): `on_transport` looks.
+// The memory and the contexts of every post stay in place until `reap` has seen its event (L1, L2),
+// or until the endpoints are closed. The endpoints and the queue are open, and everything stays on
+// this thread (H1, T1). `to_b` is in their vector (O1). The info requires no registration of local
+// memory and no prefix (L3, L4), as `on_transport` checks.
 impl<T: Transport> Raw<'_, T> {
     fn from(&self, len: usize) -> Lent {
         Lent::source(NonNull::from_ref(&self.from[..len]).cast(), len)
@@ -54,7 +53,7 @@ impl<T: Transport> Raw<'_, T> {
         Context::space(&raw mut self.contexts[index])
     }
 
-    /// Posts until it is taken, as the C side does.
+    /// Posts until the post succeeds, like the C side.
     #[inline(always)]
     fn post(&self, post: impl Fn() -> Result<(), Refusal>) {
         while let Err(refusal) = post() {
@@ -90,7 +89,7 @@ impl<T: Transport> Raw<'_, T> {
     fn message(&mut self, len: usize, count: u32) {
         let (from, into, sent, received) = (self.from(len), self.into(len), self.context(0), self.context(1));
         for _ in 0..count {
-            // SAFETY: see above; so are those below.
+            // SAFETY: see above, also for those below.
             self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, None, received) });
             // SAFETY: as above.
             self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, None, None, sent) });

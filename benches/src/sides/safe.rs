@@ -23,13 +23,13 @@ use loom_core::vocabulary::{Access, ImmediateData, Tag};
 
 use super::{FULL, LONGEST, Operation, SIZES, Side, drain, timed, work};
 
-/// A buffer, of a type of its own for each site.
+/// A buffer with a separate type for each site.
 ///
-/// The compiler puts a post into the function that calls it if no other one does, as in a program that does one thing. Operations
-/// which post alike, and would keep each other from that, have queues of different types.
+/// The compiler inlines a post if it has only one caller, as in a program with one use. Operations
+/// with equal posts would prevent that, so they have queues of different types.
 struct Own<'b, const SITE: u8>(&'b mut [u8]);
 
-// SAFETY: those of the slice.
+// SAFETY: the bytes of the slice.
 unsafe impl<const SITE: u8> Buffer for Own<'_, SITE> {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -39,7 +39,7 @@ unsafe impl<const SITE: u8> Buffer for Own<'_, SITE> {
 impl<const SITE: u8> SourceBuffer for Own<'_, SITE> {}
 impl<const SITE: u8> TargetBuffer for Own<'_, SITE> {}
 
-/// The site of what is not one of the others.
+/// Site of all other operations.
 const MOST: u8 = 0;
 const UNEXPECTED: u8 = 1;
 const POLL_FULL: u8 = 2;
@@ -66,7 +66,7 @@ impl<'m, 'b: 'm, T: Transport, const SITE: u8> Pair<'m, 'b, T, SITE> {
 }
 
 impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
-    /// Posts until it is taken, as the C side does.
+    /// Posts until the post succeeds, like the C side.
     #[inline(always)]
     fn post(
         &self,
@@ -108,7 +108,7 @@ impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
     }
 }
 
-/// Takes what no queue should have: away from the loop around it, as what a program does with a completion is.
+/// Takes an unexpected completion. It is outside of the loop, as in a program.
 #[cold]
 #[inline(never)]
 fn nothing_was_posted<B: fmt::Debug>(completion: Completion<'_, B>) {
@@ -219,7 +219,8 @@ impl<'b, T: Transport> Pair<'_, 'b, T, MOST> {
 }
 
 impl<'b, T: Transport> Pair<'_, 'b, T, UNEXPECTED> {
-    /// The message is there before the receive. Some providers complete the send only after that.
+    /// The message arrives before the receive is posted. Some providers complete the send only
+    /// after that.
     #[inline(never)]
     fn unexpected(&self, (mut from, mut into): Buffers<'b, UNEXPECTED>, count: u32) -> Buffers<'b, UNEXPECTED> {
         for _ in 0..count {
@@ -257,7 +258,7 @@ impl<'b, T: Transport> Pair<'_, 'b, T, POLL_FULL> {
     }
 }
 
-/// The buffers of each length; none while they are in flight.
+/// Buffers of each length. `None` while they are in flight.
 struct Memory<'b, const SITE: u8>(Vec<Option<Buffers<'b, SITE>>>);
 
 impl<'b, const SITE: u8> Memory<'b, SITE> {
@@ -279,7 +280,7 @@ impl<'b, const SITE: u8> Memory<'b, SITE> {
         timed(|| *buffers = Some(run(lent)))
     }
 
-    /// What was received last, which is forgotten.
+    /// Returns the bytes of the last receive, and clears the buffer.
     fn received(&mut self, len: usize) -> Vec<u8> {
         let (_, into) = self.of(len).as_mut().expect("at hand");
         let received = into.0.to_vec();
@@ -293,7 +294,7 @@ struct Safe<'m, 'b, T: Transport> {
     unexpected: Pair<'m, 'b, T, UNEXPECTED>,
     full: Pair<'m, 'b, T, POLL_FULL>,
     region: RemoteRegion,
-    /// If there are atomic operations.
+    /// Granted addition, if the transport has atomic operations.
     add: Option<Granted<FetchOp<u64>>>,
     buffers: Memory<'b, MOST>,
     of_unexpected: Memory<'b, UNEXPECTED>,
@@ -333,7 +334,7 @@ impl<T: Transport> Safe<'_, '_, T> {
             mr.window().copy_from(0, &vec![READ; len]).expect("the window is longer");
             self.run(operation, len, 3);
             let moved = match operation {
-                // It has looked itself.
+                // These check their results themselves.
                 Operation::PollEmpty | Operation::FetchAdd => true,
                 Operation::PollFull(_) => self.of_full.iter_mut().all(|into| is_all(into.0, SENT)),
                 Operation::Unexpected => is_all(&self.of_unexpected.received(len), SENT),
@@ -351,7 +352,7 @@ impl<T: Transport> Safe<'_, '_, T> {
 }
 
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
-    // As long as those of the other sides, and so aligned as these are: a copy of 4 KiB depends on it.
+    // As long as those of the other sides, with the same alignment, which affects a copy of 4 KiB.
     let memory = || SIZES.map(|_| (vec![SENT; LONGEST], vec![0; LONGEST]));
     let (mut memory, mut of_unexpected, mut of_full) = (memory(), memory(), vec![0; FULL * 8]);
     let (buffers, of_unexpected) = (Memory::new(&mut memory), Memory::new(&mut of_unexpected));

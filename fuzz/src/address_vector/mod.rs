@@ -2,11 +2,11 @@
 
 mod table;
 mod vector;
-/// The oracle of the address table is the one of loom-core's own tests.
+/// Oracle of the address table, from the tests of loom-core.
 #[path = "../../../loom-core/tests/it/engine/address_table/world/mod.rs"]
 mod world;
 
-/// The first byte says which story follows: of three in four, one of the table alone.
+/// Plays a story that the first byte selects: in three of four, one of the table alone.
 pub fn address_vector(data: &[u8]) -> usize {
     match data.split_first() {
         Some((kind, story)) if kind % 4 == 0 => vector::play(story),

@@ -7,7 +7,7 @@ use loom_core::vocabulary::{AddressFormat, AvType};
 
 use super::world::{Action, Address, World};
 
-/// How large the table is.
+/// Sizes of the table.
 #[derive(Arbitrary, Debug)]
 struct Size {
     places: u8,
@@ -23,7 +23,7 @@ impl Size {
     fn attr(&self) -> AddressTableAttr {
         AddressTableAttr {
             places: 1 + usize::from(self.places % 8),
-            // Mostly all of them.
+            // Most stories insert all of them.
             singles: if self.singles < 160 { usize::MAX } else { usize::from(self.singles % 8) },
             bytes: usize::from(self.cells % 8) * 32,
             ranges: usize::from(self.ranges % 4),
@@ -34,7 +34,7 @@ impl Size {
     }
 }
 
-/// An address: most of them are sockets, and few differ.
+/// Address. Most are sockets, and few differ.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum At {
     V4 { place: u8 },
@@ -117,7 +117,8 @@ impl Step {
     }
 }
 
-/// Inserts one by one, in batches, by range and in places of somebody else's choice; removals; look-ups both ways; sets.
+/// Plays inserts (single, in batches, by range, and in chosen places), removals, look-ups both
+/// ways, and sets.
 pub(super) fn play(data: &[u8]) -> usize {
     const MOST: usize = 10;
     let mut bytes = Unstructured::new(data);

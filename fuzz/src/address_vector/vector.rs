@@ -12,29 +12,30 @@ use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    /// Whatever text.
+    /// Any text.
     Text(&'a str),
-    /// Whatever bytes, as the encoding of an address.
+    /// Any bytes, as the encoding of an address.
     Encoded(&'a [u8]),
-    /// Whatever bytes in an address.
+    /// Any bytes in an address.
     Raw { format: u32, bytes: &'a [u8] },
-    /// Text that is nearly an address of the network.
+    /// Text that resembles an address of the network.
     Insert { other_network: bool, index: u16, generation: u32, zero: bool },
-    /// Whatever text, as the address of an endpoint.
+    /// Any text, as the address of an endpoint.
     InsertText { text: &'a str, zero: bool },
-    /// The `nth` handle ever given out, counted from the newest.
+    /// Handle number `nth` of all handles so far, counted from the newest.
     Remove { nth: u8 },
-    /// Several addresses at once: places that there are and others, with a generation, and now and then not an address.
+    /// Several addresses at once: of places inside and outside the network, with a generation, and
+    /// sometimes invalid ones.
     InsertAll(Vec<(u8, u8)>),
 }
 
 const PLACES: u16 = 4;
 
-/// A domain, and the number of its network.
+/// Domain, and the number of its network.
 type Opened = (Domain<'static, Soft<'static>>, u32);
 
 thread_local! {
-    /// One for all stories: a vector keeps nothing in it.
+    /// Domain of all stories, because a vector stores no state in it.
     static OPENED: Opened = open();
 }
 
@@ -44,13 +45,14 @@ fn open() -> Opened {
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info()).expect("a network opens");
     let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
-    // Nothing but an address says it.
+    // Only the text of an address contains the number of the network.
     let is_its = |number: &u32| av.insert(&string(&format!("soft://{number}/0.1"), true)).is_ok();
     let identity = (0..1_000_000).find(is_its).expect("an address of this network");
     (domain, identity)
 }
 
-/// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
+/// Converts text and bytes to addresses and back, and inserts and removes the results. A map is the
+/// oracle.
 pub(super) fn play(data: &[u8]) -> usize {
     const MOST: usize = 10;
     let (domain, identity) = OPENED.with(Opened::clone);
@@ -77,7 +79,7 @@ fn string(text: &str, zero: bool) -> EndpointAddr {
     EndpointAddr::new(AddressFormat::ADDR_STR, &bytes).expect("cut to fit")
 }
 
-/// What is where: index to handle, fabric address, and the address as it was inserted.
+/// Expected content: index to handle, fabric address, and the inserted address.
 struct Oracle {
     identity: u32,
     there: BTreeMap<u16, (Peer, u64, EndpointAddr)>,
@@ -112,7 +114,7 @@ impl Oracle {
             },
             Step::Insert { other_network, index, generation, zero } => {
                 let network = self.identity.wrapping_add(u32::from(*other_network));
-                // Mostly places that there are.
+                // Mostly places that exist.
                 let index = if *index < 1 << 15 { index % PLACES } else { *index };
                 self.insert(av, &string(&format!("soft://{network}/{index}.{generation}"), *zero));
             }
@@ -145,7 +147,7 @@ impl Oracle {
         }
     }
 
-    /// What an address means to this network, by the definition of its text.
+    /// Meaning of an address in this network, by the definition of its text.
     fn meaning(&self, address: &EndpointAddr) -> Option<(u16, u32)> {
         if address.format() != AddressFormat::ADDR_STR {
             return None;
@@ -167,7 +169,7 @@ impl Oracle {
         self.inserted(address, av.insert(address));
     }
 
-    /// What comes of inserting an address, whatever was inserted with it.
+    /// Checks the result of an insert, also of one in a batch.
     fn inserted(&mut self, address: &EndpointAddr, inserted: Result<Peer, AddressError>) {
         let Some((index, generation)) = self.meaning(address) else {
             assert_eq!(inserted, Err(AddressError::Errno(Errno::EINVAL)));
@@ -182,7 +184,7 @@ impl Oracle {
         let peer = match inserted {
             Ok(peer) => peer,
             Err(error) => {
-                // As many cells as four addresses of 72 bytes need, and one of the longest.
+                // The cells of four addresses of 72 bytes, and of one of the longest.
                 let taken: usize = self.there.values().map(|(_, _, address)| cells(address)).sum();
                 assert_eq!(error, AddressError::OutOfBytes);
                 assert!(taken + cells(address) > usize::from(PLACES) * 3 + 19, "there was room for {address}");

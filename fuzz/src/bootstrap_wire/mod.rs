@@ -1,8 +1,9 @@
-//! Bytes and text from outside: addresses in all their forms, what peers tell of regions, ranges, what comes with
-//! connections, packets of tagged messages, and messages between the processes of programs. Whatever they are, they are read as [naive] readers and the
-//! standard library do, or refused; and what is written is read back.
+//! Bytes and text from outside: addresses in all forms, peers' descriptions of regions, ranges,
+//! data of connections, packets of tagged messages, and messages between processes of programs.
+//! loom reads each as [naive] readers and the standard library do, or refuses it. It reads its own
+//! output back.
 //!
-//! (What libfabric writes into entries of its queues is read where libfabric is: `src/ofi` has tests of its own for that.)
+//! (`src/ofi` has tests of its own for the entries that libfabric writes into queues.)
 
 /// Parsers of programs: the command, and the peer of libfabric's `fi_pingpong`.
 #[path = "../../../cli/src/play/frame.rs"]
@@ -26,13 +27,13 @@ use loom_core::vocabulary::{
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     Text(&'a str),
-    /// Text that is nearly an address.
+    /// Text that resembles an address.
     Address {
         scheme: u8,
         body: Body<'a>,
     },
     Wire(&'a [u8]),
-    /// An address of any bytes.
+    /// Address of any bytes.
     Bytes {
         format: u8,
         bytes: &'a [u8],
@@ -72,7 +73,7 @@ enum Step<'a> {
         received: u64,
     },
     Version(u32),
-    /// A packet of tagged messages, which may be changed somewhere.
+    /// Packet of tagged messages, perhaps with a changed byte.
     Packet {
         packet: packets::Packet<'a>,
         garbled: Option<(u8, u8)>,
@@ -110,7 +111,7 @@ impl From<Socket> for SocketAddr {
     }
 }
 
-/// Everything that reads what comes from outside.
+/// Runs every reader of input from outside.
 pub fn bootstrap_wire(data: &[u8]) -> usize {
     const MOST: usize = 24;
     let mut bytes = Unstructured::new(data);
@@ -215,7 +216,7 @@ fn read_text(text: &str) {
     }
 }
 
-/// What is written is read as it was; and it is written as it should be.
+/// Checks that an address is written in its documented form, and read back.
 fn comes_back(addr: &EndpointAddr) {
     let text = addr.to_string();
     assert_eq!(text, naive::print(addr));
@@ -230,7 +231,7 @@ fn comes_back(addr: &EndpointAddr) {
     assert_eq!(SocketAddr::try_from(addr).ok(), naive::as_socket(addr));
 }
 
-/// A part lies within its region, and its address is a number.
+/// Checks that a part lies within its region, with a numeric address.
 fn region(region: RemoteRegion, offset: u64, len: usize) {
     assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()), region);
     let fits = u128::from(offset) + len as u128 <= u128::from(region.len);

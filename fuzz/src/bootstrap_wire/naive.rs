@@ -1,4 +1,4 @@
-//! Addresses as their documentation has them, read and written in the plainest way.
+//! Addresses, read and written by their documentation in the simplest way.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -10,7 +10,7 @@ pub type Parts = (u32, Vec<u8>);
 const LONGEST: usize = 512;
 const STRING: u32 = 9;
 
-/// The schemes, by number; and two of strings.
+/// Schemes by number, and two of strings.
 pub const SCHEMES: [(u32, &str); 21] = [
     (0, "fi_format_unspec"),
     (1, "fi_sockaddr"),
@@ -34,14 +34,14 @@ pub const SCHEMES: [(u32, &str); 21] = [
     (STRING, "fi_shm"),
     (STRING, "soft"),
 ];
-/// How many of them are formats with a name.
+/// Number of formats with a name.
 const NAMED: usize = 18;
 
 pub fn parts(addr: &EndpointAddr) -> Parts {
     (addr.format().as_raw(), addr.bytes().to_vec())
 }
 
-/// As `struct sockaddr_in` and `struct sockaddr_in6`.
+/// Encodes a socket address as `struct sockaddr_in` or `struct sockaddr_in6`.
 pub fn socket(socket: SocketAddr) -> Parts {
     match socket {
         SocketAddr::V4(v4) => {
@@ -56,7 +56,7 @@ pub fn socket(socket: SocketAddr) -> Parts {
     }
 }
 
-/// Which families a format has.
+/// Address families of a format.
 fn families(format: u32) -> &'static [u32] {
     match format {
         2 => &[2],
@@ -96,7 +96,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Parts, usize), AddressError> {
     }
 }
 
-/// Whether a scheme may be that of a string address.
+/// Returns `true` for a valid scheme of a string address.
 fn is_free(scheme: &str) -> bool {
     let scheme = scheme.to_ascii_lowercase();
     !["fi_sockaddr", "fi_addr_", "fi_format_"].iter().any(|taken| scheme.starts_with(taken))
@@ -112,7 +112,7 @@ pub fn read(text: &str) -> Result<Parts, AddressError> {
     };
     let (scheme, body) = (&text[..at], &text[at + 3..]);
     let named = SCHEMES[..NAMED].iter().find(|(_, name)| {
-        // Names are read in any case, what is before them is not.
+        // Names are read in any case, and prefixes are not.
         scheme.starts_with("fi_") && scheme.to_ascii_lowercase() == *name
     });
     let numbered = || scheme.strip_prefix("fi_format_").and_then(|number| number.parse().ok());
@@ -151,7 +151,7 @@ pub fn print(addr: &EndpointAddr) -> String {
     }
     let named = SCHEMES[..NAMED].iter().find(|(number, _)| *number == format);
     let scheme = named.map_or_else(|| format!("fi_format_{format}"), |(_, name)| (*name).to_owned());
-    // In text, a socket address has neither flow information nor anything where there is to be nothing.
+    // A socket address in text has no flow information, and its unused bytes are zero.
     let plain =
         as_socket(addr).filter(|found| found.to_string().parse().map(socket).is_ok_and(|(_, same)| same == bytes));
     match plain {

@@ -1,11 +1,12 @@
-//! Packets of tagged messages over plain ones: the table in the documentation of `loom_tagged::wire`, read field by field.
+//! Packets of tagged messages over plain ones, read by field according to the table of
+//! `loom_tagged::wire`.
 
 use arbitrary::Arbitrary;
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_tagged::Violation;
 use loom_tagged::wire::{Body, HEADER_LEN, Header};
 
-/// What a packet may say, of any kind, and what follows.
+/// Fields of a packet of any kind, and the bytes behind it.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Packet<'a> {
     kind: u8,
@@ -36,7 +37,8 @@ impl Packet<'_> {
     }
 }
 
-/// What is written is read back, if as many bytes follow as may; and changed, it is read as what it is now.
+/// Checks that a written packet is read back if its trailing bytes are allowed. A changed packet is
+/// read as its new content.
 pub fn written(packet: Packet<'_>, garbled: Option<(u8, u8)>) {
     let Packet { seq, credits, follow, .. } = packet;
     let header = Header { seq, credits, body: packet.body() };
@@ -55,7 +57,8 @@ pub fn written(packet: Packet<'_>, garbled: Option<(u8, u8)>) {
     }
 }
 
-/// Whatever the bytes are, they are read as the table says, or refused; and what is read is written as it was.
+/// Checks that any bytes are read according to the table, or refused, and that a packet that was
+/// read is written alike.
 pub fn read(bytes: &[u8]) {
     let wanted = meaning(bytes);
     let read = Header::decode(bytes);
@@ -84,7 +87,7 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-/// The numbers of a packet by their place and length, if it is one.
+/// Returns a reader of the packet's numbers by place and length, if the bytes are a packet.
 fn meaning(bytes: &[u8]) -> Option<impl Fn(usize, usize) -> u64> {
     let number = move |at: usize, len: usize| {
         bytes[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -12,13 +12,13 @@ use super::items;
 pub enum Frame<'a> {
     Data(&'a [u8]),
     Failed(&'a str),
-    /// As long as it gets, or longer.
+    /// Message of up to the maximum length, or longer.
     Long(u16),
     Bytes(&'a [u8]),
 }
 
 impl Frame<'_> {
-    /// What it is on the wire, and what is to be read of it; or it is refused.
+    /// Bytes on the wire, and the message to be read, if they are not refused.
     fn expected(&self) -> (Vec<u8>, Option<Message>) {
         let message = match self {
             Frame::Data(bytes) => Message::Data(bytes.to_vec()),
@@ -44,7 +44,7 @@ impl Frame<'_> {
     }
 }
 
-/// However the bytes are cut into pieces on the way, the same messages come of them.
+/// Checks that the same messages result from any division of the bytes into pieces.
 pub fn frames(greeting: Option<[u8; 8]>, frames: &[Frame<'_>], cut: u8) {
     let magic = greeting.unwrap_or(MAGIC);
     let mut wire = magic.to_vec();
@@ -54,7 +54,7 @@ pub fn frames(greeting: Option<[u8; 8]>, frames: &[Frame<'_>], cut: u8) {
         wire.extend_from_slice(&bytes);
         match (message, &mut wanted) {
             (Some(message), Some(wanted)) => wanted.push(message),
-            // From here on, nobody knows.
+            // The content is undefined from here on.
             (None, _) if !bytes.is_empty() => wanted = None,
             _ => {}
         }
@@ -89,7 +89,7 @@ fn receive(wire: &[u8], piece: usize) -> (Vec<Message>, Option<FrameError>) {
     (messages, None)
 }
 
-/// A connection of which one end has said everything.
+/// Connection with an end that has sent all its bytes.
 struct Said<'a> {
     theirs: &'a [u8],
     ours: Vec<u8>,
@@ -148,7 +148,7 @@ pub fn settle(bytes: &[u8], is_client: bool, received: u64) {
         assert_eq!(settled.ok(), told);
         assert_eq!(other.ours, if told.is_some() { &b"cnt ok\0"[..] } else { &[] });
     }
-    // Nobody who says something else is met.
+    // A peer with another greeting is refused.
     let mut other = Said { theirs: bytes, ours: Vec::new() };
     assert_eq!(items::meet(&mut other, is_client).is_ok(), bytes.starts_with(if is_client { b"a\0" } else { b"q\0" }));
 }

@@ -13,7 +13,7 @@ const PLACES: u16 = 4;
 
 type Vector = Av<'static, Soft<'static>>;
 
-/// A vector of a network that stays, and the network's number.
+/// Vector of a network that stays open, and the network's number.
 static NETWORK: LazyLock<(Vector, u32)> = LazyLock::new(network);
 
 fn network() -> (Vector, u32) {
@@ -31,7 +31,7 @@ fn network() -> (Vector, u32) {
     (av, number.expect("it is a number"))
 }
 
-/// Text that is nearly an address of the network, as an address or as a name.
+/// Checks text that resembles an address of the network, as an address and as a name.
 pub fn address(other_network: bool, place: u16, generation: u32, garbled: Option<(u8, u8)>, by_name: bool) {
     let (av, number) = &*NETWORK;
     let of = number.wrapping_add(other_network.into());
@@ -57,7 +57,7 @@ pub fn address(other_network: bool, place: u16, generation: u32, garbled: Option
     }
 }
 
-/// Place and generation, if they are of this network.
+/// Place and generation, if they belong to this network.
 fn meaning(bytes: &[u8], number: u32) -> Option<(u16, u32)> {
     let text = std::str::from_utf8(bytes).ok()?;
     let text = text.strip_suffix('\0').unwrap_or(text);

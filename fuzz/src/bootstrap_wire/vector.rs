@@ -1,4 +1,4 @@
-//! Ranges of socket addresses, as an address vector takes them from whoever describes a job.
+//! Ranges of socket addresses, which an address vector takes from descriptions of a job.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -34,7 +34,7 @@ pub fn range(first: SocketAddr, nodes: u32, services: u16, format: u8) {
     }
 }
 
-/// All of them, or why there are none.
+/// Returns all addresses, or the reason for a refusal.
 fn addresses(
     first: SocketAddr,
     nodes: u32,

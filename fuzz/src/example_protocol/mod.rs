@@ -1,6 +1,6 @@
-//! How to fuzz a protocol of your own: the [protocol], which knows nothing of fuzzing, a story of what happens to it, and what has
-//! to hold. Two sides send each other data over the software network while receives run short, sends are cancelled and
-//! repeated, and a stranger says anything at all. Whatever happens, data arrives as it was sent, once, and in the end all of it.
+//! How to fuzz your own protocol: the [protocol], independent of fuzzing, a story of events, and
+//! invariants. Two sides send each other data over the software network. Receives run short, sends
+//! are cancelled and repeated, and a stranger sends anything. All data arrives once and unchanged.
 
 mod protocol;
 
@@ -12,7 +12,7 @@ use loom_core::{Av, Completion, Cq, CqAttr, Domain};
 use crate::memory::{self, Memory};
 use protocol::{HEADER, LONGEST, Link, MOST_CHUNK, Refused};
 
-/// What may happen.
+/// Events.
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
     Offer {
@@ -34,12 +34,12 @@ enum Step<'a> {
         side: bool,
         nth: u8,
     },
-    /// The stranger sends these bytes.
+    /// Sends these bytes from the stranger.
     Stranger {
         to: bool,
         bytes: &'a [u8],
     },
-    /// The stranger begins transfers that it never ends.
+    /// Begins transfers that the stranger never ends.
     Begins {
         to: bool,
         number: u8,
@@ -48,7 +48,7 @@ enum Step<'a> {
     },
 }
 
-/// What one side has offered, and which of it has arrived.
+/// Data that one side has offered, with `true` for data that has arrived.
 type Offered = Vec<(Vec<u8>, bool)>;
 
 pub fn example_protocol(data: &[u8]) -> usize {
@@ -86,12 +86,12 @@ pub fn example_protocol(data: &[u8]) -> usize {
                 Step::Impatient { side } => world.sides[usize::from(side)].is_impatient(),
                 Step::Cancel { side, nth } => {
                     let side = &world.sides[usize::from(side)];
-                    // It may be over already.
+                    // It may have completed already.
                     let _ = side.some_send(nth.into()).map(|key| side.endpoint.cancel(key));
                 }
                 Step::Stranger { to, bytes } => {
                     let bytes = &bytes[..bytes.len().min(stranger.inject_size())];
-                    // Or there is no room for it.
+                    // Without room, the message is not sent.
                     let _ = stranger.inject(peers[usize::from(to)], bytes);
                 }
                 Step::Begins { to, number, whole, offset } => {
@@ -102,7 +102,7 @@ pub fn example_protocol(data: &[u8]) -> usize {
             played += 1;
         }
 
-        // Nothing stands in the way any more: everything arrives.
+        // Without further disturbance, all data arrives.
         let mut quiet = 0;
         while quiet < 3 {
             quiet += 1;
@@ -121,7 +121,7 @@ pub fn example_protocol(data: &[u8]) -> usize {
 
 struct World {
     sides: [Link<Soft<'static>>; 2],
-    /// Of the two sides and of the stranger.
+    /// Addresses of the two sides and the stranger.
     addrs: [FabricAddr; 3],
     offered: [Offered; 2],
 }
@@ -134,19 +134,19 @@ impl World {
         self.offered[side].push((data, false));
     }
 
-    /// Takes a completion; `false` if there was none.
+    /// Takes a completion. Returns `false` without one.
     fn poll(&mut self, completion: Option<Completion<'_, Memory>>) -> bool {
         let Some(completion) = completion else { return false };
         let Completion::Op(done) = completion else { panic!("nobody posted for {completion:?}") };
         let (at, said) = (0..2)
             .find_map(|side| self.sides[side].on(&done).map(|said| (side, said)))
             .expect("the completion of one of the sides");
-        // Of receives alone, and of those that have failed a stranger's.
+        // Only completed receives have a source. Failed ones count as those of a stranger.
         let from = done.result().ok().and_then(|transfer| transfer.source);
         let of_peer = from == Some(self.addrs[1 - at]);
         match said {
             Ok(Some(data)) if of_peer => {
-                // Everything was offered with a content of its own, but for what is empty.
+                // Each offer has its own content, except empty ones.
                 let is_it = |(offered, arrived): &&mut (Vec<u8>, bool)| *offered == data && !*arrived;
                 let arrived = self.offered[1 - at].iter_mut().find(is_it);
                 arrived.expect("it was offered, and has not arrived before").1 = true;

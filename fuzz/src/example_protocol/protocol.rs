@@ -1,6 +1,6 @@
-//! The protocol: long data goes in chunks, each a message that says where it belongs. Chunks may come in any order and more
-//! than once, and from peers that mean no good. It knows loom's objects and no transport: what is fuzzed over the software
-//! transport is what runs over a fabric.
+//! The protocol sends long data in chunks, each a message with its position. Chunks may arrive in
+//! any order, repeatedly, and from malicious peers. The protocol uses loom's objects without a
+//! named transport: the fuzzed code over the software transport also runs over a fabric.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,23 +9,24 @@ use loom_core::{Done, Endpoint, Errno, OpKey, Peer, PostError, Rejected, Source,
 
 use crate::memory::Memory;
 
-/// Number, length of the whole and offset of the chunk, each as four little-endian bytes; then the chunk.
+/// Bytes of number, length of the whole and offset of the chunk, four each in little-endian order.
+/// The chunk follows.
 pub const HEADER: usize = 12;
 pub const MOST_CHUNK: usize = 16;
-/// The longest data that is taken, and in how many transfers of one peer at a time.
+/// Maximum length of accepted data, and maximum number of incomplete transfers of one peer.
 pub const LONGEST: usize = 256;
 pub const MOST_TRANSFERS: usize = 4;
-/// How many completed transfers of one peer are kept in mind.
+/// Number of completed transfers to remember for each peer.
 const MOST_COMPLETED: usize = 64;
 
-/// Why a message is not a chunk.
+/// Reason for the refusal of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     Short,
     TooLong,
-    /// It does not lie within its data.
+    /// The chunk exceeds its data.
     Outside,
-    /// Another chunk said something else.
+    /// Another chunk contradicts it.
     Contradiction,
     TooMany,
 }
@@ -35,16 +36,16 @@ struct Partial {
     here: Vec<bool>,
 }
 
-/// What is being received.
+/// State of the receiver.
 #[derive(Default)]
 pub struct Incoming {
     partial: BTreeMap<(FabricAddr, u32), Partial>,
-    /// The last that were completed: what still comes of them is not the begin of others.
+    /// Last completed transfers. Their late chunks do not begin new ones.
     completed: BTreeSet<(FabricAddr, u32)>,
 }
 
 impl Incoming {
-    /// Takes a message; returns the data that it completes.
+    /// Takes a message, and returns the data that it completes.
     pub fn take(&mut self, from: FabricAddr, message: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
         let Some((header, chunk)) = message.split_at_checked(HEADER) else { return Err(Refused::Short) };
         let number = |at: usize| header[at..at + 4].iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
@@ -87,14 +88,14 @@ impl Incoming {
     }
 }
 
-/// One side: sends data to a peer, and receives from everybody.
+/// One side, which sends data to a peer and receives from any peer.
 pub struct Link<T: Transport> {
     pub endpoint: Endpoint<'static, T, Memory>,
     to: Peer,
     next: u32,
-    /// What is to be sent when everything before it has been: data, and the length of its chunks.
+    /// Data to send later, with the length of its chunks.
     offered: VecDeque<(Vec<u8>, usize)>,
-    /// Messages that are still to be sent, and those that are under way.
+    /// Messages to send, and messages in flight.
     waiting: VecDeque<Vec<u8>>,
     sending: Vec<(OpKey, Vec<u8>)>,
     receiving: Vec<OpKey>,
@@ -108,7 +109,7 @@ impl<T: Transport> Link<T> {
         Link { endpoint, to, next: 0, offered, waiting, sending, receiving, incoming: Incoming::default() }
     }
 
-    /// Sends data in chunks of so many bytes.
+    /// Sends data in chunks of `chunk` bytes.
     pub fn offer(&mut self, data: &[u8], chunk: usize) {
         self.offered.push_back((data.to_vec(), chunk));
     }
@@ -126,7 +127,7 @@ impl<T: Transport> Link<T> {
         self.next += 1;
     }
 
-    /// Posts what there is room for.
+    /// Posts as many operations as the queue has room for.
     pub fn drive(&mut self, receives: usize) {
         if self.waiting.is_empty()
             && self.sending.is_empty()
@@ -138,7 +139,7 @@ impl<T: Transport> Link<T> {
             match self.endpoint.send(self.to, Memory::new(&message)) {
                 Ok(key) => self.sending.push((key, message)),
                 Err(Rejected { error, .. }) => {
-                    // Later, or never, if there is nobody.
+                    // The post is repeated later. Without a peer, it is dropped.
                     if error.is_transient() {
                         self.waiting.push_front(message);
                     }
@@ -155,22 +156,23 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    /// Sends a chunk that is under way once more, as one does who has waited for too long.
+    /// Sends a chunk in flight again, as after a timeout.
     pub fn is_impatient(&mut self) {
         self.waiting.extend(self.sending.first().map(|(_, message)| message.clone()));
     }
 
-    /// An operation to be cancelled.
+    /// Returns an operation to cancel.
     pub fn some_send(&self, nth: usize) -> Option<OpKey> {
         self.sending.get(nth % self.sending.len().max(1)).map(|(key, _)| *key)
     }
 
-    /// Whether a completion is of this side; then it returns the data that it completes, if it does, or why it is none.
+    /// Processes a completion of this side, and returns the data that it completes or the reason
+    /// for a refusal. Returns `None` for completions of others.
     pub fn on(&mut self, done: &Done<Memory>) -> Option<Result<Option<Vec<u8>>, Refused>> {
         if let Some(at) = self.sending.iter().position(|(key, _)| *key == done.key()) {
             let (_, message) = self.sending.swap_remove(at);
             if done.result().is_err_and(|error| error.errno == Errno::ECANCELED) {
-                // It has not arrived.
+                // The message has not arrived.
                 self.waiting.push_back(message);
             }
             return Some(Ok(None));
@@ -187,7 +189,7 @@ impl<T: Transport> Link<T> {
         })
     }
 
-    /// Whether everything has been sent.
+    /// Returns `true` when all data was sent.
     pub fn is_idle(&self) -> bool {
         self.offered.is_empty() && self.waiting.is_empty() && self.sending.is_empty()
     }

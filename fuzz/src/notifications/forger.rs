@@ -1,5 +1,5 @@
-//! Endpoint that sends forged control messages and immediate data to engines. It pretends neither the good peer's name,
-//! nor its address, nor its numbers: engines do not authenticate these.
+//! Endpoint that sends forged control messages and immediate data to engines. It does not use the
+//! good peer's name, address or numbers, because engines do not authenticate these.
 
 use arbitrary::Arbitrary;
 use loom_core::soft::Soft;
@@ -23,7 +23,7 @@ const OTHER_ROOM: usize = 1025;
 #[derive(Arbitrary, Debug)]
 pub(super) enum Forged<'a> {
     Bytes(&'a [u8]),
-    /// Fields near those that are right.
+    /// Fields close to valid ones.
     Message {
         kind: u8,
         fragment: u8,
@@ -55,7 +55,7 @@ pub(super) enum Forged<'a> {
 
 #[derive(Arbitrary, Debug)]
 pub(super) enum Body {
-    /// The length that belongs to the fragment.
+    /// Valid length for the fragment.
     Right,
     Len(u16),
 }
@@ -68,7 +68,7 @@ struct Granted {
 }
 
 pub(super) struct Forger {
-    /// As two peers.
+    /// Endpoints, one for each pretended peer.
     endpoints: [Endpoint<'static, Soft<'static>, Vec<u8>>; 2],
     cq: Cq<'static, Soft<'static>, Vec<u8>>,
     /// Control endpoint and first rail of each engine.
@@ -105,7 +105,7 @@ impl Forger {
             let addresses: Vec<_> = addresses.take(usize::from(record[8]) + 1).collect();
             (addresses[addresses.len() - 1], addresses[0])
         });
-        // One rail and a control endpoint, which are the same.
+        // One rail, which is also the control endpoint.
         let own = endpoints.each_ref().map(|endpoint| {
             let (mut record, mut address) = (records[0][..HEAD].to_vec(), [0; 256]);
             record[8] = 1;
@@ -132,19 +132,19 @@ impl Forger {
         forger
     }
 
-    /// Takes over what engines have sent.
+    /// Processes the messages of the engines.
     pub(super) fn drive(&mut self) {
         while let Ok(Some(completion)) = self.cq.poll() {
             let Completion::Op(done) = completion else { continue };
             let Ok((bytes, transfer)) = done.into_result() else { continue };
-            // Its length names the endpoint of a receive.
+            // The length names the endpoint of a receive.
             let of = match bytes.len() {
                 ROOM => 0,
                 OTHER_ROOM => 1,
                 _ => continue,
             };
             if transfer.len > HEADER + WORDS && word(&bytes, 0) & 0xFFFF == 1 {
-                // The words of a hello: the name of this side at the engine, and the first value.
+                // Words of a hello: the name of this side at the engine, and the first value.
                 let name = [word(&bytes, 12), word(&bytes, 13)];
                 let record = &bytes[HEADER + WORDS + RemoteMemory::WIRE_LEN..transfer.len];
                 if let Some(side) = self.engine_records.iter().position(|known| known == record) {
@@ -155,7 +155,7 @@ impl Forger {
         }
     }
 
-    /// Name of any peer but the good one, whose index is 0.
+    /// Name of any peer except the good one, which has index 0.
     fn name(&self, side: usize, forged: u8) -> [u32; 2] {
         let granted = self.granted[side].name.filter(|name| name[0] != 0);
         match (forged % 8, granted) {
@@ -170,12 +170,12 @@ impl Forger {
         let Granted { epoch, .. } = self.granted[side];
         let (control, rail) = self.engines[side];
         let bytes = match *forged {
-            // No name of a peer is in so few.
+            // So few bytes cannot contain a peer's name.
             Forged::Bytes(bytes) => bytes[..bytes.len().min(12)].to_vec(),
             Forged::Message { kind, fragment, to, number, newer, len, ending, late, operations, ref body } => {
                 let [index, generation] = self.name(side, to);
                 let len = if late % 16 == 15 { u32::MAX - u32::from(len) } else { u32::from(len % 2560) };
-                // Most fields are right, or nearly.
+                // Most fields are valid, or close to it.
                 let operations = if late % 8 == 7 { u64::MAX - operations % 4 } else { operations % 4 };
                 let fragment = if fragment < 0x80 { 0 } else { fragment % 8 };
                 let number = u16::from(number) % if number < 0xC0 { self.attr.notifications } else { 20 };
@@ -266,12 +266,13 @@ impl Forger {
                 let numbers = usize::from(self.attr.notifications);
                 let bits = usize::BITS - (VALUES + PEERS * numbers - 1).leading_zeros();
                 let index = value as usize & ((1 << bits) - 1);
-                // Numbers of the first peer are the good one's.
+                // Numbers of the first peer are those of the good peer.
                 let is_good = (VALUES..VALUES + numbers).contains(&index);
                 let index = if is_good { index + numbers } else { index };
                 let upper = if upper { (value >> bits) ^ epoch } else { value >> bits };
                 let data = ImmediateData(index as u64 | u64::from(upper) << bits & u64::from(u32::MAX));
-                // Without bytes, because the memory is the good peer's. Other writes are refused.
+                // Writes have no bytes, because the memory belongs to the good peer. Others are
+                // refused.
                 let offset = if len == 255 { self.exposed.len } else { 0 };
                 let _ =
                     self.endpoints[0].write_data(rail, &self.exposed, offset, data, vec![0; usize::from(len == 255)]);
@@ -281,7 +282,7 @@ impl Forger {
         let _ = self.endpoints[0].send(control, bytes);
     }
 
-    /// Record of the memory that the engine writes to at first.
+    /// Record of the memory that the engine first writes to.
     fn scratch(&self, forged: u8) -> Vec<u8> {
         let remote = self.memory.remote();
         let rails = if forged == 255 { 17 } else { 1 + u64::from(forged % 16) };

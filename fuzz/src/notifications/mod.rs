@@ -1,4 +1,5 @@
-//! Notifications of a good peer beside a forger: each is reported once, with its message, after its data.
+//! Notifications of a good peer beside a forger. Each is reported once, with its message, after its
+//! data.
 
 mod forger;
 
@@ -12,11 +13,11 @@ use loom_transfer::{
 
 use forger::{Forged, Forger};
 
-/// Notified transfers at a time, each with a part of the memory for itself.
+/// Maximum number of notified transfers at a time, each with its own part of the memory.
 const PARTS: usize = 4;
 const PART: usize = 256;
 const LEN: usize = PARTS * PART;
-/// Names of parts in messages are below.
+/// First name of plain messages. Names of parts are lower.
 const PLAIN: u8 = 0x80;
 
 #[derive(Arbitrary, Debug)]
@@ -31,7 +32,7 @@ struct Setting {
     reorder: u8,
     delay: u8,
     narrow: bool,
-    /// The forger is a peer of both sides at first.
+    /// Links the forger to both sides at first.
     linked: bool,
 }
 
@@ -50,18 +51,19 @@ type Side = Engine<'static, Soft<'static>, Vec<u8>, Strided, Global>;
 struct World {
     /// Initiator and target.
     sides: [Side; 2],
-    /// The other one at each.
+    /// Key of the other side at each.
     peers: [PeerKey; 2],
     local: MemoryKey,
     exposed: MemoryKey,
     remote: RemoteMemory,
     forger: Forger,
-    /// Plan and length of the message of a transfer that has not been notified, and those without an outcome.
+    /// Plan and length of the message of each transfer without a notification. `transfers` counts
+    /// those without an outcome.
     open: [Option<(Strided, u8)>; PARTS],
     transfers: usize,
-    /// Lengths of messages without a transfer to each side.
+    /// Lengths of messages without a transfer, to each side.
     plain: [Vec<u8>; 2],
-    /// Notifications of the forger are kept.
+    /// Keeps notifications of the forger.
     keeps: bool,
 }
 
@@ -86,7 +88,7 @@ fn pattern(at: usize) -> u8 {
     (at % 250) as u8 + 1
 }
 
-/// The name, and bytes of this length.
+/// Returns a message of the name and length.
 fn message(name: u8, len: u8) -> Vec<u8> {
     core::iter::once(name).chain((0..4 * usize::from(len)).map(pattern)).collect()
 }
@@ -173,7 +175,7 @@ impl World {
                 let [local, remote] = at.map(|at| (part * PART) as u64 + u64::from(at));
                 let (first, pitch) = (Block { local, remote, len: len.into() }, u64::from(pitch));
                 let plan = Strided { first, count: usize::from(count % 8), local_pitch: pitch, remote_pitch: pitch };
-                // Its blocks stay in its part, and do not overlap.
+                // Blocks stay in their part, and do not overlap.
                 let end = (part * PART + PART) as u64;
                 let inside = (0..plan.blocks())
                     .map(|index| plan.block(index))
@@ -248,7 +250,7 @@ impl World {
         }
     }
 
-    /// All transfers and messages of the good peer arrive.
+    /// Waits for all transfers and messages of the good peer.
     fn end(&mut self) {
         for _ in 0..10_000 {
             let done = self.transfers == 0 && self.open.iter().all(Option::is_none);

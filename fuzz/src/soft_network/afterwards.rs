@@ -1,4 +1,4 @@
-//! After a story: whatever went wrong, all that the network lends to endpoints is there again.
+//! Check after a story: all resources that the network lends to endpoints are free again.
 
 use loom_core::av::Av;
 use loom_core::completion::Completion;
@@ -11,7 +11,7 @@ use loom_core::soft::Soft;
 use super::{ENDPOINTS, RX_DEPTH, TX_DEPTH};
 use crate::memory::Memory;
 
-/// Every place takes as many receives and messages as in the beginning, and they arrive.
+/// Checks that every place takes its initial number of receives and messages, and that they arrive.
 pub fn assert_as_new(domain: &Domain<'static, Soft<'static>>, av: &Av<'static, Soft<'static>>) {
     let cq = Cq::open(domain, CqAttr::new(2 * ENDPOINTS * RX_DEPTH)).expect("the sizes are small");
     let endpoints: [_; ENDPOINTS] = core::array::from_fn(|_| cq.endpoint(av).expect("there is a place for each"));

@@ -1,10 +1,11 @@
-//! What goes wrong in a story: the plan of the endpoints, and which kinds of faults a check has to reckon with.
+//! Faults of a story: the plan of the endpoints, and the kinds of faults that a check allows for.
 
 use arbitrary::Arbitrary;
 use loom_core::soft::{Every, Plan, RequiredModes};
 use loom_core::vocabulary::Caps;
 
-/// What may not be granted, by the bits of `less`; behind these come order, wide immediate data and several ranges.
+/// Capabilities that may be denied, by the bits of `less`. Higher bits deny order, wide immediate
+/// data and several ranges.
 const CAPS: [Caps; 5] = [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE];
 const SOURCE: usize = 4;
 
@@ -12,13 +13,13 @@ const SOURCE: usize = 4;
 pub struct Faults {
     /// One bit for each kind.
     kinds: u8,
-    /// One bit for each thing that is not granted, if that is among the kinds.
+    /// One bit for each denied capability, if `kinds` has denials.
     less: u8,
-    /// One bit for each place whose endpoints nothing happens to.
+    /// One bit for each place with endpoints without faults.
     spared: u8,
     seed: u16,
     often: u8,
-    /// For how many polls, and in the uppermost bits how many lanes.
+    /// Number of polls. The uppermost bits are the number of lanes.
     polls: u8,
 }
 
@@ -112,28 +113,29 @@ impl Faults {
         self.kinds != 0
     }
 
-    /// Whether a place's endpoints are not told where messages come from.
+    /// Returns `true` if endpoints of a place do not report sources.
     pub fn hides_sources(&self, place: usize) -> bool {
         self.lacks(SOURCE) && self.spared >> place & 1 == 0
     }
 
-    /// For how many polls something is on its way at most.
+    /// Maximum number of polls that an operation is in flight.
     pub fn polls(&self) -> u32 {
         u32::from(self.polls % 8) + 1
     }
 
-    /// How many lanes an endpoint has. No fault, but they keep the order of each sender's messages alone.
+    /// Number of lanes of an endpoint. Lanes are no fault, but they keep only the order of each
+    /// sender's messages.
     pub fn lanes(&self) -> u16 {
         u16::from(self.polls >> 6)
     }
 
-    /// Whether who gets which message follows from the posts alone: not if messages of several senders come in another order than
-    /// they were sent in, or do not come, or nobody is told that they came.
+    /// Returns `true` if the posts alone determine the matching. This does not hold if messages of
+    /// several senders are reordered or lost, or their arrival is not reported.
     pub fn leave_matching_alone(&self) -> bool {
         !(self.lanes() > 0 || self.delays() || self.loses() || self.overruns() || self.kills())
     }
 
-    /// Whether writes and reads are done when they are posted.
+    /// Returns `true` if writes and reads complete within their posts.
     pub fn leave_rma_alone(&self) -> bool {
         !(self.reorders() || self.loses())
     }

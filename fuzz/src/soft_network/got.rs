@@ -1,18 +1,18 @@
-//! What completions say of messages that have arrived.
+//! Contents of completions of messages.
 
 use loom_core::completion::{OpError, Transfer};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
-/// What a receive says that it got.
+/// Report of a receive.
 #[derive(Debug, PartialEq)]
 pub struct Got {
     pub tag: Option<u64>,
     pub data: Option<u64>,
     pub bytes: Vec<u8>,
     pub overflow: usize,
-    /// Not told of a message that was cut short.
+    /// Source. `None` for a truncated message.
     pub source: Option<FabricAddr>,
-    /// Reported as failed, although it was received: so many bytes.
+    /// Number of received bytes of an operation that was reported as failed.
     pub failed: Option<usize>,
 }
 
@@ -29,7 +29,8 @@ impl Got {
         }
     }
 
-    /// It was cut short; or it was received and reported as failed.
+    /// Returns the report of a truncated message, or of one that was received and reported as
+    /// failed.
     pub fn not_whole(error: OpError, bytes: &[u8]) -> Self {
         let failed = (error.errno == Errno::EIO).then_some(error.len.unwrap_or(0));
         assert!(failed.is_some() || error.errno == Errno::ETRUNC, "received, with {error:#}");
@@ -44,7 +45,7 @@ impl Got {
         }
     }
 
-    /// How many bytes of the buffer it has used, as far as anybody says.
+    /// Number of used bytes of the buffer, as reported.
     pub fn used(&self) -> usize {
         self.failed.unwrap_or(self.bytes.len())
     }

@@ -1,4 +1,4 @@
-//! Opens lanes before a story: each endpoint sends short messages to the next one, until they go by a lane.
+//! Lanes before a story: each endpoint sends short messages to the next one, until they use a lane.
 
 use loom_core::completion::Completion;
 use loom_core::endpoint::Source;
@@ -7,11 +7,13 @@ use super::world::World;
 use super::{ENDPOINTS, QUEUES};
 use crate::memory::Memory;
 
-/// An endpoint asks for a lane with the sixteenth of the messages that go without, and uses it from the thirty-second on.
+/// Number of messages. An endpoint requests a lane with the sixteenth message outside of one, and
+/// uses it from the thirty-second on.
 const MESSAGES: usize = 33;
 
 impl World<'_> {
-    /// Every endpoint gets a lane to the next one, if nothing keeps it from that. No step of the story: nothing of it is written down.
+    /// Opens a lane from every endpoint to the next one, if no fault prevents it. The story does
+    /// not record these messages.
     pub fn open_lanes(&mut self) {
         for from in 0..ENDPOINTS {
             let to = (from + 1) % ENDPOINTS;

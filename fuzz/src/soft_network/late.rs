@@ -1,5 +1,5 @@
-//! Memory of regions where writes and reads are done at any time between their post and their end, or are lost: each byte is
-//! what it was when nothing was under way, or what has been written since.
+//! Memory of regions with writes and reads that take effect between post and completion, or are
+//! lost. Each byte has its value from the last quiet time, or one written since.
 
 use loom_core::vocabulary::Errno;
 
@@ -9,12 +9,12 @@ pub struct Late {
     accesses: Vec<Access>,
 }
 
-/// A region, in the order in which they were opened.
+/// Region, in the order of opening.
 struct Copy {
     open: bool,
-    /// As it was when nothing was under way.
+    /// Content at the last quiet time.
     memory: Vec<u8>,
-    /// The writes since then.
+    /// Writes since that time.
     writes: Vec<usize>,
     under_way: usize,
 }
@@ -22,7 +22,7 @@ struct Copy {
 struct Access {
     region: usize,
     reads: bool,
-    /// Which places of the region, in the order of the buffer, with what is written there.
+    /// Places in the region, in the order of the buffer, with the written bytes.
     bytes: Vec<(usize, u8)>,
     injected: bool,
     state: State,
@@ -33,7 +33,7 @@ enum State {
     UnderWay,
     Done,
     NotDone,
-    /// Nobody will ever say.
+    /// The outcome stays unknown.
     Unsure,
 }
 
@@ -58,17 +58,17 @@ impl Late {
         access
     }
 
-    /// Whether the region of an access is open.
+    /// Returns `true` if the region of an access is open.
     pub fn is_open(&self, access: usize) -> bool {
         self.regions[self.accesses[access].region].open
     }
 
-    /// Whether an access has ended without being done.
+    /// Returns `true` if an access has ended without effect.
     pub fn is_not_done(&self, access: usize) -> bool {
         self.accesses[access].state == State::NotDone
     }
 
-    /// An access has ended, with this in its buffer. Says whether it was a read.
+    /// Records the end of an access, with its buffer. Returns `true` for a read.
     pub fn ended(&mut self, number: usize, errno: Option<Errno>, buf: &[u8]) -> bool {
         let access = &mut self.accesses[number];
         assert!(access.state == State::UnderWay);
@@ -94,7 +94,7 @@ impl Late {
         access.reads
     }
 
-    /// Nothing is on its way any more: what was injected is done, or its endpoint was gone before.
+    /// Records quiet: injected accesses have taken effect, or their endpoint had closed before.
     pub fn settled(&mut self) {
         for access in self.accesses.iter_mut().filter(|access| access.injected && access.state == State::UnderWay) {
             access.state = State::Unsure;
@@ -107,7 +107,7 @@ impl Late {
         region.memory[at] == byte || region.writes.iter().any(|write| self.accesses[*write].bytes.contains(&(at, byte)))
     }
 
-    /// Looks at the memory of a region.
+    /// Checks the memory of a region.
     pub fn check(&mut self, region: usize, memory: &[u8]) {
         for (at, byte) in memory.iter().enumerate() {
             assert!(self.may_be(region, at, *byte), "nobody has written {byte} to {at}");
@@ -115,7 +115,7 @@ impl Late {
         if self.regions[region].under_way > 0 {
             return;
         }
-        // Where one has written and nobody else, that is there.
+        // A place with a single write holds its value.
         let writes = core::mem::take(&mut self.regions[region].writes);
         let mut written = vec![(0, None); memory.len()];
         for write in &writes {

@@ -30,7 +30,7 @@ impl World<'_> {
                 self.posted(at, key, None, What::Look(look));
             }
             Err(PostError::Errno(Errno::EOPNOTSUPP)) => assert!(self.prefixes),
-            // Whatever it does, a look takes a place of the queue, and a claim one of a receive.
+            // In any case, a look takes a slot of the queue, and a claim takes a slot of a receive.
             Err(error) => self.not_received(error, at, from, 1),
         }
     }
@@ -50,7 +50,7 @@ impl World<'_> {
             }
             What::DiscardClaim(look) => {
                 let kept = &mut self.record.looks[look];
-                // Gone, if it was taken back: the same as for one that is fetched.
+                // The message is gone if it was withdrawn, as for a fetched one.
                 assert!(told.is_none() || Some(told) == kept.answer);
                 if told.is_none() {
                     kept.fetched = Some((0, None));
@@ -88,7 +88,7 @@ impl World<'_> {
             Ok(key) => {
                 self.record.claims.remove(nth);
                 self.posted(at, key, None, What::DiscardClaim(look));
-                // Good for once.
+                // The claim is valid once.
                 assert_eq!(endpoint_of(self, at).tagged_discard(claim), Err(PostError::UnknownClaim));
             }
             Err(error) => self.not_received(error, at, None, 0),

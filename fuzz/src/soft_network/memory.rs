@@ -1,4 +1,5 @@
-//! Reads and writes of peers' memory, next to plain copies of it: they have happened when the post returns.
+//! Reads and writes of peers' memory, compared with plain copies. They take effect before the post
+//! returns.
 
 use loom_core::completion::RemoteEvent;
 use loom_core::domain::Domain;
@@ -17,29 +18,29 @@ use super::{EAGER, ENDPOINTS, REGION, REGIONS};
 use crate::memory::Memory;
 
 struct Region {
-    /// The how manieth it is of all.
+    /// Number among all regions.
     number: usize,
     mr: Mr<'static, Soft<'static>, Box<[u8]>>,
-    /// What its memory has to be.
+    /// Expected content.
     copy: Vec<u8>,
 }
 
 pub struct Regions<'w> {
     domain: &'w Domain<'static, Soft<'static>>,
     open: [Option<Region>; REGIONS],
-    /// All that were ever open.
+    /// All regions so far.
     told: Vec<RemoteRegion>,
-    /// Whether writes and reads are done when they are posted.
+    /// Completes writes and reads within their posts.
     at_once: bool,
 }
 
-/// News of a write that were sent: data, length, from which life to which.
+/// News of a write: data, length, and the lives of writer and owner.
 pub struct News {
     data: u64,
     len: usize,
     from: usize,
     to: usize,
-    /// The write, if it is not done at once.
+    /// The write, if it did not complete within its post.
     access: Option<usize>,
     told: bool,
 }
@@ -85,7 +86,7 @@ impl<'w> Regions<'w> {
         }
     }
 
-    /// What is there of a region, if it is still open.
+    /// Expected content of a region, if it is open.
     fn copy_of(&mut self, told: RemoteRegion) -> Option<&mut Vec<u8>> {
         let open = self.open.iter_mut().flatten().find(|region| region.mr.remote().key == told.key);
         open.map(|region| &mut region.copy)
@@ -100,16 +101,16 @@ impl World<'_> {
         let from = *from;
         let number = self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4);
         let told = self.regions.told[number];
-        // Now and then too much.
+        // Sometimes beyond the region.
         let (offset, len) = (usize::from(offset) % (REGION + 2), usize::from(len) % (REGION + 2));
         let bytes: Vec<u8> = (0..len).map(|at| (self.record.ops.len() * 37 + at) as u8).collect();
         let fits = told.part(offset as u64, len).is_some();
         assert_eq!(fits, offset + len <= REGION);
         if !fits && matches!(what, Access::ReadParts(_) | Access::WriteParts(_)) {
-            // There are no such parts.
+            // The parts do not exist.
             return;
         }
-        // In parts: the second one first.
+        // The second part comes first.
         let cut = |cut: u8| usize::from(cut) % (len + 1);
         let parts = |cut: usize| -> [RemoteRegion; 2] {
             let part = |offset: usize, len| told.part(offset as u64, len).expect("it lies within");
@@ -117,7 +118,7 @@ impl World<'_> {
         };
         let reads = matches!(what, Access::Read | Access::ReadParts(_));
         let open = self.record.lives[to].is_there();
-        // What the whole of it is there, in the order in which it is moved.
+        // The whole region, in the order of the transfer.
         let ranges = match what {
             Access::ReadParts(at) | Access::WriteParts(at) => {
                 [offset + cut(at)..offset + len, offset..offset + cut(at)]
@@ -214,7 +215,7 @@ impl World<'_> {
         self.regions.check(&mut self.record.late);
     }
 
-    /// A peer's write is told once, after those that were before it between the two.
+    /// Checks the news of a peer's write, which comes once, after earlier news between the two.
     pub fn written(&mut self, queue: usize, event: RemoteEvent) {
         let is_it = |news: &News| {
             let told = (!self.record.hides_sources(news.to)).then_some(self.record.lives[news.from].addr);
@@ -223,7 +224,7 @@ impl World<'_> {
                 && (Some(news.data), news.len) == (event.data().map(|data| data.0), event.len)
                 && event.source() == told
         };
-        // What was written alike to one that is closed may be lost.
+        // Equal writes to a closed region may be lost.
         let of_open = |news: &News| is_it(news) && self.record.lives[news.to].open;
         let at = self.news.iter().position(of_open).or_else(|| self.news.iter().position(is_it));
         let at = at.expect("somebody has written");
@@ -231,13 +232,13 @@ impl World<'_> {
         self.mark_reported(at);
     }
 
-    /// Nobody is told of a write that was not done.
+    /// Checks that a failed write causes no news.
     pub fn not_written(&mut self, access: usize) {
         let Some(at) = self.news.iter().position(|news| news.access == Some(access)) else { return };
         if !self.news[at].told {
             self.mark_reported(at);
         } else {
-            // It was taken for another one that was alike.
+            // Equal news of another write was taken for it.
             let News { data, len, from, to, .. } = self.news[at];
             let queue = |life: usize| self.record.lives[life].queue;
             let is_alike = |news: &News| {

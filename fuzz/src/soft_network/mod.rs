@@ -1,12 +1,14 @@
-//! The software network: who gets which message, what memory holds, and that every buffer comes back once.
+//! Software network: matching, contents of memory, and the single return of every buffer.
 //!
-//! An input is a setting, with what goes wrong ([`faults`]), and a list of steps ([`step`]). They are played on endpoints of one
-//! network ([`world`], [`memory`], [`looks`]) with buffers that count their drops; what was posted and reported is written down
-//! and checked as far as it can be at once ([`record`]), and in the end compared with what matching means ([`oracle`]).
+//! An input is a setting with faults ([`faults`]) and a list of steps ([`step`]). The steps run on
+//! endpoints of one network ([`world`], [`memory`], [`looks`]) with buffers that count their drops.
+//! Posts and reports are recorded and checked at once as far as possible ([`record`]), and in the
+//! end compared with the definition of matching ([`oracle`]).
 //!
-//! Messages go by lanes where the setting says so ([`lanes`]). Where faults or lanes leave open who gets which message, what has to
-//! hold all the same is checked ([`stable`]); and so is memory where faults leave open when it is read and written ([`late`]).
-//! Afterwards the network has to be as it was ([`afterwards`]).
+//! Messages use lanes where the setting requires it ([`lanes`]). Where faults or lanes leave the
+//! matching open, its invariants are checked ([`stable`]). Where faults leave the times of reads
+//! and writes open, memory is checked by [`late`]. Finally the network has its initial state
+//! ([`afterwards`]).
 
 mod afterwards;
 mod faults;
@@ -36,22 +38,23 @@ use world::{Around, World};
 const ENDPOINTS: usize = 3;
 const TX_DEPTH: usize = 4;
 const RX_DEPTH: usize = 6;
-/// As long as it has to be for messages out of several buffers.
+/// Minimum size for messages out of several buffers.
 const EAGER: usize = 64;
 const DEPTH: usize = 12;
-/// One queue for both directions, and one with a raw queue for each.
+/// Queues: one for both directions, and one with a raw queue for each.
 const QUEUES: usize = 2;
 const REGIONS: usize = 2;
 /// Bytes of a region.
 const REGION: usize = 96;
-/// What is left at least of a multi-receive that goes on.
+/// Minimum rest of a multi-receive that continues.
 const MIN_LEFT: usize = 64;
 
 type Queue = Cq<'static, Soft<'static>, Memory>;
 
-/// Sends and receives of all kinds, with and without tags, immediate data and several buffers; injections, directed and masked
-/// receives, multi-receives, peeks, claims and discards, cancels, truncation, unexpected messages; reads and writes; endpoints
-/// and regions that open and close in the middle of it, on two queues, with counters.
+/// Plays sends and receives of all kinds, with and without tags, immediate data and several
+/// buffers. Stories contain injections, directed and masked receives, multi-receives, peeks, claims
+/// and discards, cancels, truncation, unexpected messages, reads and writes. Endpoints and regions
+/// open and close at any time, on two queues, with counters.
 pub fn soft_network(data: &[u8]) -> usize {
     const MOST: usize = 100;
     let mut bytes = Unstructured::new(data);

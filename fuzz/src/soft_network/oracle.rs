@@ -1,13 +1,13 @@
-//! Who gets which message, by definition.
+//! Matching by definition.
 //!
-//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that it accepts. Both
-//! sides rank by age, so who ends up with whom does not depend on when anything is looked at: whatever was posted is gone through
-//! once more, in its order, as if each took what it takes at once. With hindsight: receives and offers that were cancelled
-//! have met nobody and are left out, and a multi-receive that ended early has taken no more than it has. A peek looks at
-//! everything that was sent before it.
+//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that
+//! it accepts. Both sides rank by age, so matching does not depend on the time of progress. The
+//! oracle replays all posts in their order, as if each took effect at once. It uses hindsight:
+//! cancelled receives and offers are left out, and a multi-receive that ended early has taken only
+//! its reported messages. A peek sees all messages that were sent before it.
 //!
-//! So what was posted and what was reported is compared at the end: for an endpoint that is still open, exactly this; for one
-//! that was closed, nothing else.
+//! The final comparison of posts and reports requires exactly this of an open endpoint, and no
+//! other matches of a closed one.
 
 use loom_core::vocabulary::Tag;
 
@@ -15,18 +15,18 @@ use super::got::Got;
 use super::record::{End, Fate, Look, Message, Moment, Receive, Record};
 use super::{EAGER, MIN_LEFT, step};
 
-/// What has become of a message in this account.
+/// State of a message in this account.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     NotSent,
-    /// It waits for somebody who wants it.
+    /// Waits for a receive.
     Unexpected,
-    /// By this receive.
+    /// Taken by this receive.
     Taken,
     Claimed,
 }
 
-/// A receive in this account: what it has taken, and how much there is left of a multi-receive.
+/// Receive in this account: its messages, and the rest of a multi-receive.
 #[derive(Clone, Default)]
 struct Taking {
     messages: Vec<usize>,
@@ -35,7 +35,7 @@ struct Taking {
 }
 
 impl Record {
-    /// Compares what was reported with what the definition of matching says.
+    /// Compares the reports with the definition of matching.
     pub fn check(&self) {
         if !self.faults.leave_matching_alone() {
             return self.check_stable();
@@ -94,14 +94,14 @@ impl Record {
         }
     }
 
-    /// A peek finds the oldest message that it wants among those that nobody has taken.
+    /// Checks that a peek finds the oldest matching message that no receive has taken.
     fn check_look(&self, look: &Look, places: &mut [Place]) {
         let wanted = |(number, message): &(usize, &Message)| {
             places[*number] == Place::Unexpected
                 && message.to == look.at
                 && look.from.is_none_or(|from| from == message.from)
                 && message.tag.is_some_and(|tag| look.tag.accepts(Tag(tag)))
-                // Taken back: not before somebody did.
+                // A withdrawn message exists until its withdrawal.
                 && (message.fate != Fate::Revoked || message.gone_at.is_none_or(|gone| gone > look.moment))
         };
         let oldest = self.messages.iter().enumerate().take(look.sent_before).find(wanted);
@@ -122,7 +122,8 @@ impl Record {
         }
     }
 
-    /// What a completion says of a message for which there is so much room. Of one that failed, all that is there may be shown.
+    /// Checks the report of a message for a receive of `room` bytes. A failed receive may show the
+    /// whole message.
     pub fn assert_shows(&self, got: &Got, message: &Message, room: usize, shows_part: bool) {
         let kept = message.bytes.len().min(room);
         let overflow = message.bytes.len() - kept;
@@ -144,7 +145,7 @@ impl Record {
         for (nth, message) in expected.iter().enumerate() {
             let message = &self.messages[*message];
             match receive.got.get(nth) {
-                // Of a message that does not fit into the rest of a multi-receive nothing is shown.
+                // A message beyond the rest of a multi-receive shows no bytes.
                 Some(got) => self.assert_shows(got, message, left, !receive.multi),
                 None => assert!(!open, "receive {number} waits for {:?}", message.bytes),
             }
@@ -158,7 +159,8 @@ impl Record {
 }
 
 impl Message {
-    /// Whether it is there for receives: not if it was taken back, or its receiver has closed before.
+    /// Returns `true` if receives can match the message: it was not withdrawn, and its receiver did
+    /// not close before.
     fn is_matched(&self) -> bool {
         !matches!(self.fate, Fate::Revoked | Fate::Refused)
     }

@@ -1,4 +1,5 @@
-//! Posts and reports of a story, with the checks that need a single report. The oracle checks the matching at the end.
+//! Posts and reports of a story, with the checks that need one report. The oracle checks the
+//! matching at the end.
 
 use core::cell::Cell;
 
@@ -14,19 +15,19 @@ use super::late::Late;
 use super::{DEPTH, EAGER, ENDPOINTS, QUEUES, RX_DEPTH, TX_DEPTH};
 use crate::memory::Memory;
 
-/// An endpoint that was ever open.
+/// Endpoint, open or closed.
 pub struct Life {
     pub peer: Peer,
     pub addr: FabricAddr,
     pub place: usize,
     pub queue: usize,
     pub open: bool,
-    /// It was killed: a post has said so.
+    /// A post has reported that the endpoint was killed.
     pub dead: Cell<bool>,
 }
 
 impl Life {
-    /// Whether peers reach it.
+    /// Returns `true` if peers reach the endpoint.
     pub fn is_there(&self) -> bool {
         self.open && !self.dead.get()
     }
@@ -39,25 +40,25 @@ pub struct Message {
     pub data: Option<u64>,
     pub bytes: Vec<u8>,
     pub fate: Fate,
-    /// When its sender took it back, if it could.
+    /// Time of the withdrawal by its sender, if that was possible.
     pub gone_at: Option<usize>,
-    /// Whether its receiver has moved on since its sender took it back.
+    /// The receiver has made progress since the withdrawal.
     pub let_go: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
-    /// Its sender does not know, or no more than that it is on its way.
+    /// In flight, for all that the sender can observe.
     Sent,
-    /// Its sender was told that it was copied from the buffer.
+    /// Reported to the sender as copied from the buffer.
     Copied,
-    /// Taken back before anybody saw it.
+    /// Withdrawn before the receiver saw it.
     Revoked,
     /// The receiver closed first.
     Refused,
-    /// Its sender was told that it was lost.
+    /// Reported to the sender as lost.
     Lost,
-    /// Nobody says what has become of it: its sender was closed.
+    /// Unknown, because the sender was closed.
     Unsure,
 }
 
@@ -96,7 +97,7 @@ impl Receive {
     }
 }
 
-/// A peek and its answer.
+/// Peek and its answer.
 pub struct Look {
     pub at: usize,
     pub from: Option<usize>,
@@ -105,11 +106,11 @@ pub struct Look {
     pub sent_before: usize,
     pub moment: usize,
     pub answer: Option<Option<(usize, u64, Option<u64>)>>,
-    /// What came of fetching what it has claimed; nothing, if it had been taken back.
+    /// Result of the fetch of a claim. `None` inside if the message was withdrawn.
     pub fetched: Option<(usize, Option<Got>)>,
 }
 
-/// Things in the order in which they were posted.
+/// Lists of posts, in their order.
 #[derive(Clone, Copy)]
 pub enum Moment {
     Sent(usize),
@@ -120,7 +121,7 @@ pub enum Moment {
 pub struct Op {
     pub queue: usize,
     pub key: OpKey,
-    /// Not of a peek.
+    /// Buffer, except of a peek.
     pub buffer: Option<usize>,
     pub life: usize,
     pub what: What,
@@ -130,18 +131,18 @@ pub struct Op {
 #[derive(Clone, Debug)]
 pub enum What {
     Message(usize),
-    /// To somebody who is gone: it fails.
+    /// Post to a closed peer, which fails.
     Unreachable,
-    /// With so many places.
+    /// Receive, with its number of slots.
     Receive(usize, usize),
     Look(usize),
-    /// Of what a look has claimed.
+    /// Fetch of a claim, by the look that made it.
     Fetch(usize),
     DiscardClaim(usize),
     Write(Result<(), Errno>),
-    /// Of these bytes.
+    /// Read, with these bytes as its result.
     Read(Result<Vec<u8>, Errno>),
-    /// A write or a read that may be done at any time, of a life's region.
+    /// Write or read that takes effect at any time, of a life's region.
     Late {
         access: usize,
         to: usize,
@@ -154,10 +155,10 @@ impl What {
     }
 }
 
-/// What counters count of a place: sends, receives, reads, writes that have succeeded.
+/// Counts of a place: successful sends, receives, reads and writes.
 pub type Tally = [[u64; 4]; ENDPOINTS];
 
-/// Everything that has happened. Numbers in it are places in its lists.
+/// Record of the story. Numbers in it are indices of its lists.
 pub struct Record {
     pub lives: Vec<Life>,
     pub messages: Vec<Message>,
@@ -165,15 +166,15 @@ pub struct Record {
     pub looks: Vec<Look>,
     pub moments: Vec<Moment>,
     pub ops: Vec<Op>,
-    /// Claims that are held, with the look that has made them.
+    /// Open claims, with the looks that made them.
     pub claims: Vec<(usize, loom_core::completion::Claim)>,
-    /// Who has written to whom with immediate data that is not told yet, or never will be.
+    /// Writer and owner of writes with immediate data that were not reported, and may never be.
     pub untold: Vec<(usize, usize)>,
     pub tally: Tally,
     pub faults: Faults,
-    /// The queues that have failed.
+    /// Queues that have failed.
     pub overrun: [bool; QUEUES],
-    /// The memory of regions, if it is written at any time.
+    /// Memory of regions with writes at any time.
     pub late: Late,
 }
 
@@ -195,7 +196,7 @@ impl Record {
         }
     }
 
-    /// One of the endpoints that were ever open; mostly one of the last.
+    /// Selects an endpoint, mostly one of the last.
     pub fn some_life(&self, number: u8) -> usize {
         self.lives.len() - 1 - usize::from(number) % self.lives.len().min(2 * ENDPOINTS)
     }
@@ -208,13 +209,14 @@ impl Record {
         !(life + 1..self.lives.len()).any(|later| self.place(later) == self.place(life))
     }
 
-    /// A post was refused: there must be a reason, of which lack of room is the usual one. A receive needs so many places.
+    /// Checks that a refused post has a reason, usually lack of room. A receive needs `places`
+    /// slots.
     pub fn assert_refused(&self, error: PostError, life: usize, direction: Direction, places: usize) {
         let queue = self.lives[life].queue;
         match error {
             PostError::Full | PostError::Kept => {
                 let in_flight = self.ops.iter().filter(|op| op.queue == queue).count() + self.claims.len();
-                // Late events of a closed endpoint may take room in the queue's table.
+                // Late events of a closed endpoint may use the queue's table.
                 let closed = self.lives.iter().any(|life| life.queue == queue && !life.open);
                 assert!(in_flight >= DEPTH || closed, "{in_flight} operations are too many");
             }
@@ -223,8 +225,8 @@ impl Record {
             PostError::NotGranted(_) | PostError::DataWidth { .. } | PostError::TooManyPieces { .. }
                 if self.faults.grants_less() => {}
             PostError::Again if direction == Direction::Transmit => {
-                // Cells stay with the place, so those of earlier endpoints in it count. A cell is home for certain when
-                // somebody has told of its message, or its receiver has let go of it.
+                // Cells belong to a place, so those of its earlier endpoints count. A cell is
+                // certainly free when its message was reported, or its receiver has released it.
                 let place = self.place(life);
                 let told = |message: &Message| matches!(message.fate, Fate::Copied | Fate::Refused) || message.let_go;
                 let sent = self.messages.iter().filter(|message| self.place(message.from) == place);
@@ -275,13 +277,13 @@ impl Record {
                     Err(error) if error.errno == Errno::ECANCELED && closed => None,
                     Err(error) => Some(Some(Got::not_whole(error, buf.bytes()))),
                 };
-                // Not one that was received and reported as failed, which is whole, too.
+                // A message that was received and reported as failed is whole, too.
                 if matches!(&fetched, Some(Some(got)) if got.overflow == 0 && got.failed.is_none()) {
                     self.count(op.life, 1);
                 }
                 self.looks[*look].fetched = fetched.map(|got| (buf.bytes().len(), got));
             }
-            // Its event may have been lost.
+            // The event may have been lost.
             What::Write(_) | What::Read(_) if self.faults.overruns() && closed && is(&result, Errno::ECANCELED) => {}
             What::Write(wanted) if wanted.is_ok() && is(&result, Errno::EIO) => assert!(self.faults.fails()),
             What::Write(wanted) => {
@@ -377,7 +379,7 @@ impl Record {
         let receive = &mut self.receives[receive];
         assert_eq!(receive.end, End::Waiting);
         receive.end = match cut_off {
-            // Its event may have been lost before.
+            // The event may have been lost before.
             true if op.cancelled && !(closed && self.faults.overruns()) => End::Cancelled,
             true => {
                 assert!(closed);
@@ -435,15 +437,15 @@ impl Record {
         }
     }
 
-    /// All endpoints of a queue have moved on until there was nothing more to do: they keep nothing that was taken back
-    /// before.
+    /// Records that all endpoints of a queue have made progress to the end: they hold no messages
+    /// that were withdrawn before.
     pub fn moved_on(&mut self, queue: usize) {
         for message in &mut self.messages {
             message.let_go |= message.fate == Fate::Revoked && self.lives[message.to].queue == queue;
         }
     }
 
-    /// Nothing is in flight but what nobody can end yet.
+    /// Checks that only operations that cannot complete yet are in flight.
     pub fn assert_settled(&self) {
         for op in self.ops.iter().filter(|op| self.is_driven(op.life)) {
             let open = self.lives[op.life].open;
@@ -456,14 +458,15 @@ impl Record {
                 what => panic!("{what:?} has ended"),
             }
         }
-        // What is not done yet when its writer is gone, or is lost, is told to nobody.
+        // A write that is lost, or is late when its writer closes, is not reported.
         let may_not_come = self.faults.kills() || !self.faults.leave_rma_alone();
         for (from, to) in &self.untold {
             assert!(may_not_come || !self.is_driven(*to) || !self.lives[*to].open, "{from} has written to {to}");
         }
     }
 
-    /// Whether what an endpoint has posted goes on: it was not killed, and its queue works.
+    /// Returns `true` if operations of an endpoint continue: it was not killed, and its queue
+    /// works.
     pub fn is_driven(&self, life: usize) -> bool {
         !self.lives[life].dead.get() && !self.overrun[self.lives[life].queue]
     }

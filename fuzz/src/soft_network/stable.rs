@@ -1,12 +1,12 @@
-//! What has to hold of matching where faults leave open in which order messages of several senders come, or whether they
-//! do: no message and no receive would both rather have had each other.
+//! Invariant of matching where faults leave the order or arrival of messages of several senders
+//! open: no message and no receive both prefer each other to their match.
 //!
-//! A receive would rather have had an older message of the same sender than the one that it took, and if it took none, any; a
-//! message would rather have gone to an older receive. Where all messages of an endpoint come from one sender, this
-//! leaves one outcome.
+//! A receive prefers an older message of the same sender to the one that it took, and any message
+//! to no match. A message prefers an older receive. If all messages of an endpoint come from one
+//! sender, this leaves one outcome.
 //!
-//! Messages are told apart by their first byte ([`NUMBERED`](super::world::NUMBERED)). If nothing of one is shown, all that it
-//! may be are left out of account.
+//! The first byte identifies a message ([`NUMBERED`](super::world::NUMBERED)). If no bytes of a
+//! message are shown, all candidates are left out of account.
 
 use loom_core::vocabulary::Tag;
 
@@ -15,11 +15,11 @@ use super::record::{End, Fate, Look, Message, Moment, Receive, Record};
 use super::step;
 use super::world::NUMBERED;
 
-/// What has become of messages.
+/// Matches of messages.
 struct Account {
-    /// When what has taken it was posted.
+    /// Post time of the receive that took it.
     taken: Vec<Option<usize>>,
-    /// Somebody may have taken it who does not say so.
+    /// A receive without a report may have taken it.
     perhaps: Vec<bool>,
 }
 
@@ -60,10 +60,10 @@ impl Record {
         }
     }
 
-    /// Whether a message that nobody has taken must be there.
+    /// Returns `true` if an untaken message certainly exists.
     fn is_for_certain(&self, message: &Message) -> bool {
         let told = match message.fate {
-            // It may have been lost, if nobody was told.
+            // It may have been lost without a report.
             Fate::Sent => self.is_driven(message.from) && self.lives[message.from].open,
             Fate::Copied => true,
             Fate::Revoked | Fate::Refused | Fate::Lost | Fate::Unsure => false,
@@ -71,7 +71,7 @@ impl Record {
         told && self.lives[message.to].open
     }
 
-    /// What a receive has taken, of the messages that can be told.
+    /// Returns the identifiable messages that a receive has taken.
     fn taken_by(&self, receive: &Receive, posted: usize, account: &mut Account) -> Vec<usize> {
         let mut left = receive.len;
         let mut numbers: Vec<usize> = Vec::new();
@@ -112,7 +112,7 @@ impl Record {
         assert_eq!(account.taken[number].replace(when), None, "message {number} has arrived twice");
     }
 
-    /// A peek finds what is there; and what it claims or discards is gone.
+    /// Records a peek, which finds an existing message. Its claim or discard removes the message.
     fn taken_by_look(&self, look: &Look, account: &mut Account) {
         let wants = |message: &Message| {
             message.to == look.at
@@ -139,7 +139,7 @@ impl Record {
         }
     }
 
-    /// Somebody has seen a message of which only this is known.
+    /// Records that one of several messages was seen.
     fn took_one_of(
         &self,
         (len, tag, data): (usize, Option<u64>, Option<u64>),
@@ -162,7 +162,7 @@ impl Record {
     }
 }
 
-/// Which message this shows, if it shows anything.
+/// Number of the message that a report shows, if it shows bytes.
 fn number(got: &Got) -> Option<usize> {
     let is_it = |number: &usize| (number * NUMBERED) as u8 == got.bytes[0];
     (!got.bytes.is_empty()).then(|| (0..256).find(is_it)).flatten()

@@ -1,12 +1,12 @@
-//! The language of the inputs: how the network is, and the steps of a story. Whatever a number names, it is taken modulo how many
-//! there are.
+//! Language of the inputs: the network, and the steps of a story. Each number is taken modulo the
+//! count of its subjects.
 
 use arbitrary::Arbitrary;
 use loom_core::soft::RequiredModes;
 
 use super::faults::Faults;
 
-/// How the network is: what its domains ask for, and what goes wrong.
+/// Network: requirements of its domains, and faults.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Setting {
     pub asked: Asked,
@@ -16,7 +16,7 @@ pub struct Setting {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Asked {
     Nothing,
-    /// Room in front of messages, and in contexts; both are used.
+    /// Room in front of messages and in contexts. Both are used.
     Prefixes,
     Contexts,
 }
@@ -39,7 +39,7 @@ pub enum Step {
     Close {
         place: u8,
     },
-    /// With a `cut`, out of two buffers.
+    /// Sends out of one buffer, or out of two with a `cut`.
     Send {
         from: u8,
         to: u8,
@@ -134,7 +134,7 @@ pub enum Side {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Access {
     Read,
-    /// Of two parts of the region, into two buffers.
+    /// Reads two parts of the region into two buffers.
     ReadParts(u8),
     Write,
     WriteData(u64),

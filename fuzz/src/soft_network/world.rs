@@ -1,4 +1,4 @@
-//! The driver: plays steps on the endpoints that are open, and has everything written down.
+//! Driver: plays steps on the open endpoints, and records them.
 
 use core::cell::Cell;
 
@@ -27,7 +27,7 @@ type Ep = Endpoint<'static, Soft<'static>, Memory>;
 
 pub type Counters = [Counter<'static, Soft<'static>>; 4];
 
-/// Messages begin with their number times this, and no two of a story with the same byte.
+/// Factor between the number of a message and its first byte, which is unique in a story.
 pub const NUMBERED: usize = 31;
 
 pub const COUNTED: [Counted; 4] = [Counted::SEND, Counted::RECV, Counted::READ, Counted::WRITE];
@@ -42,19 +42,19 @@ pub struct Around<'w> {
 pub struct World<'w> {
     pub queues: [Queue; QUEUES],
     around: Around<'w>,
-    /// Multi-receives and peeks are not granted.
+    /// Denies multi-receives and peeks.
     pub prefixes: bool,
     pub places: [Option<(usize, Ep)>; ENDPOINTS],
     pub record: Record,
     pub regions: Regions<'w>,
-    /// Of peers' writes, that is to be told.
+    /// News of peers' writes, before their report.
     pub news: Vec<News>,
-    /// Pieces that are held, with what they showed.
+    /// Held pieces, with their bytes.
     pieces: Vec<(Piece<'static, Memory>, Vec<u8>)>,
 }
 
 impl<'w> World<'w> {
-    /// Every place has an endpoint.
+    /// Opens an endpoint at every place.
     pub fn new(queues: [Queue; QUEUES], around: Around<'w>, faults: Faults, prefixes: bool) -> Self {
         let domain = around.domain;
         let mut world = World {
@@ -140,7 +140,7 @@ impl<'w> World<'w> {
         claims.retain(|(look, _)| looks[*look].at != life);
     }
 
-    /// The peer that a life is, and whether the address vector still has it.
+    /// Peer of a life, and `true` if the address vector still has it.
     pub fn peer(&self, life: usize) -> (loom_core::engine::peer_table::Peer, bool) {
         let peer = self.record.lives[life].peer;
         let known = self.around.av.peer_table().addr(peer).is_some();
@@ -164,7 +164,8 @@ impl<'w> World<'w> {
         self.record.ops.push(Op { queue, key, buffer, life, what, cancelled: false });
     }
 
-    /// A length. Where matching is not left alone, messages are told apart by what they begin with.
+    /// Length of a message. Where faults affect matching, messages are identified by their first
+    /// byte.
     fn len(&self, len: u8) -> usize {
         let least = usize::from(!self.record.faults.leave_matching_alone());
         (usize::from(len) % (3 * EAGER)).max(least)
@@ -255,13 +256,13 @@ impl<'w> World<'w> {
             (Some(tag), None) => endpoint.tagged_recv(source, tag, buf),
             (Some(tag), Some(_)) => endpoint.tagged_recv_with(source, tag, options, buf),
         };
-        // One for each buffer, and one for all.
+        // One slot for each buffer, and one for all.
         let places = if cut.is_some() { 3 } else { 1 };
         self.received(result, at, from, tag, (len, buffer, places));
     }
 
     fn multi_receive(&mut self, at: u8, from: Option<u8>, len: u8) {
-        // The bits that do not tell the endpoint.
+        // Bits beside those of the endpoint.
         let tagged = at & 0x80 != 0;
         let from = from.map(|from| self.record.some_life(from));
         let Some((at, endpoint)) = &self.places[usize::from(at) % ENDPOINTS] else { return };
@@ -269,7 +270,7 @@ impl<'w> World<'w> {
         let len = MIN_LEFT + usize::from(len);
         let buf = Memory::new(&vec![0xee; len]);
         let buffer = buf.id;
-        // Of the tags that messages have, this accepts every other one.
+        // Accepts every other tag of the messages.
         let tag = tagged.then_some(TagMatch { tag: Tag(1), ignore: !1 });
         let result = match tag {
             Some(tag) => endpoint.tagged_multi_recv(self.source(from), tag, buf),
@@ -313,7 +314,7 @@ impl<'w> World<'w> {
         let op = &mut self.record.ops[nth];
         let mut open = self.places.iter().flatten();
         let Some((_, endpoint)) = open.find(|(life, _)| *life == op.life) else { return };
-        // Its completion may be kept already, and then there is nothing to cancel.
+        // A kept completion cannot be cancelled.
         match endpoint.cancel(op.key) {
             Ok(()) => {
                 op.cancelled = true;
@@ -418,7 +419,7 @@ impl<'w> World<'w> {
 
     fn settle(&mut self) {
         const MOST_TURNS: u32 = 10_000;
-        // Nothing is on its way for longer, one after the other of a sender.
+        // Upper bound of a delay. Messages of one sender are delayed one after the other.
         let enough = if self.record.faults.any() { 4 + 2 * self.record.faults.polls() } else { 2 };
         let mut quiet = 0;
         for turn in 0.. {
@@ -439,14 +440,14 @@ impl<'w> World<'w> {
         }
     }
 
-    /// Ends the story: all that can be over is, then all endpoints are closed.
+    /// Ends the story: completes all that can complete, then closes all endpoints.
     pub fn finish(mut self) {
         self.settle();
         self.record.late.settled();
         self.record.check();
         self.record.assert_settled();
         for (place, counters) in self.around.counters.iter().enumerate() {
-            // An injected write may fail later, and what is lost on the way to a queue is counted.
+            // An injected write may fail later, and losses on the way to a queue are counted.
             if self.record.faults.reorders() || self.record.faults.overruns() {
                 break;
             }
@@ -466,7 +467,7 @@ impl<'w> World<'w> {
 #[derive(Clone, Copy)]
 enum Way {
     Injected,
-    /// Out of one buffer, or of two.
+    /// One buffer, or two.
     Lent(Option<u8>),
 }
 

@@ -1,16 +1,16 @@
-//! Memory between guards, which neither peers nor the transport may change.
+//! Memory between guards, which peers and the transport must not change.
 
 use core::ptr::NonNull;
 
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 
-/// Longer than the bytes that the transport receives in one system call beyond a payload.
+/// Bytes of a guard: more than the transport receives in one system call beyond a payload.
 const GUARD: usize = 4500;
 
 /// Value of all bytes.
 pub const UNTOUCHED: u8 = 0xa5;
 
-/// Buffer or region. Operations that take several pieces get it cut in two.
+/// Buffer or region. Operations of several pieces get it in two pieces.
 #[derive(Debug)]
 pub struct Guarded {
     whole: Box<[u8]>,
@@ -32,7 +32,7 @@ impl Guarded {
         self.whole.len() - 2 * GUARD
     }
 
-    /// The bytes, if the guards are as they were.
+    /// Returns the bytes, if the guards are unchanged.
     pub fn bytes(&self) -> &[u8] {
         let (before, rest) = self.whole.split_at(GUARD);
         let (bytes, behind) = rest.split_at(rest.len() - GUARD);

@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_socket_linger;
 
 pub struct Line {
     stream: TcpStream,
-    /// Bytes that were written, and the number of those that were sent.
+    /// All written bytes, and the number of sent ones.
     written: Vec<u8>,
     sent: usize,
     arrived: Vec<u8>,
@@ -21,15 +21,15 @@ pub struct Line {
     frames_back: u8,
     /// Port that the request claimed.
     pub port: Option<u16>,
-    /// The endpoint has opened it.
+    /// The endpoint has opened the connection.
     pub is_callee: bool,
     /// The endpoint has accepted the request.
     pub is_accepted: bool,
-    /// The bytes are messages of the protocol, so that the endpoint reads them as they were meant.
+    /// The bytes are messages of the protocol, so the endpoint reads them as intended.
     pub is_honest: bool,
-    /// None of them ends the connection.
+    /// No message ends the connection.
     pub is_lasting: bool,
-    /// The endpoint has ended it.
+    /// The endpoint has ended the connection.
     pub is_over: bool,
     /// Acknowledgements and reads that the endpoint owes.
     pub acks: usize,
@@ -43,7 +43,7 @@ impl Line {
     pub fn over(stream: TcpStream, is_callee: bool) -> Self {
         stream.set_nonblocking(true).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
-        // Otherwise, the ports of many stories would wait for late packets.
+        // Without this, the ports of many stories would wait for late packets.
         set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
         Line {
             stream,
@@ -66,7 +66,7 @@ impl Line {
         }
     }
 
-    /// Waits for late packets like others.
+    /// Sets the usual wait for late packets.
     pub fn linger(&self) {
         let _ = set_socket_linger(&self.stream, None);
     }
@@ -76,7 +76,7 @@ impl Line {
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// Writes a connect message. `is_foreign`: of a machine of another byte order.
+    /// Writes a connect message. `is_foreign`: from a machine of the other byte order.
     pub fn connect(&mut self, kind: ConnectKind, data: RdmData, is_foreign: bool) {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data: &data.encode() }.encode(&mut bytes).expect("eight bytes");
@@ -114,7 +114,7 @@ impl Line {
         self.written.extend(bytes);
     }
 
-    /// Changes a byte that was not sent.
+    /// Changes an unsent byte.
     pub fn flip(&mut self, back: usize, mask: u8) {
         let unsent = self.written.len() - self.sent;
         if unsent > 0 && mask != 0 {
@@ -141,7 +141,7 @@ impl Line {
         }
     }
 
-    /// Receives the endpoint's bytes. It keeps the protocol, whatever the stranger does.
+    /// Receives and checks the endpoint's bytes, which follow the protocol for any input.
     pub fn receive(&mut self) {
         let mut bytes = [0; 4096];
         for _ in 0..16 {

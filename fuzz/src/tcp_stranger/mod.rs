@@ -1,5 +1,6 @@
-//! An endpoint over TCP sockets and a stranger that sends anything. The endpoint stays usable, memory is written only where
-//! peers may, messages of honest connections arrive as they were sent, and answers keep the protocol.
+//! An endpoint over TCP sockets beside a stranger that sends anything. The endpoint stays usable,
+//! and peers write only where they may. Messages of honest connections arrive unchanged, and
+//! answers follow the protocol.
 
 mod guarded;
 mod line;
@@ -13,7 +14,8 @@ use crate::tcp_wire::AnyFrame;
 /// Connections of a story.
 const LINES: usize = 7;
 
-/// Bytes of a region, and the longest payload: longer than payloads that go past the receive buffer, and than the buffer.
+/// Bytes of a region, and of the longest payload: more than the receive buffer, and than the limit
+/// for payloads that bypass it.
 const REGION: usize = 3000;
 const PAYLOAD: usize = 5000;
 
@@ -30,7 +32,7 @@ enum Step {
     Dial,
     /// Accepts a connection of the endpoint.
     PickUp,
-    /// Sends a connect message, expected or not.
+    /// Sends a connect message, expected or unexpected.
     Greet {
         line: u8,
         kind: u8,
@@ -42,7 +44,7 @@ enum Step {
         frame: Sent,
         is_held: bool,
     },
-    /// A frame of any kind, and so many bytes.
+    /// Writes a frame of any kind, with this number of bytes.
     AnyFrame {
         line: u8,
         frame: AnyFrame,
@@ -57,7 +59,7 @@ enum Step {
         back: u8,
         mask: u8,
     },
-    /// Sends a part of the bytes that were held back.
+    /// Sends a part of the held bytes.
     Send {
         line: u8,
         count: u16,
@@ -84,16 +86,16 @@ enum Step {
     Cancel(u8),
 }
 
-/// Port that the stranger claims to listen at.
+/// Port that the stranger claims as its own.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Port {
-    /// Nobody has claimed it.
+    /// A port without an earlier claim.
     New,
-    /// Where the stranger listens. The endpoint has it in its vector.
+    /// Port of the stranger's listener, which is in the endpoint's vector.
     Known,
-    /// That of the endpoint.
+    /// Port of the endpoint.
     Own,
-    /// That of another connection.
+    /// Port of another connection.
     Of(u8),
     Any(u16),
 }
@@ -127,7 +129,7 @@ enum Sent {
         parts: Vec<Part>,
         flags: u8,
     },
-    /// The bytes that the endpoint has requested, or so many others.
+    /// Bytes that the endpoint has requested, or this number of others.
     Response {
         other: Option<u16>,
     },
@@ -144,7 +146,7 @@ struct Part {
     region: u8,
     at: u16,
     len: u16,
-    /// Address, or length, instead.
+    /// Replaces the address, or the length.
     wild: Option<(bool, u64)>,
 }
 

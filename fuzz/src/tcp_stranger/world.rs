@@ -17,10 +17,10 @@ use super::guarded::{Guarded, UNTOUCHED};
 use super::line::Line;
 use super::{End, LINES, PAYLOAD, Part, Port, REGION, Sent, Step, Verb};
 
-/// Places of the endpoint, fewer than those of a story.
+/// Connection slots of the endpoint, fewer than those of a story.
 const CONNECTIONS: u16 = 4;
 
-/// Rounds of progress within which everything is over, and those without a pause.
+/// Maximum number of rounds until all operations complete, and number of those without a pause.
 const ROUNDS: usize = 1000;
 const AT_ONCE: usize = 200;
 const PATIENT: usize = 20;
@@ -28,7 +28,7 @@ const PATIENT: usize = 20;
 /// Number of the message that the friend sends.
 const OF_FRIEND: usize = 1 << 20;
 
-/// The bytes of message `number`. The first eight are its name.
+/// Bytes of message `number`. The first eight contain the number.
 fn pattern(number: usize) -> impl Iterator<Item = u8> {
     let name = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0_usize..).map(move |at| name[at % 8] ^ (at / 8) as u8)
@@ -86,7 +86,7 @@ struct Message {
 
 enum What {
     Receive(Option<TagMatch>),
-    /// The bytes do not change.
+    /// Sends bytes that do not change.
     Send(usize),
     Read,
 }
@@ -94,9 +94,9 @@ enum What {
 pub struct World {
     listener: TcpListener,
     lines: Vec<Option<Line>>,
-    /// Of all lines, also those that are closed.
+    /// Honesty of all lines, also closed ones.
     honest: Vec<bool>,
-    /// Last message without a tag of each line.
+    /// Last untagged message of each line.
     last: Vec<usize>,
     messages: Vec<Message>,
     /// Numbers and ranges of writes.
@@ -104,14 +104,14 @@ pub struct World {
     numbers: usize,
     posted: Vec<(OpKey, What)>,
     friend_came: bool,
-    /// Messages that came without their names, because they or their buffers are short.
+    /// Number of messages without numbers, because they or their buffers are short.
     unnamed: usize,
-    /// Rounds that took the current wait.
+    /// Rounds of the current wait.
     rounds: usize,
-    /// Events of writes that may come.
+    /// Possible events of writes.
     news: usize,
     known: Peer,
-    /// Peers write to the first one alone.
+    /// Regions. Peers write only to the first one.
     regions: [Mr<'static, Tcp, Guarded>; 2],
     side: Side,
 }
@@ -221,13 +221,13 @@ impl World {
         }
     }
 
-    /// Position of a line that is open.
+    /// Position of an open line.
     fn some(&self, line: u8) -> Option<usize> {
         let open: Vec<usize> = (0..self.lines.len()).filter(|at| self.lines[*at].is_some()).collect();
         open.get(usize::from(line) % open.len().max(1)).copied()
     }
 
-    /// Something happens to a line, which may not be honest afterwards.
+    /// Changes a line, which may become dishonest.
     fn garble(&mut self, line: u8, change: impl FnOnce(&mut Line)) {
         let Some(at) = self.some(line) else { return };
         let Some(line) = &mut self.lines[at] else { return };
@@ -252,7 +252,7 @@ impl World {
 
     fn greet(&mut self, at: usize, kind: ConnectKind, port: Port, data: RdmData, is_foreign: bool) {
         let port = match port {
-            // Below those that the kernel gives out.
+            // Below the ports that the kernel assigns.
             Port::New => 1000 + at as u16,
             Port::Known => self.listener.local_addr().expect("it has one").port(),
             Port::Own => self.address().port(),
@@ -261,7 +261,7 @@ impl World {
         };
         let is_alone = matches!(1000..1000 + LINES as u16, range if range.contains(&port));
         let mut others = self.lines.iter_mut().flatten().filter(|line| line.port == Some(port)).peekable();
-        // One of them ends, by rules that other tests check.
+        // Rules that other tests check end one of them.
         let is_lasting = is_alone && others.peek().is_none();
         others.for_each(|line| line.is_lasting = false);
         if let Some(line) = &mut self.lines[at] {
@@ -278,7 +278,7 @@ impl World {
         let keys = [0, 1].map(|region| self.regions[region].remote().key.0);
         let range = |part: &Part| {
             let offset = usize::from(part.at) % (REGION + 1);
-            // Now and then some bytes too many.
+            // Sometimes beyond the region.
             let (addr, len) = (offset as u64, (usize::from(part.len) % (REGION + 9 - offset)) as u64);
             let key = keys.get(usize::from(part.region % 3)).copied().unwrap_or(keys[0] ^ 1 << 40);
             match part.wild {
@@ -288,7 +288,8 @@ impl World {
             }
         };
         let ranges = |parts: &[Part]| parts.iter().take(MAX_PARTS).map(range).collect::<Vec<_>>();
-        // Whether peers may access them. Without bytes and immediate data, keys do not count.
+        // Returns `true` if peers may access the ranges. Without bytes and immediate data, keys
+        // have no effect.
         let may = |ranges: &[RemoteRange], keys: &[u64], data: Option<u64>| {
             let fits = |range: &RemoteRange| range.addr.checked_add(range.len).is_some_and(|end| end <= REGION as u64);
             match data {
@@ -342,7 +343,7 @@ impl World {
                     self.writes.push((number, ranges));
                     (frame(operation, flags(level), sum as usize), number)
                 } else {
-                    // A header alone. What follows is never read.
+                    // A header alone, because the endpoint reads no further.
                     let payload = sum.min(1 << 40);
                     line.header(&Frame { operation, flags: flags(level), payload });
                     return;
@@ -372,7 +373,7 @@ impl World {
         }
     }
 
-    /// The endpoint posts an operation to the peer that the stranger may be.
+    /// Posts an operation of the endpoint to the stranger's possible peer.
     fn post(&mut self, verb: Verb, len: usize, cut: usize, level: u8, data: Option<u64>) {
         let number = OF_FRIEND + 1 + self.number();
         let Side { endpoint, .. } = &self.side;
@@ -403,7 +404,7 @@ impl World {
         }
     }
 
-    /// One poll of each side.
+    /// Polls each side once.
     fn progress(&mut self) {
         for line in self.lines.iter_mut().flatten() {
             line.receive();
@@ -446,7 +447,7 @@ impl World {
         }
     }
 
-    /// The bytes of a message, as many as there was room for.
+    /// Checks the received bytes of a message, up to the room of its buffer.
     fn got(&mut self, wanted: Option<TagMatch>, bytes: &[u8], len: usize, tag: Option<u64>, data: Option<u64>) {
         assert_eq!(wanted.is_some(), tag.is_some(), "tags of tagged messages");
         if let (Some(wanted), Some(tag)) = (wanted, tag) {
@@ -484,7 +485,7 @@ impl World {
         }
     }
 
-    /// Receives for whatever comes. After a while, there are more than messages that do not end could hold.
+    /// Posts receives for any message. After a while they outnumber the messages that never end.
     fn receive_anything(&mut self) {
         let count = if self.rounds < PATIENT { 1 } else { 5 };
         for tag in [None, Some(TagMatch::ANY)] {
@@ -496,7 +497,7 @@ impl World {
         }
     }
 
-    /// Rounds until a condition holds, with pauses if it takes long.
+    /// Runs rounds until a condition holds, with pauses in a long wait.
     fn until(&mut self, what: &str, mut is_over: impl FnMut(&mut Self) -> bool) {
         for round in 0..ROUNDS {
             self.rounds = round;
@@ -510,13 +511,13 @@ impl World {
         panic!("{what}, which takes too long");
     }
 
-    /// Everything that the endpoint owes to connections that are in order arrives.
+    /// Waits until all that the endpoint owes to intact connections has arrived.
     pub fn settle(&mut self) {
         self.cancel_all();
         for _ in 0..4 {
             self.progress();
         }
-        // With that to the known peer, there may be more than places: some end for others.
+        // With that to the known peer, connections may exceed the slots: some end for others.
         let is_crowded = self.lines.len() >= usize::from(CONNECTIONS);
         self.until("messages and answers of lasting connections", |world| {
             world.receive_anything();
@@ -538,7 +539,7 @@ impl World {
         });
     }
 
-    /// The stranger goes. Operations to it end.
+    /// Closes the stranger. Operations to it end.
     pub fn part(&mut self) {
         self.lines.fill_with(|| None);
         self.until("operations without a peer", |world| {
@@ -558,7 +559,7 @@ impl World {
 
     pub fn exchange(&mut self) {
         static FRIENDS: AtomicU32 = AtomicU32::new(0);
-        // Another address each time: ports of connections that are over wait for late packets.
+        // Another address each time, because ports of closed connections wait for late packets.
         let count = FRIENDS.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() << 10);
         let friend = Side::open(Ipv4Addr::from(0x7f01_0000 | count & 0xff_ffff));
         let address = friend.endpoint.address().expect("it is open");
@@ -588,7 +589,7 @@ impl World {
         friend.cq.take(sent).expect("the queue works").expect("it was received").result().expect("it was received");
     }
 
-    /// Memory is as peers may have left it.
+    /// Checks that memory has only changes that peers may make.
     pub fn close(self) {
         let World { regions, side, writes, honest, posted, .. } = self;
         drop(posted);

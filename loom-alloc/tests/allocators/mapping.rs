@@ -1,5 +1,5 @@
-//! Pages of the operating system. What this machine has not (huge pages, several NUMA nodes, locked memory without end) is told,
-//! and has to be refused properly.
+//! Pages of the operating system. Features that this machine lacks (huge pages, several NUMA nodes,
+//! unlimited locked memory) are reported, and their requests refused.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,7 +15,7 @@ use loom_alloc::os::{Mapping, MappingAttr, PageSize};
 use loom_core::Error;
 use loom_core::vocabulary::Errno;
 
-/// Held by whoever maps what is shared: one of them counts the files.
+/// Lock of the tests that map shared memory, because one of them counts the files.
 static FILES: Mutex<()> = Mutex::new(());
 
 fn files() -> usize {
@@ -32,7 +32,7 @@ fn addr(mapping: &mut Mapping) -> usize {
 fn works(mapping: &mut Mapping) {
     let arena = Arena::new(mapping.as_uninit_mut());
     let block = (&arena).allocate(Layout::array::<u8>(arena.capacity()).unwrap()).unwrap();
-    // SAFETY: handed out just now, and used by nobody else.
+    // SAFETY: a new block without other users.
     let memory = unsafe { std::slice::from_raw_parts_mut(block.cast::<MaybeUninit<u8>>().as_ptr(), block.len()) };
     for (at, byte) in memory.iter_mut().enumerate() {
         byte.write(u8::try_from(at % 251).unwrap());
@@ -42,8 +42,8 @@ fn works(mapping: &mut Mapping) {
     assert_eq!(arena.remaining(), 0);
 }
 
-/// The kernel's words on the mapping that begins at an address: a line of `/proc/self/smaps`. It is to be guarded: the kernel joins
-/// what lies side by side and differs in nothing.
+/// Field of the mapping that begins at an address: a line of the kernel's `/proc/self/smaps`. The
+/// mapping requires guards, because the kernel joins adjacent mappings without differences.
 fn told(begin: usize, what: &str) -> Option<String> {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&format!("{begin:x}-")));
@@ -53,7 +53,7 @@ fn told(begin: usize, what: &str) -> Option<String> {
     Some(line.trim_start_matches(what).trim_start_matches(':').trim().to_owned())
 }
 
-/// Whether the addresses from here on are mapped, or reserved.
+/// Returns `true` if the addresses from here on are mapped or reserved.
 fn is_taken(addr: usize) -> bool {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines().any(|line| {
@@ -70,12 +70,12 @@ fn memory_is_zero_of_whole_pages_and_given_back() {
         let begin = addr(&mut mapping);
         let memory = mapping.as_uninit_mut();
         assert_eq!((begin % 4096, memory.len()), (0, len.next_multiple_of(4096)));
-        // SAFETY: pages that nobody has written are zero.
+        // SAFETY: unwritten pages are zero.
         assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 0));
         works(&mut mapping);
     }
-    // Of all that was mapped nothing is left: a mapping of its own size class that no other test has. What another thread begins is
-    // in the same place sometimes, and not every time.
+    // The whole mapping is gone. No other test has mappings of this size class. Another thread may
+    // map the same place sometimes, but not every time.
     let is_given_back = || {
         let mut mapping = Mapping::new(77 << 20, DEFAULT).unwrap();
         let begin = addr(&mut mapping);
@@ -141,7 +141,7 @@ fn invalid_mappings_are_refused_and_leave_no_file() {
             assert!(matches!(errno.as_raw(), libc::ENOMEM | libc::EFBIG | libc::EINVAL), "{error:#}");
         }
     }
-    // There is no such node, and no place for it in a mask.
+    // The node does not exist, and a mask has no bit for it.
     for node in [1023, 1024, u32::MAX] {
         let error = refused(4096, MappingAttr { node: Some(node), shared: true, ..DEFAULT });
         assert!(matches!(error, Error::System { call: "mbind", .. }), "{error:#}");
@@ -159,7 +159,7 @@ fn a_refusal_unmaps_no_memory_of_other_threads() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // More than most systems admit, and pages that few have set aside.
+            // More than most systems grant, and pages that few systems reserve.
             for _ in 0..10_000 {
                 drop(Mapping::new(1 << 45, DEFAULT));
                 drop(Mapping::new(64 << 20, MappingAttr { pages: &[PageSize::Huge2M], ..DEFAULT }));
@@ -168,7 +168,7 @@ fn a_refusal_unmaps_no_memory_of_other_threads() {
         });
         for _ in 0..2 {
             scope.spawn(|| {
-                // Of many sizes, so that they want new addresses; each is touched again and again.
+                // Many sizes, so that they need new addresses. Each is touched repeatedly.
                 let mut held = VecDeque::new();
                 for round in 0.. {
                     if done.load(Ordering::Relaxed) {
@@ -237,13 +237,14 @@ fn shared_memory_is_visible_through_the_file() {
     let mut mapping = Mapping::new(8192, MappingAttr { shared: true, ..DEFAULT }).unwrap();
     assert!(Mapping::new(4096, DEFAULT).unwrap().file().is_none());
     mapping.as_uninit_mut()[5000] = MaybeUninit::new(42);
-    // As another process would that was given the descriptor.
+    // Access of another process with the descriptor.
     let path = format!("/proc/self/fd/{}", mapping.file().unwrap());
     let bytes = fs::read(path).unwrap();
     assert_eq!((bytes.len(), bytes[5000], bytes[4999]), (8192, 42, 0));
 }
 
-/// Or whoever was given the descriptor could end this process: what was cut off is not there to be touched.
+/// Seals against a resize. Otherwise, any owner of the descriptor could end this process by a
+/// truncation: access beyond the end of the file is a fault.
 #[test]
 fn a_shared_mapping_cannot_be_resized() {
     let _files = FILES.lock().unwrap();
@@ -260,7 +261,7 @@ fn a_shared_mapping_cannot_be_resized() {
         let fd = mapping.file().unwrap();
         let page = u64::try_from(asked.bytes()).unwrap();
         let resize = |len: u64| {
-            // SAFETY: the descriptor is the mapping's, which is there.
+            // SAFETY: the descriptor belongs to the open mapping.
             let resized = unsafe { libc::ftruncate(fd, libc::off_t::try_from(len).unwrap()) };
             if resized == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
         };
@@ -269,7 +270,7 @@ fn a_shared_mapping_cannot_be_resized() {
             let file = fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}")).unwrap();
             assert_eq!(file.set_len(other).unwrap_err().raw_os_error(), Some(libc::EPERM));
         }
-        // The control: it is the other size that is refused, and not the call.
+        // The control: the call with the mapping's own size succeeds.
         assert_eq!(resize(len), Ok(()));
         // SAFETY: as above.
         assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) }, -1, "no seal is added");
@@ -285,14 +286,14 @@ fn leaked_memory_stays() {
     assert_eq!(arena.capacity(), 4096);
 }
 
-/// The process that touches a guard ends, and so it is another one: this test runs itself once more.
+/// Runs this test again as another process, because touching a guard ends the process.
 #[test]
 fn write_beyond_a_guarded_mapping_ends_the_process() {
     const OFFSET: &str = "LOOM_TEST_GUARD_OFFSET";
     if let Ok(offset) = std::env::var(OFFSET) {
         let mut mapping = Mapping::new(4096, MappingAttr { guarded: true, ..DEFAULT }).unwrap();
         let at = mapping.as_uninit_mut().as_mut_ptr().wrapping_offset(offset.parse().unwrap());
-        // SAFETY: none: it is what the guard is for, where it is not the control.
+        // SAFETY: unsound on purpose. The guard must stop this access, except in the control.
         unsafe { at.cast::<u8>().write_volatile(1) };
         std::process::exit(0);
     }

@@ -1,8 +1,8 @@
-//! Long walks run in thirds, another one each day. `LOOM_ALL=1` runs them whole.
+//! Splits long walks into thirds, one third for each day. `LOOM_ALL=1` runs them whole.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The first of a walk's first steps today, and the distance to the next one.
+/// Today's first step of a walk, and the distance to the next first step.
 pub fn of_first_steps() -> (usize, usize) {
     if std::env::var_os("LOOM_ALL").is_some() {
         return (0, 1);

@@ -1,4 +1,5 @@
-//! The smallest executor that polls a task only if it was woken: a lost wake-up shows as a task that does not end.
+//! The smallest executor. It polls a task only after a wake-up, so that a lost wake-up shows as a
+//! task that does not end.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -10,10 +11,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom_core::driver::Drive;
 
-/// More turns in a row than anything takes in which nothing happens.
+/// Limit of idle turns in a row. No test requires as many.
 const IDLE: u32 = 2_000;
 
-/// Whether a task was woken, and how often.
+/// Counter of a task's wake-ups.
 #[derive(Default)]
 pub struct Flag {
     woken: AtomicBool,
@@ -30,7 +31,7 @@ impl Wake for Flag {
 pub struct Task<'f> {
     pub flag: Arc<Flag>,
     waker: Waker,
-    /// `None` when it has ended, or was dropped.
+    /// `None` after the task has ended or was dropped.
     pub future: Option<Pin<Box<dyn Future<Output = ()> + 'f>>>,
 }
 
@@ -41,7 +42,7 @@ impl<'f> Task<'f> {
         Task { waker: flag.clone().into(), flag, future: Some(Box::pin(future)) }
     }
 
-    /// Polls it, if it was woken; says whether it was.
+    /// Polls the task if it was woken. Returns `true` if it was.
     pub fn run(&mut self) -> bool {
         let Some(future) = &mut self.future else { return false };
         if !self.flag.woken.swap(false, Ordering::Relaxed) {
@@ -57,7 +58,8 @@ impl<'f> Task<'f> {
 /// Runs tasks until all have ended.
 ///
 /// # Panics
-/// If for long nothing happens.
+///
+/// If no task makes progress for long.
 pub fn run<'f>(drive: &impl Drive, tasks: impl IntoIterator<Item = Task<'f>>) {
     let mut tasks: Vec<Task<'f>> = tasks.into_iter().collect();
     let mut idle = 0;
@@ -82,14 +84,14 @@ pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// As many turns as anything takes that happens on one thread.
+/// Drives more turns than any event on one thread requires.
 pub fn turns(drive: &impl Drive) {
     for _ in 0..50 {
         drive.turn(64);
     }
 }
 
-/// How often a task was woken.
+/// Number of wake-ups of a task.
 pub fn woken(flag: &Flag) -> usize {
     flag.times.load(Ordering::Relaxed)
 }

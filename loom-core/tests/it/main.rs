@@ -1,4 +1,4 @@
-//! The core: engines, objects, the software transport, and code that the types refuse.
+//! Tests of the core: engines, objects, the software transport, and code that the types refuse.
 
 #![cfg(feature = "std")]
 #![allow(

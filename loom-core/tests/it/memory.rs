@@ -1,18 +1,18 @@
-//! The buffers that are posted: each has to come back, and be dropped, once.
+//! Buffers of posted operations. Each must be returned and dropped once.
 
 use std::cell::RefCell;
 
 use loom_core::buffer::{Buffer, IoVecs, Lent, Prefixed, SourceBuffer, TargetBuffer};
 
 thread_local! {
-    /// How often each buffer was dropped.
+    /// Number of drops of each buffer.
     static DROPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Room for a prefix: what the software transport asks for, if it does.
+/// Room for a prefix, as large as the software transport requires.
 pub const ROOM: usize = 40;
 
-/// A buffer that counts its drops. Operations that take several pieces get it cut in two.
+/// A buffer that counts its drops. Operations with several buffers get it cut in two.
 #[derive(Debug)]
 pub struct Memory {
     pub id: usize,
@@ -25,7 +25,7 @@ impl Memory {
         Self::in_two(bytes, bytes.len())
     }
 
-    /// The second piece begins with the byte at `cut`.
+    /// Creates a buffer in two pieces, cut at `cut`.
     pub fn in_two(bytes: &[u8], cut: usize) -> Self {
         assert!(cut <= bytes.len());
         let whole = Prefixed { buf: [&[0; ROOM], bytes].concat().into(), room: ROOM };
@@ -35,7 +35,7 @@ impl Memory {
         })
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn bytes(&self) -> &[u8] {
         self.whole.bytes()
     }
@@ -47,7 +47,7 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: what the inner buffer lends, which does not change, or the same in two pieces.
+// SAFETY: lends the memory of the inner buffer, which does not change, or the same in two pieces.
 unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
         self.whole.lend()
@@ -58,9 +58,9 @@ unsafe impl Buffer for Memory {
         if self.cut == whole.len {
             return pieces.push(whole);
         }
-        // SAFETY: the room before it is the buffer's.
+        // SAFETY: the room before it belongs to the buffer.
         let first = unsafe { whole.ptr.sub(ROOM) };
-        // SAFETY: within what the buffer lends.
+        // SAFETY: within the memory that the buffer lends.
         let second = unsafe { whole.ptr.add(self.cut) };
         pieces.push(Lent::both(first, ROOM + self.cut).with_headroom(ROOM));
         pieces.push(Lent::both(second, whole.len - self.cut));
@@ -69,17 +69,17 @@ unsafe impl Buffer for Memory {
 impl SourceBuffer for Memory {}
 impl TargetBuffer for Memory {}
 
-/// Forgets the buffers of the story before.
+/// Forgets the buffers of the previous story.
 pub fn begin() {
     DROPS.take();
 }
 
-/// How often a buffer was dropped.
+/// Number of drops of a buffer.
 pub fn drops(id: usize) -> u32 {
     DROPS.with_borrow(|drops| drops[id])
 }
 
-/// Every buffer of the story has been dropped, and only once.
+/// Checks that each buffer of the story was dropped once.
 pub fn assert_dropped_once() {
     DROPS.with_borrow(|drops| assert!(drops.iter().all(|drops| *drops == 1), "drops of each buffer: {drops:?}"));
 }

@@ -1,5 +1,5 @@
-//! A transport that is nothing but a script: its queues report what they are told to, true or not, and what is posted is
-//! written down.
+//! A scripted transport. Its queues report the events of the script, true or not, and it records
+//! posts.
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -25,9 +25,9 @@ use loom_core::vocabulary::{
 #[derive(Clone, Copy, Debug)]
 pub enum Said {
     Event(Event),
-    /// Reports this by way of `EAVAIL`.
+    /// Announces this event by `EAVAIL`.
     Error(Event),
-    /// Says `EAVAIL`, and then that there is nothing.
+    /// Returns `EAVAIL`, and then no event.
     Nothing,
     Failure(Errno),
 }
@@ -44,25 +44,25 @@ pub struct Script {
     pub queues: [RefCell<VecDeque<Said>>; 2],
     opened: Cell<usize>,
     pub refusal: Cell<Option<Refusal>>,
-    /// Texts of the provider's errors.
+    /// Text of the provider's errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
-    /// The address and the flags of each post.
+    /// Address and flags of each post.
     pub asked: RefCell<Vec<(FabricAddr, OpFlags)>>,
     pub inserted: RefCell<Vec<EndpointAddr>>,
     pub removed: RefCell<Vec<FabricAddr>>,
-    /// How many addresses there is room for at a time, if removed ones make room.
+    /// Room for addresses at a time, if removed addresses make room.
     pub reused: Cell<Option<usize>>,
-    /// How the next insertion of an address is refused.
+    /// Error of the next insertion of an address.
     pub no_insertion: Cell<Option<Errno>>,
-    /// Regions go from thread to thread.
+    /// Regions move from thread to thread.
     pub regions: Mutex<Regions>,
     pub closed_domains: Cell<usize>,
-    /// The name that is another one in infos that are made from now on.
+    /// Name that differs in infos created from now on.
     pub other: Cell<Option<Name>>,
-    /// How the provider behaves, if not well.
+    /// Quirks of the provider.
     pub quirks: Cell<Option<ProviderQuirks>>,
-    /// What closing an endpoint comes to: it is closed, if nothing is said.
+    /// Results of closing endpoints. An endpoint without an entry is closed.
     pub closings: RefCell<VecDeque<Closing>>,
     /// Operations in flight at each close of an endpoint.
     pub closed: RefCell<Vec<InFlight>>,
@@ -70,13 +70,13 @@ pub struct Script {
 
 #[derive(Debug, Default)]
 pub struct Regions {
-    /// How many more there is room for.
+    /// Room for further regions.
     pub places: usize,
-    /// How closing one fails.
+    /// Error of closing a region.
     pub failure: Option<Errno>,
     opened: usize,
     pub keys: Vec<MemoryKey>,
-    /// The descriptors of those that were to be closed, also in vain.
+    /// Descriptors of all regions to close, including failed closes.
     pub closings: Vec<usize>,
 }
 
@@ -137,7 +137,7 @@ pub struct Queue<'s> {
     which: usize,
 }
 
-/// One of its regions: the descriptor.
+/// A region, by its descriptor.
 pub struct Region<'s> {
     regions: &'s Mutex<Regions>,
     number: usize,
@@ -165,19 +165,20 @@ macro_rules! posts {
 const NOT_HERE: Errno = Errno::ENOSYS;
 const NONE: OpFlags = OpFlags::empty();
 
-/// The descriptor of everything to sleep on.
+/// File descriptor of every object that can sleep.
 pub const FD: c_int = 7;
 
-/// In the place of an address that was taken out.
+/// Replaces a removed address.
 fn no_address() -> EndpointAddr {
     EndpointAddr::new(AddressFormat::UNSPEC, &[]).unwrap()
 }
 
-/// What every option of an endpoint is.
+/// Value of every endpoint option.
 pub const OPTION: usize = 16;
 
-// SAFETY: lent memory is not touched. Contexts are reported as the script says, which keeps their
-// contract (`World::event`). Lengths above those of the lent memory are the subject of the tests.
+// SAFETY: lent memory is not accessed. Contexts are reported as the script requires, which keeps
+// their contract (`World::event`). Lengths above those of the lent memory are the subject of the
+// tests.
 unsafe impl<'s> Transport for Scripted<'s> {}
 
 // SAFETY: as for `Transport`.

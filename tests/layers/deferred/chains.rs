@@ -16,18 +16,18 @@ use loom_deferred::{Deferred, DeferredEvent, Work};
 
 const STEPS: usize = 1000;
 
-/// What there is for a plan to do to a chain.
+/// Chain, with its results.
 struct Chain {
-    /// Numbers of the messages that arrived, in the order in which their receives ended.
+    /// Numbers of the messages that arrived, in the order of their completed receives.
     arrived: Vec<usize>,
-    /// Steps that were told of, with success or not.
+    /// Number of reported steps, successful or failed.
     ended: usize,
     returned: usize,
     injected: u64,
 }
 
-/// A chain of steps: each receives at `b` and sends there, and counts for the next. Ends when nothing happens any more; then everything
-/// is flushed, and what is under way is dropped with its queue.
+/// Plays a chain of steps: each receives at `b`, sends to `b`, and counts for the next. Without
+/// further progress everything is flushed, and work in flight is dropped with its queue.
 fn chain(plan: Plan) -> Chain {
     super::memory::begin();
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
@@ -71,7 +71,7 @@ fn chain(plan: Plan) -> Chain {
         }
         let flushed = deferred.flush(None);
         for _ in 0..flushed {
-            // The queue may have failed: what is returned comes first.
+            // The queue may have failed, so returned work comes first.
             assert!(matches!(deferred.poll(), Ok(Some(DeferredEvent::Returned(..)))));
             told.returned += 1;
         }
@@ -101,7 +101,7 @@ fn chain_runs_in_order_where_posts_are_refused_and_messages_are_late() {
 #[test]
 fn chain_goes_on_where_operations_fail() {
     for seed in 0..20 {
-        // Reported as failed, and done.
+        // Steps that were reported as failed, and took effect.
         let told = chain(Plan { fail: Every::About(9), ..Plan::new(seed) });
         assert_eq!((told.ended, told.returned), (2 * STEPS, 0), "seed {seed}");
         assert!(told.arrived.len() < STEPS && told.arrived.is_sorted() && told.injected > 0);
@@ -128,7 +128,7 @@ fn buffers_come_back_once_under_every_other_plan() {
     }
 }
 
-/// Completions that are taken from the queue itself end the work all the same.
+/// Completions that are taken from the queue itself also end the work.
 #[test]
 fn work_ends_if_its_completion_is_taken_elsewhere() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
@@ -156,7 +156,7 @@ fn work_ends_if_its_completion_is_taken_elsewhere() {
     }
 }
 
-/// Places of work and of operations are used again, in another order.
+/// Slots of work and of operations are reused in another order.
 #[test]
 fn each_completion_is_reported_as_that_of_its_work() {
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
@@ -172,7 +172,7 @@ fn each_completion_is_reported_as_that_of_its_work() {
         assert!(deferred.progress().unwrap());
         key
     };
-    // The work whose receive ends next; nothing, if that was not deferred.
+    // Work with the next completed receive. `None` if that was not deferred.
     let next = || {
         a.inject(to_b, &[1]).unwrap();
         let mut polls = (0..100).filter_map(|_| deferred.poll().unwrap());
@@ -184,7 +184,8 @@ fn each_completion_is_reported_as_that_of_its_work() {
     };
     let first = start();
     assert_eq!(next(), Some(first));
-    // This takes the place of the first's operation, and the second work takes that of the first work.
+    // This operation takes the slot of the first one, and the second work takes that of the first
+    // work.
     b.recv(Source::Any, vec![0; 8]).unwrap();
     let second = start();
     assert_eq!(next(), None);
@@ -194,7 +195,7 @@ fn each_completion_is_reported_as_that_of_its_work() {
     assert!(deferred.is_empty());
 }
 
-/// A buffer whose post panics, if it is `true`.
+/// Buffer, with a panic in its post if the value is `true`.
 #[derive(Debug)]
 struct Panics(bool);
 

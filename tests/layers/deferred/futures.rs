@@ -195,7 +195,7 @@ fn work_that_fails_without_a_waiter_counts_as_a_failure() {
     assert_eq!((c2.read(), c2.read_error()), (0, 1), "it was cancelled");
 }
 
-/// A buffer that drops something when it is posted.
+/// Buffer that drops a value when it is posted.
 struct Dropping {
     at_post: Rc<RefCell<Option<Box<dyn Any>>>>,
     lent: Rc<Cell<u32>>,
@@ -245,7 +245,7 @@ fn work_with_a_future_dropped_in_its_post_goes_on_and_leaves_no_entry() {
             assert!(deferred.is_empty(), "seed {seed}");
             assert_eq!(Rc::strong_count(&lent), 1, "seed {seed}: its buffer was dropped");
             assert_eq!(lent.get(), 1, "seed {seed}: it was not tried again");
-            // Whether it has come to alice: what was refused for the moment was cancelled.
+            // Counts the send if its message has reached alice. A transient refusal was cancelled.
             let room = Dropping { at_post: Rc::default(), lent: Rc::default() };
             let received =
                 block_on(driver, driver.post(room, |room| alice.recv(Source::Any, room))).map_err(|_| "").unwrap();
@@ -255,7 +255,7 @@ fn work_with_a_future_dropped_in_its_post_goes_on_and_leaves_no_entry() {
             if poll_once(&mut received).is_ready() { sent += 1 } else { cancelled += 1 }
         }
     }
-    // Each seed was refused for good once.
+    // Each seed had one final refusal.
     assert!(sent > 0 && cancelled > 20, "{sent} sent, {cancelled} refused: not all of one kind");
 }
 
@@ -325,7 +325,7 @@ fn futures_are_woken_as_soon_as_their_work_no_longer_waits() {
     assert!(sent.run() && added.run() && added.future.is_none());
 }
 
-/// A waker that panics.
+/// Waker that panics.
 struct Panics;
 impl Wake for Panics {
     fn wake(self: Arc<Self>) {

@@ -1,4 +1,4 @@
-//! Two endpoints of a queue that is driven.
+//! Two endpoints of one driven queue.
 
 use loom_core::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
@@ -9,7 +9,7 @@ type S = Soft<'static>;
 pub const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 3, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 8, ..NetworkAttr::DEFAULT };
 
-/// Two endpoints of one queue, which is driven.
+/// Two endpoints of one driven queue.
 pub struct Pair<B: Buffer + 'static> {
     pub driver: CqDriver<'static, S, B>,
     pub alice: Endpoint<'static, S, B>,

@@ -1,4 +1,4 @@
-//! The admin port: plain TCP, one command in a line.
+//! Admin port: plain TCP, one command per line.
 
 use std::io;
 use std::rc::Rc;
@@ -12,27 +12,27 @@ use tokio::time::{sleep, timeout};
 
 use crate::echo_server::server::Stats;
 
-/// Conversations at a time.
+/// Maximum number of conversations at a time.
 const MOST: usize = 16;
 
-/// The most bytes of a conversation that are read.
+/// Maximum number of bytes that are read of a conversation.
 const LONGEST: u64 = 1024;
 
-/// How long a conversation takes at most.
+/// Maximum duration of a conversation.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Answers at the admin port, until it is dropped.
+/// Serves the admin port until it is dropped.
 pub(crate) async fn answer(listener: TcpListener, stats: Rc<Stats>) {
     let mut conversations = JoinSet::new();
     loop {
         select! {
             accepted = listener.accept(), if conversations.len() < MOST => match accepted {
                 Ok((stream, _)) => {
-                    // Errors are those of the one who asks.
+                    // Errors affect only the conversation's peer.
                     let conversation = timeout(LIMIT, converse(stream, Rc::clone(&stats)));
                     conversations.spawn_local(async { drop(conversation.await) });
                 }
-                // No more descriptors, for example: there may be some in a moment.
+                // For example, descriptors are exhausted, and may be free in a moment.
                 Err(_) => sleep(Duration::from_millis(100)).await,
             },
             Some(_) = conversations.join_next() => {}

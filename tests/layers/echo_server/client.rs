@@ -1,4 +1,4 @@
-//! Clients: they send messages, and check every byte of the echoes.
+//! Clients that send messages and verify every byte of the echoes.
 
 use std::time::Duration;
 
@@ -10,27 +10,28 @@ use tokio::time::timeout;
 use crate::echo_server::Failure;
 use crate::echo_server::connection::{Bytes, Connection, Driver, Kind, Link, MAX_MESSAGE, PATIENCE};
 
-/// How many messages a client of the self-test has echoed.
+/// Number of messages that a client of the self-test has echoed.
 pub(crate) const MESSAGES: u64 = ONE_BY_ONE + AT_ONCE;
 
-/// One after the other.
+/// Number of messages that are sent one after the other.
 const ONE_BY_ONE: u64 = 20;
 
-/// While the server begins to drain.
+/// Number of messages that are sent while the server begins to drain.
 const AT_ONCE: u64 = 4;
 
-/// How long a client that dies sends without receiving: its messages and their echoes are stuck by then.
+/// Time for which a dying client sends without receives. By its end, its messages and their echoes
+/// are stuck.
 const LIFE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Report {
-    /// The messages one by one came back as they were.
+    /// The single messages came back unchanged.
     Verified,
-    /// It has closed its endpoint in the middle of messages.
+    /// The client has closed its endpoint with messages in flight.
     Died,
-    /// It has sent messages whose echoes it has not received.
+    /// The client has sent messages, and has not received their echoes.
     InFlight,
-    /// All echoes have come, and then the end of the connection.
+    /// All echoes have arrived, and then the end of the connection.
     Ended,
 }
 
@@ -50,18 +51,18 @@ impl Plan {
         Plan { number, told, all_verified }
     }
 
-    /// Whether the client closes its endpoint in the middle of messages: one in ten does.
+    /// Returns `true` if the client closes its endpoint with messages in flight: one in ten.
     pub(crate) fn dies(&self) -> bool {
         self.number % 10 == 3
     }
 
     fn tell(&self, what: Result<Report, String>) {
-        // If it is not received, the self-test has failed already.
+        // Without a receiver, the self-test has failed already.
         let _ = self.told.send(what);
     }
 }
 
-/// Has clients play their plans, each over one of the connections.
+/// Runs clients by their plans, each over one of the connections.
 pub(crate) async fn play<T: Transport, K: Kind<T>>(
     driver: &Driver<T>,
     mut connections: mpsc::Receiver<Connection<T, K>>,
@@ -87,7 +88,7 @@ async fn play_one<T: Transport, K: Kind<T>>(
 ) -> Result<(), Failure> {
     let link = &connection.link;
     if plan.dies() {
-        // The server's echoes get stuck, because they are not received, and then these messages do.
+        // Without receives the server's echoes get stuck, and then these messages.
         let sends = async { while link.send(driver, pattern(0, 0, MAX_MESSAGE)).await.is_ok() {} };
         let _ = timeout(LIFE, sends).await;
         drop(connection);
@@ -110,11 +111,11 @@ async fn play_one<T: Transport, K: Kind<T>>(
         }
         Ok::<_, Failure>(())
     };
-    // The first is polled first: all is sent before it is told.
+    // The first is polled first, so all messages are sent before the report.
     let (sent, received) = futures_util::join!(sends, receives);
     sent?;
     received?;
-    // It is told, and does not say more.
+    // The end is reported without a reason.
     let _ = timeout(PATIENCE, &mut connection.gone).await?;
     plan.tell(Ok(Report::Ended));
     Ok(())
@@ -129,7 +130,7 @@ pub(crate) async fn exchange<T: Transport, K: Kind<T>>(
     let len = LENS[usize::try_from(round)? % LENS.len()];
     let message = pattern(client, round, len);
     let expected = message.clone();
-    // At once, because a long message may wait for its receiver.
+    // At once, because a long message may wait for its receive.
     let (sent, received) = futures_util::join!(link.send(driver, message), check(driver, link, &expected));
     sent?;
     received
@@ -150,7 +151,7 @@ async fn check<T: Transport, K: Kind<T>>(
     Err(Failure(format!("an echo of {} bytes for {}, which differ at {place:?}", echo.len(), expected.len())))
 }
 
-/// Bytes that tell by which client and in which message they are.
+/// Bytes that identify their client and message.
 fn pattern(client: u64, round: u64, len: usize) -> Bytes {
     let seed = client.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round);
     (0..len as u64)

@@ -1,4 +1,4 @@
-//! [`Connection`]: an endpoint that serves one peer.
+//! [`Connection`]: endpoint that serves one peer.
 
 use std::any::Any;
 use std::time::Duration;
@@ -11,38 +11,38 @@ use tokio::time::timeout;
 pub(crate) type Bytes = Vec<u8>;
 pub(crate) type Driver<T> = CqDriver<'static, T, Bytes>;
 
-/// The longest message.
+/// Maximum length of a message.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 
-/// How long a peer may take to do its part: to connect, or to receive what is sent to it.
+/// Time for a peer to connect, or to receive a message.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Endpoints with which one peer is served: connected ones, and others that are used for one peer only.
+/// Endpoint that serves one peer: a connected one, or another one that is used for one peer only.
 pub(crate) trait Kind<T: Transport>: Transmits<T> + Receives<T> + 'static {}
 
 impl<T: Transport, K: Transmits<T> + Receives<T> + 'static> Kind<T> for K {}
 
-/// A connection to one peer. Dropping it closes it.
+/// Connection to one peer, which a drop closes.
 pub(crate) struct Connection<T: Transport + 'static, K: Kind<T>> {
-    // First: it is closed before the other side is told, or others use its place.
+    // The first field, so it is closed before the other side is notified or its place is reused.
     pub(crate) link: Link<T, K>,
-    /// Ends when the peer is gone.
+    /// Receiver that ends when the peer has gone.
     pub(crate) gone: oneshot::Receiver<()>,
-    /// What is to be given up with the connection.
+    /// Value to drop with the connection.
     pub(crate) _held: Box<dyn Any>,
 }
 
-/// An endpoint that serves one peer, and what stands for the peer in its operations.
+/// Endpoint that serves one peer, and the name of the peer in its operations.
 pub(crate) struct Link<T: Transport + 'static, K: Kind<T>> {
     pub(crate) endpoint: Endpoint<'static, T, Bytes, K>,
     pub(crate) to: K::To,
 }
 
 impl<T: Transport, K: Kind<T>> Link<T, K> {
-    /// Sends a message. The buffer comes back.
+    /// Sends a message, and returns the buffer.
     pub(crate) async fn send(&self, driver: &Driver<T>, message: Bytes) -> Result<Bytes, Error> {
         let sent = driver.run(message, |message| self.endpoint.send(self.to, message));
-        // A peer that receives nothing would hold up its task for ever.
+        // A peer without receives would block its task for ever.
         Ok(timeout(PATIENCE, sent).await.map_err(|_| Errno::ETIMEDOUT)??.into_result()?.0)
     }
 
@@ -55,7 +55,8 @@ impl<T: Transport, K: Kind<T>> Link<T, K> {
     }
 }
 
-/// How many operations a queue has in flight for this number of peers. Those whose tasks have ended take room until their endpoints are closed.
+/// Depth of a queue for this number of peers. Operations of ended tasks keep their slots until
+/// their endpoints close.
 pub(crate) fn depth(peers: u16) -> usize {
     4 * usize::from(peers) + 64
 }

@@ -30,10 +30,10 @@ use crate::echo_server::{Failure, SERVER};
 type Tcp = Ofi<Local>;
 type Connection = connection::Connection<Tcp, Msg<Established>>;
 
-/// How many events of connections wait to be taken. The provider keeps more.
+/// Number of untaken events of connections. The provider keeps further ones.
 const EVENTS: usize = 64;
 
-/// Client in a process of its own: exchanges messages until it is killed.
+/// Runs a client in its own process, which exchanges messages until it is killed.
 pub(crate) fn run_client(to: SocketAddr) -> Result<(), Failure> {
     on_this_thread(with_connections(to, 1, async |driver, mut connections| {
         let Some(connection) = connections.recv().await else { return Ok(()) };
@@ -44,7 +44,7 @@ pub(crate) fn run_client(to: SocketAddr) -> Result<(), Failure> {
     }))
 }
 
-/// Self-test over loopback. Some clients are processes.
+/// Runs the self-test over loopback. Some clients are processes.
 pub(crate) fn self_test(clients: u16) -> Result<String, Failure> {
     self_test::run(&Sockets { listen: SocketAddr::from(([127, 0, 0, 1], 0)) }, clients)
 }
@@ -67,7 +67,7 @@ impl Fabric for Sockets {
         let info = find(&Hints { source: Some(&self.listen.into()), ..hints() })?;
         let side = Side::open(&info, peers)?;
         let listener = side.eq.eq().listen(&info)?;
-        // If it is not received, this address is for nobody.
+        // Without a receiver, the address is not needed.
         let _ = listening.send(SocketAddr::try_from(&listener.address()?)?);
         let (arrivals, arrived) = mpsc::channel(16);
         let (door, served) = (side.accept(arrivals, drain.clone()), serve(&side.cq, arrived, drain, &stats));
@@ -110,7 +110,7 @@ fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
     .ok_or_else(|| Failure("libfabric has no connections over `tcp` at this address".into()))
 }
 
-/// Connects to a server this number of times, and has `play` use the connections.
+/// Connects to a server this number of times, and passes the connections to `play`.
 async fn with_connections(
     to: SocketAddr,
     count: u16,
@@ -122,7 +122,7 @@ async fn with_connections(
     let (arrivals, arrived) = mpsc::channel(16);
     let connects = async {
         for _ in 0..count {
-            // If it is not taken, the player has ended.
+            // Without a receiver, the player has ended.
             let _ = arrivals.send(side.connect(&info, &to).await?).await;
         }
         pending().await
@@ -165,7 +165,7 @@ impl Side {
         Ok(Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) })
     }
 
-    /// The server's door: accepts those who ask, until the server drains, and tells connections of their ends.
+    /// Accepts requests at the server until it drains, and notifies connections of their ends.
     async fn accept(&self, arrivals: mpsc::Sender<Connection>, drain: Drain) -> Result<(), Failure> {
         let mut accepting = JoinSet::new();
         loop {
@@ -183,7 +183,7 @@ impl Side {
         }
     }
 
-    /// Begins to accept a request. It is rejected if the server has as many peers as it may.
+    /// Begins to accept a request. A server with its maximum number of peers rejects it.
     fn answer(
         &self,
         request: ConnectionRequest<'static, Tcp>,
@@ -200,7 +200,7 @@ impl Side {
             match timeout(PATIENCE, eq.accept(endpoint, &[])).await {
                 Ok(Ok(endpoint)) => {
                     let connection = Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) };
-                    // If it is not taken, the server has drained.
+                    // Without a receiver, the server has drained.
                     let _ = arrivals.send(connection).await;
                 }
                 Ok(Err(refused)) => eprintln!("a peer was not accepted: {:#}", refused.error),
@@ -210,21 +210,21 @@ impl Side {
     }
 }
 
-/// The connections that are told when their peer is gone.
+/// Connections that are notified of the end of their peer.
 #[derive(Clone, Default)]
 struct Ends(Rc<RefCell<HashMap<Fid, Waits>>>);
 
-/// A connection that is told when its endpoint's peer is gone.
+/// Connection that is notified of the end of its endpoint's peer.
 type Waits = (EndpointId, oneshot::Sender<()>);
 
-/// A connection is no longer told when this is dropped.
+/// Registration for notification, which a drop ends.
 struct Told {
     ends: Ends,
     endpoint: Fid,
 }
 
 impl Ends {
-    /// What ends when the peer of an endpoint is gone.
+    /// Returns a receiver that ends when the peer of an endpoint has gone.
     fn of(&self, endpoint: EndpointId) -> (oneshot::Receiver<()>, Told) {
         let (tell, gone) = oneshot::channel();
         self.0.borrow_mut().insert(endpoint.fid, (endpoint, tell));
@@ -243,7 +243,8 @@ impl Ends {
             _ => false,
         };
         let mut connections = self.0.borrow_mut();
-        // Not of an earlier endpoint with the same address. Dropping the sender tells the receiver.
+        // The endpoint must not be an earlier one with the same address. Dropping the sender
+        // notifies the receiver.
         if connections.get(&named).is_some_and(|(endpoint, _)| is_of(*endpoint)) {
             connections.remove(&named);
         }

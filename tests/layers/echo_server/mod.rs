@@ -1,8 +1,10 @@
-//! Echo server of several hundred peers in one thread of tokio, beside a plain TCP socket: every byte of the echoes is checked, clients die in
-//! the middle of messages, processes are killed, and the server drains while messages are in flight.
+//! Echo server of several hundred peers in one thread of tokio, beside a plain TCP socket. Every
+//! byte of the echoes is verified. Clients die with messages in flight, processes are killed, and
+//! the server drains while messages are in flight.
 //!
-//! Over libfabric's `tcp` the peers have connections. The software transport has none: each client gets an endpoint of its own at the
-//! server, and the two exchange addresses, and the end of each other, through channels. The server is the same code.
+//! Over libfabric's `tcp` the peers have connections. The software transport has no connections, so
+//! each client gets its own endpoint at the server, and both exchange addresses and ends through
+//! channels. The server code is the same.
 
 mod admin;
 mod client;
@@ -13,7 +15,7 @@ mod self_test;
 mod server;
 mod soft;
 
-/// Environment variable of a process that is a client: the address of its server.
+/// Environment variable that makes a process a client: the address of its server.
 #[cfg(feature = "libfabric")]
 const SERVER: &str = "LOOM_ECHO_SERVER";
 const CLIENTS: u16 = 200;

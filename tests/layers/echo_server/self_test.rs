@@ -1,4 +1,5 @@
-//! The self-test: a server, clients in threads, and clients in processes that are killed. Every wait is bounded.
+//! Self-test: a server, clients in threads, and clients in processes that are killed. Every wait
+//! has a limit.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,24 +19,24 @@ use crate::echo_server::admin;
 use crate::echo_server::client::{self, Plan, Report};
 use crate::echo_server::server::{Drain, Stats};
 
-/// How long the whole may take.
+/// Limit of the whole test.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// In how many threads the clients are.
+/// Number of threads of clients.
 const THREADS: usize = 4;
 
-/// In processes, which are killed.
+/// Number of processes, which are killed.
 const PROCESSES: usize = 2;
 
-/// How long a process sends before it is killed.
+/// Time for which a process sends before it is killed.
 const LIFE: Duration = Duration::from_millis(200);
 
-/// What connections are made over.
+/// Fabric of the connections.
 pub(crate) trait Fabric: Clone + Send + 'static {
-    /// Where a server is found.
+    /// Address of a server.
     type Port: Clone + Send + 'static;
 
-    /// Serves up to `peers` clients until it is to drain, and has drained.
+    /// Serves up to `peers` clients until the server has drained.
     async fn serve(
         &self,
         peers: u16,
@@ -44,16 +45,16 @@ pub(crate) trait Fabric: Clone + Send + 'static {
         listening: oneshot::Sender<Self::Port>,
     ) -> Result<(), Failure>;
 
-    /// Connects a client for each plan, in this thread, and has them play.
+    /// Connects a client for each plan in this thread, and runs them.
     async fn connect(&self, port: Self::Port, plans: Vec<Plan>) -> Result<(), Failure>;
 
-    /// A process that is a client, if there can be one.
+    /// Returns the command of a process that is a client, if the fabric permits processes.
     fn process(&self, _: &Self::Port) -> Option<Command> {
         None
     }
 }
 
-/// Runs a future in a runtime of this thread, where it may spawn local tasks.
+/// Runs a future in a runtime of this thread, which can spawn local tasks.
 pub(crate) fn on_this_thread<O>(future: impl Future<Output = Result<O, Failure>>) -> Result<O, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(LocalSet::new().run_until(future))
@@ -92,7 +93,7 @@ async fn referee<F: Fabric>(fabric: F, clients: u16) -> Result<String, Failure> 
             let (fabric, port, plans, told) = (fabric.clone(), port.clone(), plans.to_vec(), told.clone());
             thread::spawn(move || {
                 if let Err(failure) = on_this_thread(async { fabric.connect(port, plans).await }) {
-                    // If it is not received, the self-test has failed already.
+                    // Without a receiver, the self-test has failed already.
                     let _ = told.send(Err(format!("{failure:?}")));
                 }
             })
@@ -106,7 +107,7 @@ async fn referee<F: Fabric>(fabric: F, clients: u16) -> Result<String, Failure> 
     sleep(LIFE).await;
     let killed = processes.len();
     drop(processes);
-    // Those who died have ended their own tasks, and no other.
+    // Dead clients have ended their own tasks alone.
     peers_are(admin_at, living).await?;
 
     all_verified.send(true)?;
@@ -136,7 +137,7 @@ struct Reports {
 }
 
 impl Reports {
-    /// Waits until `count` clients have told this, or one has failed.
+    /// Waits until `count` clients have sent this report, or one has failed.
     async fn until(&mut self, report: Report, count: usize) -> Result<(), Failure> {
         while self.seen.get(&report).copied().unwrap_or_default() < count {
             match self.reports.recv().await {
@@ -149,7 +150,8 @@ impl Reports {
     }
 }
 
-/// Asks the admin port until the server has this number of peers. The whole test is bounded, and so is this.
+/// Polls the admin port until the server has this number of peers. The limit of the whole test
+/// bounds it.
 async fn peers_are(admin: SocketAddr, wanted: usize) -> Result<(), Failure> {
     loop {
         let mut socket = TcpStream::connect(admin).await?;
@@ -164,7 +166,7 @@ async fn peers_are(admin: SocketAddr, wanted: usize) -> Result<(), Failure> {
     }
 }
 
-/// Clients in processes. They are killed when this is dropped.
+/// Clients in processes, which a drop kills.
 struct Processes(Vec<Child>);
 
 impl Processes {
@@ -184,7 +186,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // What cannot be killed has ended.
+            // A process that cannot be killed has ended.
             let _ = process.kill();
             let _ = process.wait();
         }

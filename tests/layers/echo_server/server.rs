@@ -1,4 +1,4 @@
-//! The server: a task for each peer, and draining.
+//! Server with a task for each peer, and draining.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,26 +13,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::echo_server::connection::{Bytes, Connection, Driver, Kind};
 
-/// Whether the server is to end. It turns to `true` once.
+/// Signal that ends the server. It turns to `true` once.
 pub(crate) type Drain = watch::Receiver<bool>;
 
-/// While the server drains, a peer that has sent nothing for this long has nothing in flight any more.
+/// Time without messages after which, in a draining server, a peer has no messages in flight.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Within this time it is told that a peer is gone, from which nothing is received any more.
+/// Time within which the end of a peer is reported after its receives fail.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// How long draining may take, for peers that never stop sending.
+/// Maximum time of draining, for peers that never stop sending.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the server counts. It stays on the server's thread.
+/// Counts of the server, which stay on its thread.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Peers that are connected.
+    /// Number of connected peers.
     pub(crate) peers: Cell<u64>,
-    /// Peers that ever were.
+    /// Number of all peers so far.
     pub(crate) served: Cell<u64>,
-    /// Peers whose connection failed in the middle of an echo.
+    /// Number of peers with a connection that failed during an echo.
     pub(crate) failed: Cell<u64>,
     pub(crate) messages: Cell<u64>,
     pub(crate) bytes: Cell<u64>,
@@ -52,7 +52,7 @@ fn add(count: &Cell<u64>, more: u64) {
 
 enum End {
     Left,
-    /// The server is to end, and the peer was quiet.
+    /// The server drains, and the peer was quiet.
     Drained,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn serve<T: Transport, K: Kind<T>>(
             _ = drain.wait_for(|drains| *drains) => break,
         }
     }
-    // Those that are connected, and not served yet, are closed here.
+    // Connections without a task are closed here.
     drop(arrivals);
     let all_end = async {
         while let Some(ended) = peers.join_next().await {
@@ -91,7 +91,7 @@ pub(crate) async fn serve<T: Transport, K: Kind<T>>(
     }
 }
 
-/// One peer's task, which may fail or even panic: the others go on.
+/// Counts the end of one peer's task. A failure or panic does not affect the others.
 fn account_for(ended: Result<Result<End, Error>, JoinError>, stats: &Stats) {
     stats.peers.set(stats.peers.get() - 1);
     match ended {
@@ -110,12 +110,12 @@ async fn echo<T: Transport, K: Kind<T>>(
 ) -> Result<End, Error> {
     let mut buf = Bytes::new();
     loop {
-        // What is received is not thrown away because the peer is gone meanwhile, or the server drains.
+        // A received message is not dropped if the peer goes or the server drains meanwhile.
         let message = select! {
             biased;
             message = connection.link.receive(driver, buf) => match message {
                 Ok(message) => message,
-                // A receive may end before it is told that the peer has closed the connection.
+                // A receive may end before the close of the connection is reported.
                 Err(_) if timeout(TOLD, &mut connection.gone).await.is_ok() => return Ok(End::Left),
                 Err(error) => return Err(error),
             },
@@ -133,9 +133,9 @@ async fn echo<T: Transport, K: Kind<T>>(
     }
 }
 
-/// Waits until the server drains, and then for as long as a peer may be quiet.
+/// Waits until the server drains, and then for the time that a peer may be quiet.
 async fn quiet(drain: &mut Drain) {
-    // If the sender has gone, the server is to end, too.
+    // If the sender has gone, the server ends, too.
     let _ = drain.wait_for(|drains| *drains).await;
     sleep(QUIET).await;
 }

@@ -1,7 +1,9 @@
-//! Clients and server in one process, over the software transport, which has no connections: channels stand in for them.
+//! Clients and server in one process, over the software transport. Channels replace its missing
+//! connections.
 //!
-//! A client [knocks](Knock) with its address. The server opens an endpoint for this client alone, and answers with the address of that.
-//! Each side holds the end of a channel whose closing tells the other that it is gone.
+//! A client [knocks](Knock) with its address. The server opens an endpoint for this client alone,
+//! and returns its address. Each side holds the end of a channel, and closing it notifies the other
+//! side.
 
 use std::future::pending;
 use std::rc::Rc;
@@ -48,7 +50,7 @@ impl Fabric for Memory {
         let side = Side::open(&self.info, peers)?;
         let (port, knocks) = mpsc::channel(16);
         let (arrivals, arrived) = mpsc::channel(16);
-        // If it is not received, the self-test has ended.
+        // Without a receiver, the self-test has ended.
         let _ = listening.send(port);
         let (door, served) =
             (answer_knocks(&side, knocks, arrivals, drain.clone()), serve(&side.driver, arrived, drain, &stats));
@@ -63,7 +65,7 @@ impl Fabric for Memory {
         let (arrivals, arrived) = mpsc::channel(16);
         let knocks = async {
             for _ in &plans {
-                // Never full: no more than there are plans.
+                // Never full, because plans limit the number.
                 let _ = arrivals.send(side.knock(&port).await?).await;
             }
             pending().await
@@ -79,7 +81,7 @@ impl Fabric for Memory {
 #[derive(Debug)]
 pub(crate) struct Knock {
     address: EndpointAddr,
-    /// Ends when the client is gone.
+    /// Receiver that ends when the client has gone.
     gone: oneshot::Receiver<()>,
     answer: oneshot::Sender<Answer>,
 }
@@ -87,11 +89,11 @@ pub(crate) struct Knock {
 #[derive(Debug)]
 struct Answer {
     address: EndpointAddr,
-    /// Ends when the server's side is gone.
+    /// Receiver that ends when the server's side has gone.
     gone: oneshot::Receiver<()>,
 }
 
-/// The door of the server: an endpoint for each client.
+/// Opens an endpoint of the server for each client.
 async fn answer_knocks(
     side: &Side,
     mut knocks: mpsc::Receiver<Knock>,
@@ -100,16 +102,16 @@ async fn answer_knocks(
 ) {
     while let Some(knock) = knocks.recv().await {
         if *drain.borrow() {
-            // The client sees that it gets no answer.
+            // The client detects the missing answer.
             continue;
         }
         match side.answer(knock) {
-            // If it is not taken, the server has ended.
+            // Without a receiver, the server has ended.
             Ok(connection) => drop(arrivals.send(connection).await),
             Err(error) => eprintln!("a client was not connected: {error:#}"),
         }
     }
-    // All clients have gone; the server goes on until it is to drain.
+    // All clients have gone. The server continues until it drains.
     pending().await
 }
 
@@ -125,7 +127,7 @@ impl Side {
         let depth = connection::depth(peers);
         let attr = CqAttr { endpoints: peers, wait: WaitObj::FD, wait_is_optional: true, ..CqAttr::new(depth) };
         let cq = Cq::open(&domain, attr)?;
-        // A strict network (`LOOM_STRICT`) has nothing to sleep on.
+        // A strict network (`LOOM_STRICT`) has no object to sleep on.
         let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)?, mode })
     }
@@ -142,7 +144,7 @@ impl Side {
     fn answer(&self, knock: Knock) -> Result<Connection, loom_core::Error> {
         let endpoint = self.driver.cq().endpoint(&self.av)?;
         let (tell, gone) = oneshot::channel();
-        // If it is not received, the client has gone, which the connection tells.
+        // Without a receiver, the client has gone, and the connection reports it.
         let _ = knock.answer.send(Answer { address: endpoint.address()?, gone });
         self.connection(endpoint, &knock.address, knock.gone, tell)
     }
@@ -160,7 +162,7 @@ impl Side {
     }
 }
 
-/// A peer's address in a vector, which has room for another when this is dropped.
+/// Address of a peer in a vector. A drop frees its place.
 struct Inserted {
     av: Av<'static, Soft>,
     peer: Peer,

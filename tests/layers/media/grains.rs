@@ -11,12 +11,13 @@ fn ring(slots: u32) -> FlowLayout {
     FlowLayout::Grains(picture(), slots)
 }
 
-/// With gaps between the slots.
+/// Returns a layout with gaps between the slots.
 fn aligned(slots: u32) -> FlowLayout {
     FlowLayout::Grains(picture().with_slot_align(4096), slots)
 }
 
-/// Whole grains to targets with rings of other lengths. Each is verified when it is complete.
+/// Sends whole grains to targets with rings of other lengths. Each grain is verified when it is
+/// complete.
 fn whole_grains<T: Transport + 'static>(info: &Info<T>, count: u64) {
     let mut world = World::open(info, ring(4), attr());
     world.add(info, ring(4), Release::Keep(1));
@@ -51,7 +52,8 @@ fn whole_grains_arrive_over_providers_of_libfabric() {
     }
 }
 
-/// Slices as they are produced. What is valid is verified at each event, and never decreases.
+/// Sends slices as they are produced. The valid part is verified at each event, and never
+/// decreases.
 fn slices(world: &mut World<impl Transport + 'static>, count: u64) {
     for index in 0..count {
         world.write(picture(), index);

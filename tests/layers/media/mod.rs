@@ -1,6 +1,7 @@
 //! Media flows: grains and samples from an initiator to targets that come, go, and fall behind.
 //!
-//! Faults of MXL's fabrics, by their numbers, and the tests that show loom without them (`m` is `mxl::connections`):
+//! Faults of MXL's fabrics, by their numbers, and the tests that show loom without them (`m` is
+//! `mxl::connections`):
 //!
 //! | fault | tests |
 //! |---|---|

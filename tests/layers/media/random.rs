@@ -1,4 +1,4 @@
-//! Random sends, polls, stalls, removals and faults, with an oracle of the bytes that are kept.
+//! Random sends, polls, stalls, removals and faults, with an oracle of the kept bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ fn ring(slots: u32) -> FlowLayout {
     FlowLayout::Grains(picture(), slots)
 }
 
-/// Small generator of numbers.
+/// Small random number generator.
 struct Random(u64);
 
 impl Random {
@@ -24,7 +24,8 @@ impl Random {
     }
 }
 
-/// Random sends, polls, stalls, removals and faults. Each complete grain is right until it is released.
+/// Runs random sends, polls, stalls, removals and faults. Each complete grain is correct until its
+/// release.
 fn random(seed: u64, faults: Faults, silence: u64, slices: bool, removes: bool, rejects: bool) -> (u64, Vec<String>) {
     let mut random = Random(seed * 7919 + 1);
     let mut faults_found = Vec::new();
@@ -134,7 +135,7 @@ fn random(seed: u64, faults: Faults, silence: u64, slices: bool, removes: bool, 
             break;
         }
     }
-    // All of them are ready in the end, or are removed.
+    // All of them are ready or removed in the end.
     for receiver in &mut world.receivers {
         receiver.stalls = false;
     }

@@ -1,4 +1,4 @@
-//! Sequences of events that end badly: late writes, gaps, slices after a new beginning, removals.
+//! Critical sequences of events: late writes, gaps, slices after a new beginning, removals.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Plan as Faults};
@@ -73,7 +73,7 @@ fn many_gaps_between_grains_are_reported_as_lapped() {
     assert_eq!(world.initiator.status(key), Some(TargetStatus::Ready), "{:?}", world.receivers[0].events);
 }
 
-/// The grain of a `Complete` is there, also when a later one was complete before.
+/// The grain of a `Complete` is available, also if a later one completed before.
 #[test]
 fn a_grain_that_was_overtaken_is_kept_when_it_is_complete() {
     for seed in 0..15 {
@@ -99,7 +99,7 @@ fn a_grain_that_was_overtaken_is_kept_when_it_is_complete() {
     }
 }
 
-/// A target around the clock: initiators come and go.
+/// Initiators of a permanent target come and go.
 #[test]
 fn initiators_that_have_left_take_no_room_of_a_target() {
     let network = network();
@@ -260,7 +260,7 @@ fn writes_of_an_initiator_that_was_given_up_leave_the_grains_of_the_next_one() {
     assert!(is_right(&world), "overwritten while it is kept");
 }
 
-/// The usual end of a program: it releases all, and removes the flow.
+/// Usual end of a program: it releases all grains, and removes the flow.
 #[test]
 fn a_flow_that_is_released_and_removed_is_failed_at_the_initiator() {
     let (network, mut world) = World::soft(ring(4));
@@ -277,7 +277,7 @@ fn a_flow_that_is_released_and_removed_is_failed_at_the_initiator() {
     assert!(matches!(world.initiator.status(key), Some(TargetStatus::Failed(_))), "{:?}", world.events);
 }
 
-/// Blocks longer than the ring of the target, and than its room.
+/// Blocks that exceed the ring of the target, and its room.
 #[test]
 fn blocks_longer_than_the_room_of_a_target_arrive_in_parts() {
     let samples = |len| SampleLayout { word: 4, channels: 2, period: 48, len };
@@ -454,7 +454,7 @@ fn samples_of_the_next_initiator_are_reported_or_lapped_once() {
     assert_eq!(covered.iter().position(|is| !is), None, "{:?}", world.receivers[0].events);
 }
 
-/// Slices that were sent are not sent again, as the grain may be read.
+/// Sent slices are not sent again, because the grain may be read.
 #[test]
 fn a_complete_grain_stays_as_it_is_while_it_is_kept() {
     let (network, mut world) = World::soft(ring(4));
@@ -491,7 +491,7 @@ fn a_target_that_is_removed_learns_of_it() {
     }
 }
 
-/// A target that leaves, with transfers in progress, is one of the initiator until its removal.
+/// A target that leaves during transfers belongs to the initiator until its removal.
 #[test]
 fn a_target_is_added_again_after_its_removal_alone() {
     let (network, mut world) = World::soft(ring(4));

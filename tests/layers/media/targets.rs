@@ -34,7 +34,7 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
         let flow = world.receivers[0].flow;
         assert_eq!(world.receivers[0].events[index as usize], TargetEvent::Complete { flow, index });
     }
-    // It goes on with the newest ones, and reports those between as lapped.
+    // It continues with the newest grains, and reports those between as lapped.
     let mut index = 50;
     while !matches!(world.receivers[0].events.last(), Some(TargetEvent::Complete { index: 50.., .. })) {
         world.write_at_once(picture(), index);
@@ -56,7 +56,7 @@ fn a_stalled_target_keeps_its_grains_and_delays_no_other() {
     });
 }
 
-/// In real time, the initiator takes the place of a grain with writes in flight.
+/// Reuse of a slot with writes in flight by the initiator, in real time.
 #[test]
 fn a_lapped_grain_in_flight_is_never_reported_complete() {
     let mut lapped = 0;
@@ -138,7 +138,7 @@ fn a_second_initiator_is_refused_until_the_first_has_left() {
     assert_eq!(refused, Err(Error::Invalid("another initiator is attached to the target")));
     other.remove_target(target).unwrap();
     while !matches!(other.poll(0).unwrap(), Some(InitiatorEvent::Removed { .. })) {}
-    // The first one goes on.
+    // The first one continues.
     world.write(picture(), 0);
     assert_eq!(world.initiator.send_grain(world.flow, 0, 0..24).unwrap().submitted, 1);
     world.until(|world| matches!(world.receivers[0].events.last(), Some(TargetEvent::Complete { .. })));

@@ -1,4 +1,4 @@
-//! An initiator with one flow, and its targets, polled by turns.
+//! An initiator with one flow, and its targets, polled in turn.
 
 use std::time::Instant;
 
@@ -33,10 +33,10 @@ pub(super) fn picture() -> GrainLayout {
 pub(super) struct Receiver<T: Transport + 'static> {
     pub(super) target: Target<'static, T, Vec<u8>, Global>,
     pub(super) flow: FlowKey,
-    /// `None` without an initiator's knowledge.
+    /// Key of the target. `None` if the initiator does not have it.
     pub(super) key: Option<TargetKey>,
     pub(super) events: Vec<TargetEvent>,
-    /// It is not polled.
+    /// The target is not polled.
     pub(super) stalls: bool,
 }
 
@@ -132,7 +132,7 @@ impl<T: Transport + 'static> World<T> {
         }
     }
 
-    /// Waits until all targets that are polled have room.
+    /// Waits until all polled targets have room.
     pub(super) fn room(&mut self, end: u64) {
         self.until(|world| {
             let polled = world.receivers.iter().filter(|receiver| !receiver.stalls);
@@ -140,7 +140,7 @@ impl<T: Transport + 'static> World<T> {
         });
     }
 
-    /// Results of transfers.
+    /// Number of transfers that have ended.
     pub(super) fn ended(&self) -> usize {
         self.events.iter().filter(|event| matches!(event, InitiatorEvent::Ended { .. })).count()
     }

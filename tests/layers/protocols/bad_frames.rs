@@ -1,4 +1,4 @@
-//! Frames that are none: each ends as an error of its own, which gives the buffer back.
+//! Invalid frames. Each ends as its own error, which returns the buffer.
 
 use loom_core::deadline::Spins;
 use loom_core::error::PostError;
@@ -15,7 +15,7 @@ use support::posting::pattern;
 
 type Below = Endpoint<'static, Soft<'static>, Vec<u8>>;
 
-/// Two ends on a queue of this many operations, and the second one's peer.
+/// Returns two ends on a queue of this many operations, and the second one's peer.
 fn ends(depth: usize, longest: usize) -> (Framed<Below>, Framed<Below>, Peer) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -25,7 +25,7 @@ fn ends(depth: usize, longest: usize) -> (Framed<Below>, Framed<Below>, Peer) {
     (Framed::new(alice, longest), Framed::new(bob, longest), to_bob)
 }
 
-/// What a receive of `room` bytes makes of bytes that a stranger has sent.
+/// Returns the result of a receive of `room` bytes for a stranger's bytes.
 fn received(bytes: Vec<u8>, room: usize) -> Result<Vec<u8>, FrameError<loom_core::completion::OpError>> {
     let (mut alice, mut bob, to_bob) = ends(8, 1000);
     let key = post((&mut bob, &mut alice), vec![0xee; room], |bob, buf| bob.recv(Framed::<Below>::ANY, buf));
@@ -85,14 +85,14 @@ fn refused_messages_come_back_as_they_were() {
     assert_eq!((refused.error, refused.value), (FrameError::TooLong { limit: 100 }, pattern(101, 1)));
     assert_eq!(alice.inject(to_bob, &pattern(101, 1)), Err(FrameError::TooLong { limit: 100 }));
 
-    // The queue has one place.
+    // The queue has one slot.
     let key = bob.recv(Framed::<Below>::ANY, vec![0; 100]).unwrap();
     let refused = alice.send(to_bob, pattern(100, 2)).unwrap_err();
     assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), pattern(100, 2)));
     let refused = bob.recv(Framed::<Below>::ANY, vec![3; 50]).unwrap_err();
     assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), vec![3; 50]));
 
-    // A provided method passes on what is for the moment only, and ends.
+    // A provided method passes on transient errors alone, and ends.
     let refused = alice.post(pattern(9, 1), Spins(3), |alice, buf| alice.send(to_bob, buf)).unwrap_err();
     assert_eq!((refused.error, refused.value), (FrameError::Below(PostError::Full), pattern(9, 1)));
     assert!(bob.wait(key, Spins(3)).unwrap().is_none(), "nothing has come");

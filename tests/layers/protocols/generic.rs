@@ -1,4 +1,4 @@
-//! What runs over every protocol.
+//! Tests that run over every protocol.
 
 use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::deadline::{Deadline, Spins};
@@ -15,14 +15,14 @@ use support::posting::{Limit, pattern};
 
 pub(crate) type Bytes = Vec<u8>;
 
-/// Nothing, one byte, and more than what fits into a packet or is sent at once.
+/// Lengths: empty, one byte, and more than a packet or an injection.
 const LENGTHS: [usize; 4] = [0, 1, 64, 20_000];
 
 fn room(len: usize) -> Bytes {
     vec![0xee; len]
 }
 
-/// Posts on one side until it is taken; the other makes progress, too.
+/// Posts on one side until the operation is accepted. The other side makes progress, too.
 pub(crate) fn post<P: Completes, O: Completes>(
     (side, other): (&mut P, &mut O),
     buf: P::Buf,
@@ -41,7 +41,7 @@ pub(crate) fn post<P: Completes, O: Completes>(
     }
 }
 
-/// How an operation of one side ends; the other makes progress, too.
+/// Returns the outcome of an operation of one side. The other side makes progress, too.
 pub(crate) fn outcome<P: Completes, O: Completes>(
     side: &mut P,
     other: &mut O,
@@ -57,14 +57,14 @@ pub(crate) fn outcome<P: Completes, O: Completes>(
     }
 }
 
-/// An operation that succeeds, of which this side's buffer is as it was.
+/// Waits for a successful operation, and checks that its buffer is unchanged.
 fn sent<P: Completes<Buf = Bytes>, O: Completes>(side: &mut P, other: &mut O, key: P::Key, bytes: &[u8]) {
     let outcome = outcome(side, other, key);
     outcome.result.unwrap();
     assert!(outcome.buf == bytes, "the buffer comes back as it was");
 }
 
-/// A receive that has got these bytes.
+/// Waits for a receive, and checks that it has these bytes.
 fn received<P: Completes<Buf = Bytes>, O: Completes>(
     side: &mut P,
     other: &mut O,
@@ -78,7 +78,7 @@ fn received<P: Completes<Buf = Bytes>, O: Completes>(
     assert!(outcome.buf == bytes, "{} bytes arrive", bytes.len());
 }
 
-/// Messages from one end to the other; with immediate data where the provider carries it.
+/// Sends messages from one end to the other, with immediate data where the provider carries it.
 pub(crate) fn messages<S: MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
     (from, to): (&mut S, S::To),
     receiver: &mut R,
@@ -100,7 +100,7 @@ pub(crate) fn messages<S: MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
     }
 }
 
-/// Tagged messages, received in another order than they were sent in.
+/// Sends tagged messages, and receives them in another order.
 pub(crate) fn tagged<S: TaggedSend<Buf = Bytes>, R: TaggedRecv<Buf = Bytes>>(
     (from, to): (&mut S, S::To),
     receiver: &mut R,
@@ -123,7 +123,7 @@ pub(crate) fn tagged<S: TaggedSend<Buf = Bytes>, R: TaggedRecv<Buf = Bytes>>(
     }
 }
 
-/// Messages that are copied at once: as long as they may be, and not a byte longer.
+/// Sends injected messages of all lengths up to the maximum. A longer one is refused.
 pub(crate) fn injected<S: Inject<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>((from, to): (&mut S, S::To), receiver: &mut R) {
     let limit = from.inject_size(to);
     assert!(limit > 0);
@@ -137,7 +137,7 @@ pub(crate) fn injected<S: Inject<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>((from, t
     assert!(!loom_static::protocol::PostFailure::is_transient(&refused), "{refused:#}");
 }
 
-/// The same with tags.
+/// Sends injected messages with tags.
 pub(crate) fn tagged_injected<S: TaggedInject<Buf = Bytes>, R: TaggedRecv<Buf = Bytes>>(
     (from, to): (&mut S, S::To),
     receiver: &mut R,
@@ -166,7 +166,7 @@ fn inject<S: Completes, O: Completes>(
     }
 }
 
-/// Writes into a peer's region, and reads it. The other end only makes progress.
+/// Writes a peer's region, and reads it. The other end only makes progress.
 pub(crate) fn remote_memory<P: RmaRead<Buf = Bytes> + RmaWrite<Buf = Bytes>, O: Completes>(
     (side, peer): (&mut P, P::To),
     other: &mut O,
@@ -182,8 +182,8 @@ pub(crate) fn remote_memory<P: RmaRead<Buf = Bytes> + RmaWrite<Buf = Bytes>, O: 
     assert!(refused.value == bytes, "what lies beyond the region is not taken: {}", refused.error);
 }
 
-/// A counter in a peer's memory: fetch-and-add, compare-and-swap, and the same of a list of elements. `offset` is where eight words lie,
-/// all of them zero.
+/// Updates a counter in a peer's memory with fetch-and-add and compare-and-swap, of one element and
+/// of a list. `offset` is the place of eight zero words.
 pub(crate) fn atomics<P: Atomics<Buf = Bytes>, O: Completes>(
     (side, peer): (&mut P, P::To),
     other: &mut O,
@@ -228,7 +228,7 @@ fn value<P: Atomics, O: Completes>(
     }
 }
 
-/// What goes to the one peer of a connection, without naming it.
+/// Runs operations to the one peer of a connection, which they do not name.
 #[cfg(feature = "libfabric")]
 pub(crate) fn connection<S: loom_static::protocol::Connection + MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
     from: &mut S,

@@ -1,4 +1,5 @@
-//! Over providers of libfabric: endpoints, connections, shared receives, and contexts of scalable endpoints.
+//! Protocols over providers of libfabric: endpoints, connections, shared receives, and contexts of
+//! scalable endpoints.
 
 use std::time::Instant;
 
@@ -49,7 +50,7 @@ fn endpoints_have_every_protocol_that_is_granted_and_frames_travel_over_them() {
     }
 }
 
-/// What is asked for, of one provider.
+/// Hints for a query, of one provider.
 fn hints<Q: Query>(provider: &'static str) -> Hints<'static> {
     let node = (provider != "shm").then_some("127.0.0.1");
     Hints { provider: Some(provider), node, listen: node.is_some(), ..Q::HINTS }
@@ -115,7 +116,8 @@ fn the_example_shows_the_same() {
 
 pub(crate) type Connection = MsgEndpoint<'static, T, Bytes>;
 
-/// A connection, the server's side first; with `shared` that receives through a shared context.
+/// Returns a connection, the server's side first. With `shared`, that side receives through a
+/// shared context.
 pub(crate) fn connected(
     (domain, cq): (&Domain<'static, T>, &Cq<'static, T, Bytes>),
     info: &Info<T>,
@@ -246,7 +248,7 @@ fn shared_receives_take_messages_of_connections() {
     let mut shared = shared.unwrap();
     let (server, mut client) = connected((&domain, &cq), &info, Some(&shared));
     generic::connection(&mut client, &mut shared);
-    // That its receives are elsewhere does not keep it from a query for messages.
+    // Receives in a shared context do not prevent a query for messages.
     let mut server = <(Msg, Messages)>::only(&server).unwrap();
     generic::messages((&mut server, loom_core::ThePeer), &mut client, true);
     let (mut client, mut shared) = (Framed::new(client, 1 << 16), Framed::new(shared, 1 << 16));

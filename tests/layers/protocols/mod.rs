@@ -1,5 +1,6 @@
-//! Protocol traits: one generic function for each of them moves data and verifies it, over every kind of endpoint, over tagged messages of a
-//! carrier, and over the protocol of `examples/framed.rs`, which wraps any of these.
+//! Protocol traits. One generic function for each trait moves data and verifies it over every kind
+//! of endpoint, over tagged messages of a carrier, and over the protocol of `examples/framed.rs`,
+//! which wraps any of these.
 
 #[allow(dead_code, reason = "its main function is the example's")]
 #[path = "../../../examples/framed.rs"]

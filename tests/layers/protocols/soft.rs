@@ -1,4 +1,4 @@
-//! Over the software transport, strict too.
+//! Protocols over the software transport, also over a strict one.
 
 use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::deadline::{Deadline, Spins};
@@ -66,7 +66,7 @@ fn frames_travel_over_endpoints_and_over_frames() {
 
 #[test]
 fn tagged_messages_of_a_carrier_are_a_protocol_and_carry_frames() {
-    // Not a strict one: links need directed receives.
+    // Not strict, because links need directed receives.
     let network = Network::new(NetworkAttr { strict: false, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
@@ -111,7 +111,7 @@ fn the_example_gives_its_documented_result() {
     }
 }
 
-/// The lines of the example.
+/// Checks the lines of the example.
 pub(crate) fn check(lines: &str) {
     let expected = "a frame: hello\n\
                     a damaged frame: the frame has another checksum than it states\n\

@@ -131,7 +131,7 @@ fn a_peer_that_keeps_to_the_protocol_is_no_stranger() {
     );
 }
 
-/// Time to process three withdrawals of unknown requests.
+/// Measures the time to process three withdrawals of unknown requests.
 fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
     let network = Network::new(NetworkAttr { tx_depth: 2048, rx_depth: 2048, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();

@@ -1,4 +1,5 @@
-//! An engine on its own thread: submissions of many threads, waits, ends, notifications, exchange of metadata.
+//! An engine on its own thread: submissions of several threads, waits, ends, notifications,
+//! exchange of metadata.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -124,7 +125,7 @@ impl<P: Plan + Send + 'static> Pair<P> {
     }
 }
 
-/// An agent with a peer that does not respond: transfers to it wait.
+/// Agent with a peer that does not respond, so transfers to it wait.
 struct Stuck {
     agent: Agent<AnyPlan>,
     _silent: Side<Soft<'static>>,
@@ -153,7 +154,8 @@ impl Stuck {
     }
 }
 
-/// Transfers of 4 threads to disjoint parts, half of them awaited as futures, counted by the target.
+/// Runs transfers of 4 threads to disjoint parts, half of them awaited as futures, and counted by
+/// the target.
 fn check<T: Transport + 'static>(info: &Info<T>, count: usize, attr: EngineAttr, each: u64)
 where
     Info<T>: Send + Clone,
@@ -377,7 +379,7 @@ impl Plan for Bomb {
     }
 
     fn block(&self, index: usize) -> Block {
-        // Validation calls it from another function than posting.
+        // Validation calls it from another function than the post does.
         if let Bomb::Block(at) = self
             && *at == index
             && thread::current().name() == Some("loom-agent")
@@ -547,12 +549,12 @@ fn servers_that_send_other_bytes_or_too_few_are_refused_in_time() {
         assert!(matches!(fetch_from(send(bytes[..len].to_vec()), LIMIT), Err(Error::Invalid(_))), "{len}");
     }
     assert!(matches!(fetch_from(send(b"HTTP/1.1 400 Bad Request".to_vec()), LIMIT), Err(Error::Invalid(_))));
-    // A length that does not follow: neither memory nor time is taken for it.
+    // A length without following bytes takes neither memory nor time.
     let forged = [&bytes[..8], &u32::MAX.to_le_bytes(), &bytes[12..]].concat();
     assert!(matches!(fetch_from(send(forged), LIMIT), Err(Error::Invalid(_))));
     let silent = |mut stream: TcpStream| {
         let mut byte = [0];
-        // Until the client gives up.
+        // Waits until the client gives up.
         assert_eq!(stream.read(&mut byte).unwrap_or(0), 0);
     };
     let timed_out = Err(Error::Queue(CqError::TimedOut));

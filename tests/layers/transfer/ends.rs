@@ -144,7 +144,7 @@ fn forged_keys_and_ranges_fail_at_the_owner_with_one_outcome() {
 
 #[test]
 fn keys_of_two_rails_in_the_wrong_order_fail_at_the_owner() {
-    // The control of keys by rail: an endpoint permits the keys of its own regions alone.
+    // The control of keys by rail: an endpoint permits only the keys of its own regions.
     let info = network().info_requiring(RequiredModes::ENDPOINT_REGIONS);
     let attr = EngineAttr { piece: 1000, ..small() };
     let mut sides = Sides::open(&rails(&info, 2), &rails(&info, 2), attr);
@@ -171,7 +171,7 @@ fn a_cancelled_transfer_ends_once_with_the_bytes_that_went_out() {
     assert!((1..1000).contains(&outcome.operations));
     assert_eq!(outcome.result(), Err(Error::Provider(Errno::ECANCELED)));
     assert!(!sides.initiator.cancel(key), "it has ended");
-    // Before an operation was posted.
+    // No operation has been posted.
     let key = sides.initiator.submit(request).unwrap();
     assert!(sides.initiator.cancel(key));
     let outcome = sides.ended();
@@ -192,7 +192,7 @@ fn a_deadline_ends_a_transfer_and_counts_its_operations_in_flight() {
     let Some(Event::Ended(outcome)) = sides.initiator.poll(1000).unwrap() else { panic!("the deadline has passed") };
     assert_eq!((outcome.key, outcome.result()), (key, Err(Error::Queue(CqError::TimedOut))));
     assert!(outcome.in_flight > 0);
-    // Memory, and slot of the transfer, are not used again yet.
+    // Memory and slot of the transfer are not reused yet.
     assert_eq!(sides.initiator.in_flight(sides.local), Some(outcome.in_flight));
     sides.initiator.deregister(sides.local).unwrap_err();
     assert!(sides.initiator.poll(2000).unwrap().is_none(), "one outcome");
@@ -220,7 +220,7 @@ fn a_removed_peer_ends_its_transfers_and_others_continue() {
     assert_eq!((ends[0].key, ends[0].result()), (staying, Ok(100_000)));
     assert_eq!((ends[1].key, ends[1].ending), (leaving, Ending::Failed(PostError::UnknownPeer.into())));
     assert!(ends[1].bytes < 100_000);
-    // It returns.
+    // The peer returns.
     let peer = sides.initiator.insert_peer(&address(&sides.target)).unwrap();
     assert_ne!(peer, sides.peer);
     sides.initiator.submit(Request::write(peer, sides.local, &sides.remote, block(0, 0, 1000))).unwrap();
@@ -232,13 +232,13 @@ fn a_record_with_another_peers_address_is_refused() {
     let mut sides = soft(2, small());
     let other = Side::open_in(&rails(&network().info(), 1), small(), Global).unwrap();
     let (theirs, one) = (address(&sides.target), address(&other));
-    // The first address of the target alone.
+    // Only the first address of the target.
     let len = (theirs.len() - 10) / 2;
     let mut part = theirs[..10 + len].to_vec();
     part[8] = 1;
     assert!(matches!(sides.initiator.insert_peer(&part), Err(Error::Invalid(_))));
     assert_eq!(one.len(), part.len());
-    // The peer is as it was.
+    // The peer is unchanged.
     sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, block(0, 0, 50_000))).unwrap();
     assert_eq!(sides.ended().result(), Ok(50_000));
 }
@@ -275,7 +275,7 @@ fn memory_in_use_is_not_deregistered() {
     assert!(sides.initiator.window(sides.local).is_none());
 }
 
-/// A plan that can be validated. Afterwards, its block 5 panics.
+/// Plan that passes validation. Afterwards, its block 5 panics.
 struct Broken(std::cell::Cell<usize>);
 
 impl loom_transfer::Plan for Broken {

@@ -42,7 +42,7 @@ fn when_the_count_is_reached_every_byte_has_arrived_in_any_order() {
                 }
                 assert!(Instant::now() < until, "arrived within {LIMIT:?}, seed {seed}");
             }
-            // The count alone states that the data is complete.
+            // The count alone implies that the data is complete.
             let mut expected = sides.exposed_bytes();
             moved(&plan, &sides.local_bytes(), &mut expected, false);
             assert!(sides.exposed_bytes() == expected, "seed {seed}");
@@ -153,7 +153,7 @@ fn a_batch_that_is_refused_in_its_middle_is_flushed() {
     let mut sides = faulty(2, faults, EngineAttr { piece: 100, batch: 16, ..small() });
     let key = sides.initiator.submit(Request::write(sides.peer, sides.local, &sides.remote, pages())).unwrap();
     assert!(sides.initiator.poll(0).unwrap().is_none());
-    // No operation follows: those that were announced are flushed all the same.
+    // No operation follows, but announced ones are flushed.
     assert!(sides.initiator.cancel(key));
     let outcome = sides.ended();
     assert_eq!((outcome.key, outcome.ending), (key, Ending::Cancelled));

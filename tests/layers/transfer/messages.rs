@@ -1,4 +1,5 @@
-//! Control messages: hellos, notifications after their data, failures that the receiver learns of.
+//! Control messages: hellos, notifications after their data, and failures that are reported to the
+//! receiver.
 
 use std::time::Instant;
 
@@ -15,7 +16,8 @@ pub(super) fn talking() -> EngineAttr {
     EngineAttr { message: 1024, notifications: 2, fragments: 4, messages: 16, piece: 1000, ..small() }
 }
 
-/// Longer messages both ways within a process crash `shm` of libfabric 2.5.
+/// Attributes for short messages. Longer ones both ways within a process crash `shm` of libfabric
+/// 2.5.
 #[cfg(feature = "libfabric")]
 fn talking_over(provider: &str) -> EngineAttr {
     let (message, fragments) = if provider == "shm" { (192, 32) } else { (1024, 4) };
@@ -74,7 +76,7 @@ pub(super) fn submit<T: Transport + 'static>(sides: &mut Sides<T>, plan: &AnyPla
     sides.initiator.submit_and_notify(request, message).unwrap();
 }
 
-/// Notifications of all lengths, each verified with its data when it is reported.
+/// Sends notifications of all lengths, each verified with its data when it is reported.
 fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
     let mut seen = Seen::default();
     let mut expected = sides.exposed_bytes();
@@ -83,7 +85,7 @@ fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
         let message = pattern(len, number);
         submit(sides, &plan, &message);
         seen.until(sides, |seen, _| seen.notified.len() > number);
-        // The notification alone states that the data is complete.
+        // The notification alone implies that the data is complete.
         moved(&plan, &sides.local_bytes(), &mut expected, false);
         assert!(sides.exposed_bytes() == expected, "{number}");
         assert_eq!((&seen.notified[number].0, seen.notified[number].2), (&message, Ending::Done));
@@ -183,7 +185,7 @@ fn released_numbers_return_together_and_at_once_to_a_peer_that_waits() {
         settle(sides, seen, all);
     };
     send(&mut sides, &mut seen, 3);
-    // The initiator has not learned of these three.
+    // The initiator does not have the room of these three back.
     send(&mut sides, &mut seen, 5);
     assert_eq!(sides.initiator.notify(peer, &[7; 984 * 4]), Ok(()), "room returns once half of it is used");
     settle(&mut sides, &mut seen, 9);
@@ -193,7 +195,7 @@ fn released_numbers_return_together_and_at_once_to_a_peer_that_waits() {
     settle(&mut sides, &mut seen, 11);
     sides.initiator.notify(peer, &[8; 984 * 8]).unwrap();
     settle(&mut sides, &mut seen, 12);
-    // So does a transfer.
+    // The message of a transfer needs all of it, too.
     send(&mut sides, &mut seen, 3);
     submit(&mut sides, &block(0, 0, 10), &[9; 984 * 8]);
     seen.until(&mut sides, |seen, _| seen.notified.len() == 16 && seen.outcomes.len() == 1);
@@ -476,7 +478,7 @@ fn a_peer_does_not_fail_by_a_clock_that_begins_late_or_a_pause_of_polls() {
     let mut seen = Seen { now: 1 << 40, ..Seen::default() };
     seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
     for pause in 1..20 {
-        // Longer than the peers may be silent.
+        // Longer than the permitted silence of peers.
         seen.now += 5000 + pause;
         let notified = seen.notified.len();
         submit(&mut sides, &pages(), b"after a pause");
@@ -511,7 +513,7 @@ fn a_peer_that_restarts_at_its_address_ends_transfers_to_its_former_engine() {
     seen.until(&mut sides, |seen, _| seen.notified.len() == 1 && seen.outcomes.len() == 1);
     submit(&mut sides, &pages(), b"cut");
     assert!(sides.initiator.poll(6).unwrap().is_none());
-    // The target forgets its peer, and greets it as a new engine does.
+    // The target removes its peer, and greets it like a new engine.
     let sender = seen.peers[1][0].0;
     assert!(sides.target.remove_peer(sender));
     sides.target.insert_peer(&address(&sides.initiator)).unwrap();
@@ -587,7 +589,7 @@ fn sizes_of_messages_are_checked_when_the_engine_is_opened() {
     assert_eq!(open(EngineAttr { message: 60, ..talking() }), Error::Invalid(short));
 }
 
-/// A hub with few addresses exchanges transfers and messages with many peers.
+/// Exchanges transfers and messages of a hub with few addresses and its many peers.
 fn take_turns<T: Transport + 'static>(info: &Info<T>, (count, addresses): (usize, usize), talking: EngineAttr) {
     let attr = EngineAttr { peers: count, addresses, transfers: 4, ..talking };
     let mut hub = Side::open_in(&rails(info, 2), attr, Global).unwrap();
@@ -652,7 +654,7 @@ fn engines_that_greet_at_one_time_take_turns_in_the_address_vectors() {
     let mut others: Vec<_> = (0..8).map(|_| Side::open_in(&rails(&info, 1), talking(), Global).unwrap()).collect();
     for side in &mut others {
         side.insert_peer(&address(&hub)).unwrap();
-        // All hellos are under way.
+        // All hellos are in flight.
         assert!(side.poll(0).unwrap().is_none());
     }
     let (mut reports, until) = (0, Instant::now() + LIMIT);
@@ -679,7 +681,7 @@ fn peers_take_turns_in_the_address_vectors_of_libfabric() {
 
     for provider in ["shm", "tcp;ofi_rxm"] {
         let info = crate::protocols::libfabric::info(provider, EndpointType::RDM, Caps::MSG | Caps::RMA);
-        // Places in vectors of providers that no test has shown to be safe are used once.
+        // Untested providers use each place of a vector once.
         let addresses = if info.raw().is_tested() { 3 } else { 8 };
         take_turns(&info, (8, addresses), talking_over(provider));
     }

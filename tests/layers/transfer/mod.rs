@@ -1,4 +1,5 @@
-//! Transfers over the software transport, also with faults, and over providers of libfabric. Topology of machines.
+//! Transfers over the software transport, also with faults, and over providers of libfabric.
+//! Topology of machines.
 
 #![allow(clippy::cast_possible_truncation, reason = "small numbers")]
 

@@ -30,7 +30,7 @@ fn plans() -> Vec<AnyPlan> {
     ]
 }
 
-/// Writes, counted by the target, and reads of each plan.
+/// Runs writes, counted by the target, and reads of each plan.
 fn check<T: Transport + 'static>(sides: &mut Sides<T>) {
     let (mut expected, mut waits) = (sides.exposed_bytes(), sides.arrived);
     let mut totals = [0; 64];
@@ -100,7 +100,7 @@ fn all_plans_move_their_bytes_over_providers_of_libfabric() {
     }
 }
 
-/// Transfers of an engine to itself, which are not posted.
+/// Runs transfers of an engine to itself, which are not posted.
 fn check_loopback(attr: EngineAttr) {
     let domains = rails(&network().info(), 2);
     let mut side = Side::open_in(&domains, attr, Global).unwrap();
@@ -173,7 +173,7 @@ fn a_request_is_submitted_again_from_its_outcome_without_a_walk_over_its_plan() 
             sides.drive_target();
             assert!(Instant::now() < until, "ended within {LIMIT:?}");
         };
-        // Once for each post.
+        // One call for each post.
         assert_eq!(calls.get(), blocks + round * blocks);
     }
     assert!(sides.exposed_bytes() == expected);

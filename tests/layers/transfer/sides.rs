@@ -1,4 +1,4 @@
-//! Two engines that are polled by turns.
+//! Two engines that are polled in turn.
 
 use std::time::Instant;
 
@@ -131,7 +131,7 @@ impl<T: Transport + 'static> Sides<T> {
         }
     }
 
-    /// Polls both sides until so many waits of the target have ended.
+    /// Polls both sides until this number of waits of the target have ended.
     pub(super) fn arrive(&mut self, waits: u64) {
         let until = Instant::now() + LIMIT;
         while self.arrived < waits {

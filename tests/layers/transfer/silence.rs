@@ -1,4 +1,4 @@
-//! Peers without a sign of life: their transfers end, and they return.
+//! Peers without a sign of life. Their transfers end, and they return.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn a_peer_that_is_silent_fails_and_returns() {
     let mut sides = soft(1, EngineAttr { silence: 1000, ..talking() });
     let mut seen = Seen::default();
     seen.until(&mut sides, |seen, _| seen.peers.iter().all(|peers| peers.len() == 1));
-    // As long as both are polled, the peers answer.
+    // Peers answer while both are polled.
     for now in (0..20_000).step_by(100) {
         seen.now = now;
         let mut rounds = 0;

@@ -21,7 +21,7 @@ impl Machine {
         self.0.push((path.into(), text.to_string()));
     }
 
-    /// `processors` of each node, with distances as of two sockets.
+    /// Adds nodes of these `processors`, with distances as of two sockets.
     fn nodes(&mut self, processors: &[&str]) {
         for (node, list) in processors.iter().enumerate() {
             self.file(format!("devices/system/node/node{node}/cpulist"), format!("{list}\n"));
@@ -72,8 +72,8 @@ impl Machine {
         machine
     }
 
-    /// Two sockets. Behind the ports of each are switches: `0` with an accelerator and two cards, `1`
-    /// with two cards.
+    /// Machine of two sockets. Behind the ports of each are switches: `0` with an accelerator and
+    /// two cards, `1` with two cards.
     fn two_sockets() -> Self {
         let mut machine = Machine::default();
         machine.nodes(&["0-15", "16-31"]);
@@ -96,7 +96,7 @@ impl Machine {
         machine
     }
 
-    /// 8 accelerators, each behind a switch with `cards` cards.
+    /// Machine of 8 accelerators, each behind a switch with `cards` cards.
     fn eight_accelerators(cards: usize) -> Self {
         let mut machine = Machine::default();
         machine.nodes(&["0-47", "48-95"]);
@@ -290,7 +290,8 @@ fn malformed_files_give_defaults() {
     assert!(machine.read().processors(3).next().is_none());
 }
 
-/// Lists more devices than a machine has, or devices that are gone when they are listed again.
+/// Machine that lists more devices than it has, or devices that are gone when they are listed
+/// again.
 struct Odd {
     names: usize,
     lists: std::cell::Cell<usize>,
@@ -359,7 +360,7 @@ fn addresses_are_parsed_strictly() {
     }
 }
 
-/// Real files and links, as Linux has them.
+/// Real files and links in the form of Linux.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -419,7 +420,7 @@ fn a_thread_is_bound_to_processors_that_it_may_use() {
     let last = *before.last().unwrap();
     let bound = bind_thread([last, 60_000]).unwrap();
     assert_eq!(allowed(), [last]);
-    // Others are not allowed until the guard is dropped.
+    // Other processors are not allowed until the guard is dropped.
     for processors in [vec![], vec![u32::MAX], before.iter().copied().filter(|one| *one != last).collect()] {
         assert_eq!(bind_thread(processors).unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
     }

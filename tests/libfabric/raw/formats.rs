@@ -1,4 +1,4 @@
-//! Completion queues of each format, read by hand over each provider.
+//! Completion queues of each format, read without the op table over each provider.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ use super::{LIMIT, pattern, target, word};
 
 const LEN: usize = 100;
 
-/// What an entry says of the tagged receive of a message.
+/// Fields of an entry for the tagged receive of a message.
 trait Says: QueueEntry + Default {
     fn context(&self) -> Option<NonNull<c_void>>;
     fn check(&self);
@@ -84,7 +84,7 @@ fn read<E: Says>(cq: &EntryCq<E, Local>, how: Read) -> Result<Vec<(E, FabricAddr
     Ok(entries.into_iter().zip(sources).take(count).collect())
 }
 
-/// A message, and a receive that is cancelled, read from a queue of these entries.
+/// Reads a message, and a cancelled receive, from a queue of these entries.
 fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
     let end = Instant::now() + LIMIT;
     let opened = Opened::new(info);
@@ -115,7 +115,7 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
     }
     assert_eq!(room, sent);
 
-    // One that fails says the same in every format.
+    // A failure has the same entry in every format.
     let into = target(&mut room);
     // SAFETY: the room outlives the event, which is waited for below.
     retry(nothing, || unsafe {

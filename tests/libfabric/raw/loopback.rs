@@ -1,4 +1,4 @@
-//! An endpoint that sends to itself, and what it needs.
+//! An endpoint that sends to itself, and the objects beneath it.
 
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -18,7 +18,8 @@ pub(crate) type T = Ofi<Local>;
 pub(crate) const DATA: ImmediateData = ImmediateData(0x1234_5678);
 pub(crate) const TAG: Tag = Tag(0x77_0001);
 
-/// Whether something is known of the providers here; if not, sleeping is refused. That is so when the environment asks for it alone.
+/// Returns `true` if the installed providers are tested. Otherwise sleeps are refused. Tested
+/// versions are untested only if the environment requests it.
 pub(crate) fn are_tested() -> bool {
     let asked = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
     let known = infos().iter().any(|info| info.raw().is_tested());
@@ -26,10 +27,11 @@ pub(crate) fn are_tested() -> bool {
     known
 }
 
-/// Those that the tests are known to run over.
+/// Tested versions.
 const VERSIONS: [Version; 2] = [Version::new(1, 17), Version::new(2, 5)];
 
-/// An info of each provider that is here, for tagged messages; with sources if there are any that can be believed.
+/// Returns an info of each installed provider, for tagged messages, with sources if they are
+/// reliable.
 pub(crate) fn infos() -> Vec<Info<T>> {
     shared_memory::remove_at_exit();
     let info = |(provider, node): &(&'static str, Option<&'static str>)| {
@@ -96,12 +98,12 @@ impl<'i> Opened<'i> {
         unsafe { T::endpoint_open(&self.domain, self.info.raw(), bind) }.unwrap()
     }
 
-    /// Closes all of it, with what `close` closes after the endpoint.
+    /// Closes all objects, and runs `close` after the close of the endpoint.
     pub(crate) fn close(self, endpoint: &Endpoint<Local>, close: impl FnOnce()) {
         // SAFETY: open, and used no more.
         let closing = unsafe { T::endpoint_close(endpoint, InFlight::NOTHING) }.unwrap();
         if closing != Closing::Closed {
-            // Over shm, one may have to wait for those of other tests, which it then outlives.
+            // Over shm, one may have to wait for those of other tests, and outlives them.
             return;
         }
         close();
@@ -109,7 +111,7 @@ impl<'i> Opened<'i> {
     }
 
     pub(crate) fn close_unused(self) {
-        // SAFETY: open, without children, and used no more; and so are those below.
+        // SAFETY: open, without children, and used no more, as are those below.
         unsafe { T::av_close(&self.av) }.unwrap();
         // SAFETY: as above.
         unsafe { T::domain_close(&self.domain) }.unwrap();
@@ -118,7 +120,7 @@ impl<'i> Opened<'i> {
     }
 }
 
-/// Posts until it is taken; `poll` finds nothing meanwhile.
+/// Posts until the provider accepts it. `poll` finds no completion meanwhile.
 pub(crate) fn retry(poll: impl Fn(), post: impl Fn() -> Result<(), Refusal>) {
     let end = Instant::now() + LIMIT;
     while let Err(refusal) = post() {
@@ -138,8 +140,8 @@ pub(crate) unsafe fn message(
     poll: impl Fn(),
 ) {
     let (from, into) = (source(sent), target(room));
-    // SAFETY: the caller's promise; words are no pointers.
+    // SAFETY: the caller's promise. Words are no pointers.
     retry(&poll, || unsafe { T::recv(endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(TAG)), word(1)) });
-    // SAFETY: as above; the peer is in the vector.
+    // SAFETY: as above. The peer is in the vector.
     retry(&poll, || unsafe { T::send(endpoint, own, &from, Some(TAG), Some(DATA), word(2)) });
 }

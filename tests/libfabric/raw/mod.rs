@@ -1,6 +1,7 @@
-//! Moves bytes over the providers of this machine with the raw functions of the transport, and checks every byte.
+//! Raw functions of the transport over the providers of this machine, with a comparison of every
+//! byte.
 //!
-//! Run with `--nocapture` to see what each provider reports for each kind of operation.
+//! Run with `--nocapture` to see the reports of each provider for each kind of operation.
 
 mod adopted;
 mod formats;
@@ -72,7 +73,7 @@ impl<L: Level> Side<L> {
         shared_memory::remove_at_exit();
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout::<L>()) }).unwrap();
-        // SAFETY: an open domain; memory of the right layout.
+        // SAFETY: an open domain. Memory of the right layout.
         let cq = unsafe { Raw::<L>::cq_open(domain, DEPTH, with_source, WaitObj::NONE, memory) }.unwrap();
         let bind = Bindings { tx: &cq, rx: &cq, av, counters: &[], selective: false, options: &[] };
         // SAFETY: everything is open and of one domain.
@@ -97,7 +98,7 @@ impl<L: Level> Side<L> {
     fn close_queue(self) {
         // SAFETY: open, its endpoint is closed, and used no more.
         unsafe { Raw::<L>::cq_close(&self.cq) }.unwrap();
-        // SAFETY: the queue is closed; the layout is that of the allocation.
+        // SAFETY: the queue is closed. The layout is that of the allocation.
         unsafe { std::alloc::dealloc(self.memory.as_ptr(), layout::<L>()) };
     }
 }
@@ -174,7 +175,8 @@ impl<L: Level> Pair<L> {
     }
 
     fn close(self) {
-        // Over shm, one may have to wait for the other; and both for those of other tests, which they then outlive.
+        // Over shm, one may have to wait for the other, and both for those of other tests, which
+        // they outlive.
         let first = self.a.close_endpoint();
         let b = self.b.close_endpoint();
         let a = if first == Closing::Closed { first } else { self.a.close_endpoint() };
@@ -205,7 +207,7 @@ fn target(bytes: &mut [u8]) -> Lent {
     Lent::both(NonNull::from_mut(bytes).cast(), bytes.len())
 }
 
-/// A context as the op table makes them.
+/// Returns a context like those of the op table.
 fn word(index: u64) -> Context {
     Context::word(7 << 32 | index)
 }
@@ -222,7 +224,8 @@ fn tagged<L: Level>(pair: &Pair<L>, len: usize) {
     let into = target(&mut room);
     let from = source(&sent);
     let tag = Tag(0x1234_5678_9abc);
-    // SAFETY: memory outlives the events that are waited for; the peers are in the vector; words are no pointers.
+    // SAFETY: memory outlives the events that are waited for. The peers are in the vector, and
+    // words are no pointers.
     pair.post(|| unsafe {
         Raw::<L>::recv(&pair.b.endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(tag)), word(1))
     });
@@ -302,7 +305,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     one(&a, word(6));
     assert_eq!(b[0].data, data);
     assert!(b[0].flags.contains(CompletionFlags::REMOTE_CQ_DATA));
-    // SAFETY: the write is complete; nobody writes to the window now.
+    // SAFETY: the write is complete, and no other one to the window is in flight.
     let written = unsafe { std::slice::from_raw_parts(memory.ptr.as_ptr(), 4096) };
     assert_eq!(&written[96..1096], sent);
     assert!(written[..96].iter().chain(&written[1096..]).all(|byte| *byte == 0));
@@ -351,11 +354,11 @@ fn cancelled<L: Level>(pair: &Pair<L>) {
     assert!(len > 0 && len <= text.len());
 }
 
-/// Bytes beyond the receive buffer stay as they are when a message is longer.
+/// Checks that bytes beyond the receive buffer are unchanged after a longer message.
 ///
-/// `sockets` reports `ETRUNC`. Receives of the other providers end with a piece that is never read: the provider reports the length
-/// of the message, and the operation table compares it with the length of the buffer. The rest of what providers do with such
-/// messages is in `truncated.rs` of the behaviours.
+/// `sockets` reports `ETRUNC`. Receives of the other providers end with a piece that is never read:
+/// the provider reports the length of the message, and the operation table compares it with the
+/// length of the buffer. `truncated.rs` of the behaviours has the other results of such messages.
 fn truncated<L: Level>(pair: &Pair<L>) {
     let sent = pattern(13, 64);
     let mut room = [0xee; 64];
@@ -370,8 +373,8 @@ fn truncated<L: Level>(pair: &Pair<L>) {
     assert!(room[16..].iter().all(|byte| *byte == 0xee));
 }
 
-/// A write with a key that nobody has. What is reported differs: an error, an error without a context (shm 1.17), or
-/// success, since success means only that the buffer was taken.
+/// Writes with an unknown key. The reports differ: an error, an error without a context (shm 1.17),
+/// or success, because success only means that the buffer was taken.
 fn refused_by_key<L: Level>(pair: &Pair<L>) {
     let sent = pattern(17, 8);
     let from = source(&sent);
@@ -389,7 +392,7 @@ fn refused_by_key<L: Level>(pair: &Pair<L>) {
     }
 }
 
-/// Runs everything over one provider; `false` if it is not on this machine.
+/// Runs all operations over one provider. Returns `false` if it is not on this machine.
 fn exercise<L: Level>(provider: &str, node: Option<&str>, more: Caps) -> bool {
     let hints = Hints {
         caps: Caps::MSG | Caps::TAGGED | Caps::RMA | more,
@@ -444,7 +447,7 @@ fn exercise<L: Level>(provider: &str, node: Option<&str>, more: Caps) -> bool {
 fn every_provider<L: Level>() {
     let mut ran = Vec::new();
     for (provider, node) in PROVIDERS {
-        // `ofi_rxd` has directed receives, and no sources that could be believed.
+        // `ofi_rxd` has directed receives, without reliable sources.
         for more in [Caps::empty(), Caps::DIRECTED_RECV, Caps::SOURCE | Caps::DIRECTED_RECV] {
             if exercise::<L>(provider, *node, more) {
                 ran.push((*provider, more));

@@ -38,7 +38,7 @@ fn a_poll_set_reports_its_ready_queues_and_counters() {
         let told = RefCell::new(Vec::new());
         let poll = || {
             let mut ready = [None; 4];
-            // SAFETY: open, with what is in it, and this thread is their only user.
+            // SAFETY: open, with its members, and this thread is their only user.
             let count = unsafe { set.poll(&mut ready) }.unwrap();
             told.borrow_mut().extend(ready.into_iter().take(count).flatten());
         };
@@ -66,7 +66,7 @@ fn a_poll_set_reports_its_ready_queues_and_counters() {
         poll();
         assert!(told.borrow().is_empty(), "nothing is in it");
         opened.close(&endpoint, || {
-            // SAFETY: open, with nothing in it, and used no more; and so are those below.
+            // SAFETY: open, empty, and used no more, as are those below.
             unsafe { set.close() }.unwrap();
             // SAFETY: as above.
             unsafe { cq.close() }.unwrap();
@@ -105,8 +105,8 @@ fn a_wait_set_sleeps_on_several_queues() {
         // SAFETY: open, and this thread is its only user.
         let slept = unsafe { tx.sread(&mut [CqEntry::default()], 1) };
         assert_eq!(slept, Err(Errno::ENOSYS), "the set sleeps, not the queue");
-        // It may wake up for nothing.
-        // SAFETY: open, with its queues, and this thread is their only user.
+        // Spurious wakes are allowed. SAFETY: open, with its queues, and this thread is their only
+        // user.
         while unsafe { set.wait(20) }.unwrap() {
             assert!(Instant::now() < end, "it does not sleep");
             assert_eq!((read(&tx), read(&rx)), (0, 0));
@@ -125,7 +125,7 @@ fn a_wait_set_sleeps_on_several_queues() {
         }
         assert!(begin.elapsed() < LIMIT / 2, "it is not woken up");
         assert_eq!(room, sent);
-        // SAFETY: as above; it was opened with a descriptor.
+        // SAFETY: as above. It was opened with a descriptor.
         match unsafe { set.wait_fd() } {
             Ok(fd) => assert!(fd >= 0),
             Err(errno) => println!("  no descriptor: {errno}"),

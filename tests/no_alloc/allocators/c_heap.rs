@@ -1,12 +1,13 @@
-//! C's allocation functions, counted: the definitions of a program come before those of its libraries.
+//! C's allocation functions with a counter. The definitions of a program precede those of its
+//! libraries.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of all threads.
+/// Number of calls by all threads.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// How often memory was asked for, since the program began.
+/// Number of requests for memory since the program began.
 #[expect(clippy::unnecessary_wraps, reason = "there are C libraries for which this cannot be told")]
 pub fn calls() -> Option<u64> {
     Some(CALLS.load(Ordering::Relaxed))
@@ -16,7 +17,7 @@ fn note() {
     CALLS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// glibc's own, under the names which it keeps for this.
+/// Functions of glibc, by the names that it reserves for this purpose.
 mod glibc {
     use super::c_void;
 
@@ -29,11 +30,11 @@ mod glibc {
     }
 }
 
-// SAFETY: does what C's function does.
+// SAFETY: keeps the contract of C's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     note();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_malloc(size) }
 }
 
@@ -41,7 +42,7 @@ unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     note();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_calloc(count, size) }
 }
 
@@ -49,7 +50,7 @@ unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     note();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_realloc(block, size) }
 }
 
@@ -57,7 +58,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     note();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_memalign(align, size) }
 }
 
@@ -65,7 +66,7 @@ unsafe extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     note();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_memalign(align, size) }
 }
 
@@ -78,12 +79,12 @@ unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: u
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     let block = unsafe { glibc::__libc_memalign(align, size) };
     if block.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { out.write(block) };
     0
 }
@@ -91,6 +92,6 @@ unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: u
 // SAFETY: as above. Not counted.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps the contract.
     unsafe { glibc::__libc_free(block) }
 }

@@ -1,4 +1,4 @@
-//! The Rust global allocator, which counts what a thread asks of it while that thread is watched.
+//! Rust global allocator, which counts the calls of a thread while that thread is watched.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,13 +10,14 @@ struct Gate;
 static GATE: Gate = Gate;
 
 thread_local! {
-    /// Plain numbers: reaching them allocates nothing.
+    /// Plain numbers, so that access does not allocate.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     static CALLS: Cell<u64> = const { Cell::new(0) };
     static HELPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`, and counts how often this thread asks the global allocator for anything meanwhile; freeing counts too.
+/// Runs `f`, and counts this thread's calls of the global allocator meanwhile, also those that
+/// free.
 pub fn watch<R>(f: impl FnOnce() -> R) -> (R, u64) {
     let calls = || CALLS.get() + calls_of_helpers();
     let before = calls();
@@ -26,10 +27,10 @@ pub fn watch<R>(f: impl FnOnce() -> R) -> (R, u64) {
     (result, calls() - before)
 }
 
-/// Calls of threads that work for a watched one.
+/// Number of calls of threads that work for a watched one.
 static OF_HELPERS: AtomicU64 = AtomicU64::new(0);
 
-/// Calls of helping threads so far.
+/// Returns the number of calls of helping threads.
 pub fn calls_of_helpers() -> u64 {
     OF_HELPERS.load(Ordering::Relaxed)
 }
@@ -40,7 +41,7 @@ pub fn watch_this_thread() {
 }
 
 fn note() {
-    // A thread that ends has no such values.
+    // A thread that ends has lost these values.
     if WATCHED.try_with(Cell::get).unwrap_or(false) {
         CALLS.set(CALLS.get() + 1);
     }
@@ -49,29 +50,29 @@ fn note() {
     }
 }
 
-// SAFETY: everything is the system allocator's.
+// SAFETY: the system allocator does all the work.
 unsafe impl GlobalAlloc for Gate {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         note();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract.
         unsafe { System.dealloc(block, layout) }
     }
 }

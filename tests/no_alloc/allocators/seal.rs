@@ -1,4 +1,4 @@
-//! The allocator that objects are opened with, which refuses while it is sealed.
+//! Allocator of loom's objects, which refuses requests while it is sealed.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
 
-/// While it is sealed, whatever it is asked is counted, and what it is asked for is refused.
+/// Allocator that counts all calls and refuses requests while it is sealed.
 #[derive(Debug)]
 pub struct Seal {
     sealed: AtomicBool,
@@ -19,7 +19,7 @@ impl Seal {
         Seal { sealed: AtomicBool::new(false), taken: AtomicU64::new(0), late: AtomicU64::new(0) }
     }
 
-    /// Runs `f` while sealed, and counts how often it is asked.
+    /// Runs `f` while sealed, and counts the calls.
     pub fn closed<R>(&self, f: impl FnOnce() -> R) -> (R, u64) {
         self.late.store(0, Ordering::Relaxed);
         self.sealed.store(true, Ordering::Relaxed);
@@ -28,13 +28,13 @@ impl Seal {
         (result, self.late.load(Ordering::Relaxed))
     }
 
-    /// How many blocks were taken while it was open.
+    /// Number of blocks that were allocated while it was open.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 }
 
-// SAFETY: the blocks are the global allocator's.
+// SAFETY: the blocks come from the global allocator.
 unsafe impl Allocator for &Seal {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if self.sealed.load(Ordering::Relaxed) {
@@ -49,7 +49,7 @@ unsafe impl Allocator for &Seal {
         if self.sealed.load(Ordering::Relaxed) {
             self.late.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: taken from the same allocator (the caller's promise).
+        // SAFETY: the caller passes a block of the same allocator.
         unsafe { Global.deallocate(block, layout) }
     }
 }

@@ -8,10 +8,10 @@ use loom_fabric::EndpointAddr;
 
 use crate::items;
 
-/// Every wait for the other side ends here at the latest, but a server's for its client.
+/// Limit of every wait for the other side, except a server's for its client.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Between two attempts to connect.
+/// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Control(TcpStream);
@@ -29,7 +29,7 @@ impl Control {
         Self::new(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?.accept()?.0)
     }
 
-    /// Connects to a server, which may only be starting.
+    /// Connects to a server, which may still be starting.
     pub(crate) fn connect(server: &str, port: u16) -> io::Result<Self> {
         let addresses: Vec<SocketAddr> = (server, port).to_socket_addrs()?.collect();
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -50,23 +50,24 @@ impl Control {
         items::receive_name(&mut self.0)
     }
 
-    /// Meets the other side before a size.
+    /// Synchronises with the other side before a size.
     pub(crate) fn meet(&mut self, is_client: bool) -> io::Result<()> {
         items::meet(&mut self.0, is_client)
     }
 
-    /// After a size, the client tells how many messages have come; returns the number that was told.
+    /// Sends the client's number of received messages after a size, and returns the number that was
+    /// sent.
     pub(crate) fn settle(&mut self, is_client: bool, received: u64) -> io::Result<u64> {
         items::settle(&mut self.0, is_client, received)
     }
 
-    /// Says that this side needs nothing more.
+    /// Reports that this side has finished.
     pub(crate) fn finish(&self) -> io::Result<()> {
         self.0.set_nonblocking(true)?;
         self.0.shutdown(std::net::Shutdown::Write)
     }
 
-    /// Whether the other side has gone, or said that it needs nothing more.
+    /// Returns `true` if the other side has closed, or has reported that it has finished.
     pub(crate) fn is_over(&mut self) -> bool {
         match self.0.read(&mut [0; 16]) {
             Ok(0) => true,
@@ -76,8 +77,8 @@ impl Control {
     }
 }
 
-/// Connects once. Without a listener at a port of this machine's that is also one for clients, a client may be connected
-/// to itself: that is no server.
+/// Connects once. At a local port without a listener, a client may be connected to itself, which is
+/// not a server.
 fn attempt(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(addresses)?;
     if stream.local_addr()? == stream.peer_addr()? { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(stream) }

@@ -1,11 +1,11 @@
-//! What goes over the control connection of `fi_pingpong`: names, and keeping step. Each item is written at once, because the
-//! other side reads each at once.
+//! Items on the control connection of `fi_pingpong`: names and synchronisation. Each is written at
+//! once, because the other side reads each at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
-/// The longest name that either side takes, in bytes.
+/// Maximum length in bytes of a name that either side accepts.
 const LONGEST_NAME: u32 = 1024;
 
 pub(crate) fn send_name(to: &mut impl Write, name: &EndpointAddr) -> io::Result<()> {
@@ -39,7 +39,7 @@ fn expect(from: &mut impl Read, wanted: &[u8]) -> io::Result<()> {
     if read == wanted { Ok(()) } else { Err(garbled(format!("{read:?} where {wanted:?} was due"))) }
 }
 
-/// Meets the other side before a size.
+/// Synchronises with the other side before a size.
 pub(crate) fn meet(other: &mut (impl Read + Write), is_client: bool) -> io::Result<()> {
     if is_client {
         other.write_all(b"q\0")?;
@@ -50,7 +50,8 @@ pub(crate) fn meet(other: &mut (impl Read + Write), is_client: bool) -> io::Resu
     }
 }
 
-/// After a size, the client tells how many messages have come; returns the number that was told.
+/// Sends the client's number of received messages after a size, and returns the number that was
+/// sent.
 pub(crate) fn settle(other: &mut (impl Read + Write), is_client: bool, received: u64) -> io::Result<u64> {
     let mut count = [0; 10];
     if is_client {

@@ -1,4 +1,4 @@
-//! [`Line`]: what messages go over, an endpoint that knows its peer or one that is connected to it.
+//! [`Line`]: endpoint that carries the messages, connectionless or connected.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use loom_fabric::{
 use crate::control::{Control, LIMIT};
 use crate::play::Outcome;
 
-/// The tag of all messages, if they are tagged.
+/// Tag of all tagged messages.
 const TAG: Tag = Tag(1234);
 
-/// A way to the other side.
+/// Endpoint to the other side.
 pub(crate) enum Line<T: Connected> {
     ToPeer(Endpoint<'static, T, Vec<u8>>, Peer),
     Connected(MsgEndpoint<'static, T, Vec<u8>>),
@@ -57,7 +57,7 @@ fn recv<T: Connected, S>(
     if tagged { endpoint.tagged_recv(ThePeer, TAG, buf) } else { endpoint.recv(ThePeer, buf) }
 }
 
-/// The next event that `wanted` takes; everything that fails is an error.
+/// Returns the next event that `wanted` accepts. Failures are errors.
 fn event<T: Connected, V>(
     eq: &EventQueue<'static, T>,
     what: &str,
@@ -88,7 +88,8 @@ fn connected<T: Connected>(eq: &EventQueue<'static, T>) -> Outcome<ConnectedEven
 
 const OTHER: &str = "another endpoint was connected";
 
-/// Listens, tells the other side where, and accepts its request. A buffer is posted before, for the first message.
+/// Listens, sends the address to the other side, and accepts its request. A buffer for the first
+/// message is posted before.
 pub(crate) fn accept<T: Connected>(
     cq: &Cq<'static, T, Vec<u8>>,
     eq: &EventQueue<'static, T>,
@@ -108,7 +109,7 @@ pub(crate) fn accept<T: Connected>(
     Ok(Line::Connected(accepting.established(&connected(eq)?).map_err(|_| OTHER)?))
 }
 
-/// Connects to the other side. A buffer is posted before, for the first message.
+/// Connects to the other side. A buffer for the first message is posted before.
 pub(crate) fn connect<T: Connected>(
     cq: &Cq<'static, T, Vec<u8>>,
     eq: &EventQueue<'static, T>,
@@ -122,7 +123,7 @@ pub(crate) fn connect<T: Connected>(
     Ok(Line::Connected(connecting.established(&connected(eq)?).map_err(|_| OTHER)?))
 }
 
-/// Exchanges names, and puts the other side into the address vector.
+/// Exchanges names, and inserts the other side into the address vector.
 pub(crate) fn introduce<T: Connected>(
     cq: &Cq<'static, T, Vec<u8>>,
     av: &Av<'static, T>,

@@ -1,5 +1,5 @@
-//! libfabric's `fi_pingpong`, written with loom: it plays with the original as its server or its client, over every
-//! provider and kind of endpoint.
+//! libfabric's `fi_pingpong`, written with loom. It runs with the original as server or client,
+//! over every provider and kind of endpoint.
 //!
 //! ```text
 //! fi_pingpong -p 'tcp;ofi_rxm' -e rdm -c
@@ -26,7 +26,7 @@ use loom_fabric::{
 use options::{HELP, LONGEST, Options};
 use play::{Outcome, Player, Rules};
 
-/// The first offer, as the original takes it; a client asks for one that reaches the server.
+/// Returns the first offer, like the original. A client requests one that reaches the server.
 fn find(options: &Options, server: Option<&EndpointAddr>) -> Outcome<Info<Ofi<Local>>> {
     let hints = Hints {
         caps: if options.tagged { Caps::TAGGED } else { Caps::MSG },
@@ -54,7 +54,7 @@ fn run(options: &Options) -> Outcome<()> {
     let inject_size = attributes.tx.inject_size;
     let rules = Rules { is_client, tagged: options.tagged, check: options.check, inject_size };
     let domain = Domain::open(&info)?;
-    // One of them finds the other side.
+    // One of them connects to the other side.
     let eq = connected.then(|| EventQueue::open(&domain, EqAttr::default())).transpose()?;
     let av = (!connected).then(|| Av::open(&domain, 2)).transpose()?;
     let cq = Cq::open(&domain, CqAttr::new(16))?;
@@ -70,7 +70,7 @@ fn run(options: &Options) -> Outcome<()> {
         player.receive(inbox())?;
     }
     if options.kind == EndpointType::DGRAM {
-        // So that the last message never finds no buffer.
+        // A spare buffer, so that the last message always finds one.
         player.receive(inbox())?;
     }
     println!("{:<10} {:>8} {:>8} {:>12} {:>12} {:>14}", "bytes", "sent", "ack", "time", "MB/s", "us per xfer");
@@ -82,7 +82,7 @@ fn run(options: &Options) -> Outcome<()> {
         report(size, options.iterations, acknowledged, took);
     }
     player.finish()?;
-    // What this side has sent last may still be under way, and the other side may wait for its receipt.
+    // The last message of this side may be in flight, and the other side may wait for its receipt.
     control.finish()?;
     let deadline = Instant::now() + LIMIT;
     while !control.is_over() {

@@ -1,4 +1,4 @@
-//! What the user asks for: the options of libfabric's `fi_pingpong`.
+//! Options of libfabric's `fi_pingpong`.
 
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::{Parser, ValueExt};
@@ -28,7 +28,7 @@ Exit status: 0 done, 1 failed, 2 wrong options.
 
 const PORT: u16 = 47592;
 const SIZES: [usize; 6] = [64, 256, 1024, 4096, 65536, 1 << 20];
-/// The longest message that `fi_pingpong` has a buffer for.
+/// Maximum length of a message that `fi_pingpong` has a buffer for.
 pub(crate) const LONGEST: usize = 6 << 20;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Where a server listens.
+    /// Port of a server's listener.
     pub(crate) fn listen_port(&self) -> u16 {
         self.own_port.unwrap_or(PORT)
     }

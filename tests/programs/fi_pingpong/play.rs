@@ -1,4 +1,4 @@
-//! The messages: who sends when, and what is in them.
+//! Messages: their order and content.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const UNDER_WAY: &str = "a message is still under way";
 
 const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// Byte `at` of the message of this number.
+/// Returns byte `at` of message number `message`.
 fn byte(message: u64, at: usize) -> u8 {
     let start = usize::try_from(message * 7 % 62).unwrap_or(0);
     ALPHABET[(start + at) % ALPHABET.len()]
@@ -20,13 +20,13 @@ fn byte(message: u64, at: usize) -> u8 {
 
 pub(crate) type Outcome<V> = Result<V, Box<dyn std::error::Error>>;
 
-/// How messages are exchanged.
+/// Way of exchanging messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) is_client: bool,
     pub(crate) tagged: bool,
     pub(crate) check: bool,
-    /// Shorter messages are injected, as the other side does.
+    /// Length below which messages are injected, like those of the other side.
     pub(crate) inject_size: usize,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Player<T: Connected> {
     cq: Cq<'static, T, Vec<u8>>,
     line: Line<T>,
     rules: Rules,
-    /// While it is not under way.
+    /// Buffer of a send. `None` while it is in flight.
     outbox: Option<Vec<u8>>,
     sending: Option<OpKey>,
-    /// Messages of all sizes; the pattern goes on from one size to the next.
+    /// Number of messages of all sizes. The pattern continues from one size to the next.
     sent: u64,
     received: u64,
-    /// What arrives is part of this size; else it is the end.
+    /// Size of arriving messages. `None` for the end.
     size: Option<usize>,
     over: bool,
 }
@@ -52,7 +52,7 @@ impl<T: Connected> Player<T> {
         Player { cq, line, rules, outbox, sending: None, sent: 0, received: 0, size: None, over: false }
     }
 
-    /// All messages of a size; how long they took.
+    /// Exchanges all messages of a size, and returns the time.
     pub(crate) fn exchange(&mut self, size: usize, iterations: u64) -> Outcome<Duration> {
         self.size = Some(size);
         let first = self.received;
@@ -71,12 +71,12 @@ impl<T: Connected> Player<T> {
         Ok(took)
     }
 
-    /// How many messages have come.
+    /// Number of received messages.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Says good-bye, and waits for the other side's.
+    /// Sends the final message, and waits for that of the other side.
     pub(crate) fn finish(&mut self) -> Outcome<()> {
         let outbox = self.outbox.as_mut().ok_or(UNDER_WAY)?;
         outbox.clear();
@@ -86,14 +86,14 @@ impl<T: Connected> Player<T> {
         self.until("the other side's end", |player| player.over)
     }
 
-    /// Moves on, so that what the other side still needs reaches it.
+    /// Drives progress, so that the other side receives the rest.
     pub(crate) fn progress(&mut self) -> Outcome<()> {
         self.step()
     }
 
     fn send(&mut self, size: usize) -> Outcome<()> {
         let outbox = self.outbox.as_mut().ok_or(UNDER_WAY)?;
-        // Within its capacity: the bytes that are lent are those of this size.
+        // The size is within the capacity, and the length of the buffer is that of the message.
         outbox.resize(size, 0);
         if self.rules.check {
             for (at, place) in outbox.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ impl<T: Connected> Player<T> {
         }
     }
 
-    /// Lets the provider move on after it has refused a post for the moment.
+    /// Drives the provider after a transient error of a post.
     fn wait_for_room(&mut self, error: PostError, deadline: Instant) -> Outcome<()> {
         if !error.is_transient() || Instant::now() > deadline {
             return Err(error.into());

@@ -15,7 +15,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![("atomics_change_the_region_or_are_refused", atomics_change_the_region_or_are_refused)]
 }
 
-/// The same provider with atomic operations, where it has them over connections.
+/// Returns an info of the same provider with atomic operations, if it has them over connections.
 fn with_atomics(info: &Info<T>) -> Option<Info<T>> {
     let hints = Hints {
         caps: Caps::MSG | Caps::RMA | Caps::ATOMIC,
@@ -47,7 +47,7 @@ fn change_words(sides: &Sides<'_, '_>) {
     const WORDS: usize = 8;
     let (server, client) = sides.pair();
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    // As long as a word more, so that there is an aligned place for all of them.
+    // One word longer, so that an aligned place for all of them exists.
     let region = Mr::open_for(sides.domain, &server, pattern(8 * (WORDS + 1), 3), access).expect("a region");
     let remote = region.remote();
     let begin = region.window().as_ptr().align_offset(8);
@@ -86,7 +86,7 @@ fn change_words(sides: &Sides<'_, '_>) {
     for (operand, word) in (1..).zip(&mut expected[4..]) {
         *word ^= operand;
     }
-    // A word that is fetched over the same connection comes after all of them.
+    // A fetch over the same connection completes after all of them.
     let key = sides.cq.retry(deadline(), || client.fetch_value(ThePeer, &remote, at(7), add, 0)).expect("posted");
     let last = sides.cq.wait_value(key, deadline()).expect("the queue works").expect("in time");
     assert_eq!(last.value::<u64>().expect("it succeeds"), Some(expected[7]));
@@ -94,7 +94,7 @@ fn change_words(sides: &Sides<'_, '_>) {
 
     let outside = client.fetch_value(ThePeer, &remote, 8 * (WORDS as u64 + 1), add, 1);
     assert_eq!(outside, Err(PostError::OutOfBounds));
-    // The region is one for the server's endpoint, and is closed before that.
+    // The region is bound to the server's endpoint, and closes first.
     drop(region);
     drop((server, client));
 }

@@ -1,4 +1,4 @@
-//! Connections that are awaited: a server's task for each, clients beside each other.
+//! Awaited connections: a server's task for each, and concurrent clients.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// Drives, but not for ever.
+/// A driver with a deadline.
 struct Bounded<D>(D, Instant);
 
 impl<D: Drive> Drive for Bounded<D> {
@@ -34,7 +34,7 @@ impl<D: Drive> Drive for Bounded<D> {
     }
 }
 
-/// The drivers of both sides' event queues and of their completion queue.
+/// Drivers of both sides' event queues and of their completion queue.
 type Drivers<'d> = (CqDriver<'d, T, Bytes>, EqDriver<'d, T>, EqDriver<'d, T>);
 
 fn drivers<'d>(sides: &Sides<'_, 'd>) -> Bounded<Drivers<'d>> {
@@ -52,7 +52,7 @@ fn awaited_clients_are_served_beside_each_other(info: &Info<T>) {
         let serves = async {
             let mut tasks = Vec::new();
             while tasks.len() < CLIENTS {
-                // Of connections that have ended it tells, too.
+                // The queue also reports ended connections.
                 let EqEvent::Request(request) = server.next_event().await.expect("an event") else { continue };
                 let name = request.data.to_vec();
                 tasks.push(async move {
@@ -114,7 +114,7 @@ fn a_dropped_connect_closes_its_endpoint(info: &Info<T>) {
             block_on(&drive, async { assert!(futures_util::poll!(&mut asks).is_pending()) });
             received
         };
-        // Its receive comes back, and another client is served.
+        // The receive returns, and the server accepts another client.
         let done = block_on(&drive, drive.0.0.finish(received)).expect("it comes back");
         assert_eq!(done.result().expect_err("closed").errno, Errno::ECANCELED);
         let serves = async {

@@ -1,4 +1,4 @@
-//! Connections that are awaited: drivers of event queues.
+//! Awaited connections: drivers of event queues.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -21,7 +21,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// Drives both sides until a future is over.
+/// Drives both sides until a future completes.
 fn drive<F: Future>(sides: &Sides<'_, '_>, drivers: &[&EqDriver<'_, T>], future: F) -> F::Output {
     let mut future = pin!(future);
     let deadline = Instant::now() + LIMIT;
@@ -39,7 +39,8 @@ fn drivers<'d>(sides: &Sides<'_, 'd>) -> [EqDriver<'d, T>; 2] {
     [sides.server, sides.client].map(|eq| EqDriver::open(eq, 8).expect("a driver"))
 }
 
-/// Whenever the future of an accepted connection is first polled, as that of a new task is.
+/// Checks the future of an accepted connection, with any time before its first poll, as in a new
+/// task.
 fn an_accepted_connection_is_not_an_event_for_others(info: &Info<T>) {
     with_sides(info, |sides| {
         let [server, client] = &drivers(sides);

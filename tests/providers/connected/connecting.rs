@@ -55,7 +55,8 @@ fn data_goes_along_both_ways(info: &Info<T>) {
     });
 }
 
-/// Addresses of endpoints come again. An event that was kept says nothing about a later endpoint of the same address.
+/// Reuses addresses of endpoints. An event that was kept does not affect a later endpoint of the
+/// same address.
 fn an_earlier_endpoints_event_is_not_the_next_ones(info: &Info<T>) {
     with_sides(info, |sides| {
         let connecting = sides.connect(b"pair");
@@ -87,7 +88,7 @@ fn an_earlier_endpoints_event_is_not_the_next_ones(info: &Info<T>) {
     });
 }
 
-/// `sockets` goes on looking into the info that its listener was opened from.
+/// Drops the info before the listener, because `sockets` still reads the info of its listener.
 fn the_info_may_go_before_the_listener(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let (server, client) = (EventQueue::open(&domain, EqAttr::default()), EventQueue::open(&domain, EqAttr::default()));
@@ -97,7 +98,7 @@ fn the_info_may_go_before_the_listener(info: &Info<T>) {
         let copy = info.clone();
         server.listen(&copy).expect("listens")
     };
-    // What takes its memory.
+    // Allocations that reuse the memory of the dropped info.
     let taken: Vec<_> = (0..2000).map(|len| vec![0x41_u8; 16 + len % 256]).collect();
     let address = listener.address().expect("its address");
     let info = client_info(info, &address);
@@ -127,7 +128,7 @@ fn a_rejected_request_fails_at_the_client(info: &Info<T>) {
         println!("data of the rejection: {:?}; {}", failure.data, sides.client.error_text(&failure));
         assert!(failure.data.is_empty() || failure.data.starts_with(b"no"), "{:?}", failure.data);
         drop(connecting);
-        // The listener is as good as before.
+        // The listener still works.
         sides.pair();
     });
 }
@@ -144,7 +145,7 @@ fn a_dropped_request_is_rejected(info: &Info<T>) {
 
 fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
     with_sides(info, |sides| {
-        // An address that was free a moment ago.
+        // An address that was free before.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("its address");
         let nobody = EndpointAddr::from(nobody);
         match sides.idle().connect(&nobody, &[]) {
@@ -207,7 +208,7 @@ fn an_info_of_another_kind_is_refused(info: &Info<T>) {
         let cq = Cq::<T, Vec<u8>>::open(sides.domain, CqAttr::new(4)).expect("queue");
         let refused = cq.endpoint(&av).unwrap_err();
         assert_eq!(refused, OpenError::EndpointType(EndpointType::MSG));
-        // One without connections, of the same domain where the provider has both.
+        // An info without connections, of the same domain if the provider has both.
         let hints = Hints {
             caps: Caps::MSG,
             provider: Some(info.provider()),

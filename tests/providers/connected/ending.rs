@@ -1,4 +1,4 @@
-//! How connections end: by shutdown, by closing, in the middle of transfers, and in every order.
+//! Ends of connections: by shutdown, by closing, during transfers, and in every order.
 
 use std::hint::black_box;
 use std::mem;
@@ -34,13 +34,13 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// What `sockets` does not tell.
+/// Event that `sockets` does not report.
 const UNTOLD: &str = "The provider does not always report the end of a connection to which it writes, and reports a \
     message that fits into its buffers as sent";
 
-/// Posts on a connection that has ended are refused, or complete with an error.
+/// Checks that posts on an ended connection are refused, or complete with an error.
 fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_>) {
-    // What fits into its buffers, `sockets` takes for sent.
+    // `sockets` reports a message as sent if it fits into its buffers.
     let provider_knows = sides.domain.info().provider() != "sockets";
     for len in [8, 100_000] {
         match endpoint.send(ThePeer, pattern(len, 1)) {
@@ -95,7 +95,7 @@ fn operations_in_flight_come_back_when_the_peer_goes(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| server.recv(ThePeer, buf))).collect();
-        // More than sockets hold.
+        // Exceeds the buffers of sockets.
         let sent = sides.post(pattern(64 << 20, 1), |buf| server.send(ThePeer, buf));
         drop(client);
         if info.provider() == "sockets" {
@@ -119,10 +119,10 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(ThePeer, buf))).collect();
-        // Of an untested provider, an endpoint is closed after its last send.
+        // Over an untested provider, an endpoint closes after its last send.
         let len = if T::is_tested(info) { 64 << 20 } else { 64 };
         let sent = sides.post(pattern(len, 1), |buf| client.send(ThePeer, buf));
-        // A side that receives nothing does not look at its connection either.
+        // A side without a receive does not check its connection either.
         let cut_off = sides.post(room(len), |buf| server.recv(ThePeer, buf));
         drop(client);
         for key in received {
@@ -136,7 +136,7 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
                 drop(server);
                 let _ = sides.end(cut_off);
             }
-            // Short, or over `sockets`: its thread goes on meanwhile.
+            // A short message, or `sockets`, which has a thread that makes progress meanwhile.
             Ok(_) => {
                 sides.end(cut_off).1.expect("what is sent comes");
                 drop(server);
@@ -147,7 +147,8 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     });
 }
 
-/// However long they are. Buffers that have come back are not written to by later messages of the peer.
+/// Closes endpoints with reads of any length. Later messages of the peer do not change the returned
+/// buffers.
 fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     let lens = [8, 64, 4096, 1 << 20];
     let content = pattern(lens[3], 1);
@@ -164,7 +165,7 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
             let back = reads.map(|read| sides.end(read));
             let seen = back.each_ref().map(|(buf, _)| buf.clone());
             assert!(sides.ended(sides.server).is_of(&server));
-            // The peer goes on.
+            // The peer continues.
             for _ in 0..2000 {
                 sides.cq.progress().expect("the queue works");
             }
@@ -182,7 +183,7 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
 }
 
 fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
-    /// More than the system takes at once.
+    /// More bytes than the system takes at once.
     const LEN: usize = 16 << 20;
     let mut unfinished = 0;
     for progress in [0, 1, 2, 5, 20, 100] {
@@ -200,7 +201,7 @@ fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
             while Instant::now() < until && sides.cq.in_flight() > 0 {
                 sides.cq.progress().expect("the queue works");
             }
-            // However it ends, with its endpoint at the latest.
+            // It ends with its endpoint at the latest.
             drop((client, server));
             assert!(sides.end(written).0 == pattern(LEN, 1), "what was written comes back as it was");
         });
@@ -216,14 +217,14 @@ fn a_closed_endpoints_events_are_not_the_next_ones(info: &Info<T>) {
     with_sides(info, |sides| {
         for round in 0..20 {
             let (server, client) = sides.pair();
-            // The server's queue has, or will have, its event, which nobody reads before it is closed too.
+            // The server's queue has, or will have, its event. It is closed unread.
             drop(client);
             let deadline = Instant::now() + Duration::from_millis(20);
             while Instant::now() < deadline {
                 sides.cq.progress().expect("the queue works");
             }
             drop(server);
-            // `pair` fails if the first events are others than those of the new connection.
+            // `pair` fails if the first events are not those of the new connection.
             let (server, client) = sides.pair();
             sides.message(&client, &server, 8, round);
             drop(client);
@@ -239,7 +240,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
         drop(sides.idle());
         drop(sides.connect(&[]));
         let connecting = sides.connect(&[]);
-        // The first attempt may leave a request, too.
+        // The first attempt may also leave a request.
         let mut accepted = 0;
         let deadline = Instant::now() + LIMIT;
         let mut servers = Vec::new();
@@ -276,7 +277,7 @@ fn unread_requests_end_with_the_queue(info: &Info<T>) {
         let address = server.listen(info).expect("listens").address().expect("its address");
         let info = super::sides::client_info(info, &address);
         let connecting = cq.msg_endpoint(&client, &info).expect("endpoint").connect(&address, &[]).expect("asks");
-        // The request may have come, or only the connection, or nothing.
+        // By then the request or only the connection may have arrived, or neither.
         let deadline = Instant::now() + std::time::Duration::from_millis(2 * round);
         while Instant::now() < deadline {
             assert!(client.poll().expect("works").is_none());
@@ -289,7 +290,7 @@ fn unread_requests_end_with_the_queue(info: &Info<T>) {
 }
 
 fn forgotten_objects_leak_and_affect_no_others(info: &Info<T>) {
-    // An endpoint: closed with its queue at the end of a scope.
+    // An endpoint closes with its queue at the end of a scope.
     with_sides_in_a_scope(info, |sides| {
         let (server, client) = sides.pair();
         let received = sides.post(room(64), |buf| server.recv(ThePeer, buf));
@@ -297,14 +298,14 @@ fn forgotten_objects_leak_and_affect_no_others(info: &Info<T>) {
         drop(client);
         let _ = received;
     });
-    // Without one, it stays open, and everything beneath it.
+    // Without a scope, it stays open, with all objects beneath it.
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         sides.post(room(64), |buf| server.recv(ThePeer, buf));
         mem::forget(server);
         drop(client);
     });
-    // A request: its client waits for ever, and nothing else suffers.
+    // A request: its client waits for ever, without an effect on others.
     with_sides(info, |sides| {
         let connecting = sides.connect(&[]);
         mem::forget(sides.request());

@@ -1,4 +1,4 @@
-//! Event queues apart from connections: sleeping, descriptors, events of one's own.
+//! Event queues without connections: sleeping, descriptors, custom events.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ fn an_idle_queue_is_empty_and_sleeps_its_time(info: &Info<T>) {
     let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
     assert!(eq.poll().expect("works").is_none());
     let (before, time) = (Instant::now(), Duration::from_millis(20));
-    // It may be woken for nothing, but not always.
+    // Spurious wakes are allowed, but not always.
     while before.elapsed() < time {
         assert!(eq.poll_for(time).expect("works").is_none());
         assert!(before.elapsed() < LIMIT);
@@ -57,7 +57,7 @@ fn ones_own_events_come_back(info: &Info<T>) {
         }
     }
     assert!(eq.poll().expect("works").is_none());
-    // Those that nobody reads go with the queue.
+    // Unread events are dropped with the queue.
     eq.notify(5, 6).expect("writes");
 }
 
@@ -68,7 +68,7 @@ fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     assert_eq!(eq.wait_fd(), Err(CqError::NotOpenedFor));
     assert_eq!(eq.may_sleep(), Err(CqError::NotOpenedFor));
     assert!(eq.poll().expect("works").is_none());
-    // It serves connections all the same.
+    // The queue still serves connections.
     let address = eq.listen(info).expect("listens").address().expect("its address");
     let info = super::sides::client_info(info, &address);
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).expect("queue");
@@ -84,7 +84,7 @@ fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     }
 }
 
-/// Whether the descriptor is readable within this time.
+/// Returns `true` if the descriptor becomes readable within this time.
 fn readable(fd: i32, time: Duration) -> bool {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry.
@@ -132,7 +132,7 @@ fn a_request_makes_the_descriptor_readable(info: &Info<T>) {
     });
 }
 
-/// A client in a domain of its own, which has asked for a connection.
+/// Runs with a client in a separate domain that has requested a connection.
 fn with_client<R>(
     info: &Info<T>,
     address: &loom_core::vocabulary::EndpointAddr,
@@ -208,9 +208,9 @@ fn a_queue_of_connections_sleeps(info: &Info<T>) {
     });
 }
 
-/// Endpoints, connections and listeners are closed in several orders, and every call that waits is made after each.
+/// Closes endpoints, connections and listeners in several orders, and makes every waiting call
+/// after each.
 fn closed_connections_leave_their_queues(info: &Info<T>) {
-    /// Objects that are closed.
     const CLOSINGS: usize = 5;
     let time = Duration::from_millis(1);
     for first in 0..CLOSINGS {

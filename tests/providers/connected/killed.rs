@@ -1,5 +1,5 @@
-//! A peer process that is killed in the middle of a transfer: every operation ends within a bound, the event queue tells of it,
-//! and connections to others go on.
+//! Peer process that is killed during a transfer: every operation ends within a bound, the event
+//! queue reports the end, and other connections continue.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, client_info, room, with_sid
 /// Environment variable of a peer's process: the provider, the server's address, and its part.
 pub(crate) const ROLE: &str = "LOOM_CONNECTED_PEER";
 
-/// So long that it takes many polls.
+/// Length that takes many polls.
 const LONG: usize = 32 << 20;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
@@ -67,7 +67,7 @@ pub(crate) fn play(role: &str) {
         "exposes" => {}
         initiates => initiate(initiates, &cq, &endpoint),
     }
-    // Longer than the test; nobody waits for a peer that was forgotten.
+    // Longer than the test, as a limit for a forgotten peer.
     let deadline = Instant::now() + 3 * LIMIT;
     while Instant::now() < deadline {
         while cq.poll().expect("works").is_some() {}
@@ -75,7 +75,8 @@ pub(crate) fn play(role: &str) {
     }
 }
 
-/// Reaches into a region of which it is told, and tells of the first of these operations when that is over, and then of the last.
+/// Accesses the region that the other side sends. Reports the end of the first operation, and then
+/// of the last.
 fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_>) {
     let finish = |key| {
         let ended = cq.wait(key, Instant::now() + LIMIT).expect("works").expect("in time");
@@ -106,7 +107,7 @@ fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_>) {
     told(last);
 }
 
-/// A process that plays a part, and is killed at the latest when this goes.
+/// A process that plays a part. Drop kills it.
 struct Peer(Child);
 
 impl Peer {
@@ -128,7 +129,7 @@ const UNTOUCHED: u8 = 0xa5;
 const READ: u8 = 2;
 const WRITTEN: u8 = 1;
 
-/// Starts a peer, and accepts its connection; with the region that it tells of.
+/// Starts a peer, and accepts its connection. Returns the region that the peer sends.
 fn peer<'d>(sides: &Sides<'_, 'd>, part: &str) -> (Peer, Endpoint<'d>, RemoteRegion) {
     let role = format!("{} {} {part}", sides.domain.info().provider(), sides.address);
     let process = Command::new(std::env::current_exe().expect("this program"))
@@ -145,7 +146,7 @@ fn peer<'d>(sides: &Sides<'_, 'd>, part: &str) -> (Peer, Endpoint<'d>, RemoteReg
     (process, endpoint, RemoteRegion::from_bytes(&(*bytes).try_into().expect("as long as a region")))
 }
 
-/// Kills a peer while something is in flight, and sees that everything ends; another peer goes on.
+/// Kills a peer during an operation, and checks that every operation ends. Another peer continues.
 fn kill_in_the_middle(
     info: &Info<T>,
     part: &str,
@@ -161,7 +162,8 @@ fn kill_in_the_middle(
             ended += usize::from(taken(sides, &mut left).is_some());
         }
         killed.kill();
-        // It is told, unless this side only writes, over a provider that does not look then.
+        // The queue reports it, unless this side only writes, over a provider that does not check
+        // then.
         let deadline = Instant::now() + LIMIT;
         let mut told = false;
         while !told && Instant::now() < deadline {
@@ -188,7 +190,7 @@ fn kill_in_the_middle(
         }
         println!("{ended} operations ended");
         assert!(ended > 0);
-        // The other one still receives.
+        // The other peer still receives.
         let sent = sides.post(room(LONG), |buf| other.send(ThePeer, buf));
         sides.finish(sent);
         assert_eq!(sides.cq.in_flight(), 0);
@@ -201,7 +203,8 @@ fn taken(sides: &Sides<'_, '_>, left: &mut Vec<OpKey>) -> Option<OpKey> {
             let at = left.iter().position(|key| *key == done.key()).expect("each once");
             Some(left.swap_remove(at))
         }
-        // What was injected, and over `sockets` other things as well, fail without saying of what.
+        // Failures without an operation: those of injected operations, and further ones over
+        // `sockets`.
         Completion::Unclaimed(error) => {
             println!("of nothing: {error:?}");
             None
@@ -250,7 +253,7 @@ fn a_target_is_killed_in_the_middle_of_data(info: &Info<T>) {
     });
 }
 
-/// What is injected behind a long write goes with it.
+/// Kills a peer after injected operations: those behind a long write are lost with it.
 fn a_peer_is_killed_after_injected_operations(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
         let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
@@ -286,7 +289,7 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         if reads {
             sides.finish(first);
         } else {
-            // Messages come behind what is written.
+            // A message would arrive only after the written bytes.
             let deadline = Instant::now() + LIMIT;
             while region.window().load(GAP, Ordering::Relaxed) != Ok(WRITTEN) {
                 assert!(Instant::now() < deadline, "never in the middle");
@@ -312,7 +315,7 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         if !met {
             return;
         }
-        // The other one goes on, and nothing is told of a write that was not over.
+        // The other peer continues, and only completed writes are reported.
         for told in begin(&other) {
             sides.finish(told);
         }

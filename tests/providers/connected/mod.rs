@@ -1,5 +1,5 @@
-//! Connection-oriented endpoints: each case runs over every provider of libfabric's that has them, connecting, moving data
-//! and checking it, and ending connections in every way.
+//! Connection-oriented endpoints. Each case runs over every provider of libfabric that has them. It
+//! connects, transfers and compares data, and ends connections in every way.
 
 use support::posting;
 use support::report::{self, Section};
@@ -14,7 +14,7 @@ use support::library_version;
 
 const SECTION: &str = "connected";
 
-/// Capabilities of the tests: every provider of connections grants the first two.
+/// Capabilities of the tests. Every provider of connections grants the first two.
 const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
 
 fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
@@ -41,7 +41,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
 }
 
 pub(crate) trait Found: Connected + 'static {
-    /// The first offer that the hints fit.
+    /// Returns the first offer for the hints.
     fn find(hints: &Hints<'_>) -> Option<Info<Self>>;
 
     fn is_tested(_info: &Info<Self>) -> bool {
@@ -65,7 +65,7 @@ impl Found for Tcp {
     }
 }
 
-/// The cases on one thread, and peers that do not keep the protocol.
+/// Cases on one thread, and peers that break the protocol.
 #[path = "."]
 mod local {
     mod atomics;
@@ -100,7 +100,7 @@ mod local {
     }
 }
 
-/// The same cases in domains that threads may share.
+/// The cases in domains that threads may share.
 #[path = "."]
 mod shared {
     mod atomics;
@@ -132,7 +132,7 @@ mod shared {
     }
 }
 
-/// The same cases over TCP in Rust.
+/// The cases over TCP in Rust.
 #[path = "."]
 mod in_rust {
     mod awaited;
@@ -158,18 +158,20 @@ mod in_rust {
     }
 }
 
-/// Whether connections can share their receives. Those of `sockets` cannot, and of an untested provider it is not known.
+/// Returns `true` if connections can share their receives. Those of `sockets` cannot, and untested
+/// providers are unknown.
 pub(crate) fn shares_receives<T: Found>(info: &Info<T>) -> bool {
     info.provider() != "sockets" && T::is_tested(info)
 }
 
-/// Whether a connection can be shut down; the same, and those of libfabric 1 cannot.
+/// Returns `true` if a connection can be shut down. Those of `sockets` and of libfabric 1 cannot,
+/// and untested providers are unknown.
 pub(crate) fn shuts_down<T: Found>(info: &Info<T>) -> bool {
     let shuts = info.provider() == "loom-tcp" || library_version().major >= 2;
     info.provider() != "sockets" && shuts && T::is_tested(info)
 }
 
-/// The process that a case starts plays a role.
+/// Plays the role in a process that a case has started.
 pub(crate) fn plays() -> bool {
     std::env::var(local::killed::ROLE).is_ok_and(|role| {
         local::killed::play(&role);

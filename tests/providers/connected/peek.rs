@@ -1,4 +1,4 @@
-//! Looking at tagged messages that have come over a connection, before they are received.
+//! Peeks at tagged messages over a connection, before their receives.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ fn answer(sides: &Sides<'_, '_>, key: OpKey) -> Option<Found> {
     peek.expect("an answer in time").message().expect("the peek works")
 }
 
-/// Asks until there is a message.
+/// Polls until a message has arrived.
 fn find(sides: &Sides<'_, '_>, ask: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -44,12 +44,13 @@ fn a_peek_finds_claims_and_discards_over_a_connection(info: &Info<T>) {
         assert!(answer(sides, nothing).is_none(), "nothing has come");
         let sent =
             [1, 2, 3].map(|tag| sides.post(pattern(8, tag), |buf| client.tagged_send(ThePeer, Tag(tag as u64), buf)));
-        // They wait in the order in which they came, so the last one is looked for first.
+        // They are queued in order of arrival, so the peek for the last one is first.
         for tag in [3, 2, 1] {
             let found = find(sides, || server.tagged_peek(ThePeer, Tag(tag)));
             assert_eq!((found.len, found.tag, found.claim), (8, Tag(tag), None));
         }
-        // The server's endpoint was opened for a request, which does not say everywhere whose it is.
+        // The server's endpoint was opened for a request, which does not name its client
+        // everywhere.
         let claimed = find(sides, || server.tagged_peek_claim(ThePeer, Tag(1))).claim.expect("a claim");
         let gone = server.tagged_peek(ThePeer, Tag(1)).expect("a peek");
         assert!(answer(sides, gone).is_none(), "a claimed message is nobody else's");

@@ -45,7 +45,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// A shared receive context, where there are any.
+/// Opens a shared receive context, if the provider has them.
 pub(super) fn shared<'d>(sides: &Sides<'_, 'd>, info: &Info<T>) -> Option<SharedRx<'d, T, Bytes>> {
     let opened = sides.cq.shared_rx(info);
     if !crate::connected::shares_receives(info) {
@@ -56,7 +56,8 @@ pub(super) fn shared<'d>(sides: &Sides<'_, 'd>, info: &Info<T>) -> Option<Shared
     Some(opened.expect("a shared receive context"))
 }
 
-/// A connection whose server's side receives through a shared context: the server's endpoint and the client's.
+/// Connects a client to a server with a shared context. Returns the server's endpoint and the
+/// client's.
 fn pair<'d>(sides: &Sides<'_, 'd>, shared: &SharedRx<'d, T, Bytes>) -> (Endpoint<'d>, Endpoint<'d>) {
     let connecting = sides.connect(&[]);
     let accepting = sides.request().endpoint_through(shared, sides.server).expect("an endpoint for the request");
@@ -74,7 +75,7 @@ fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
         let pairs: Vec<_> = (0..CLIENTS).map(|_| pair(sides, &shared)).collect();
         for round in 0..10 {
             let len = if round == 9 { 1 << 18 } else { LEN };
-            // Fewer buffers than connections, twice: whoever sends first has one.
+            // Fewer buffers than connections, twice: the first senders use them.
             let mut received: Vec<_> =
                 (0..CLIENTS / 2).map(|_| sides.post(room(len), |buf| shared.recv(AnyConnection, buf))).collect();
             let sent: Vec<_> = pairs
@@ -99,7 +100,7 @@ fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
             }
             sent.into_iter().for_each(|key| drop(sides.finish(key)));
         }
-        // And what the server sends goes to one client only.
+        // A message of the server arrives at one client only.
         for (who, (server, client)) in pairs.iter().enumerate() {
             sides.message(server, client, 200, who);
         }
@@ -116,7 +117,7 @@ fn a_shared_receive_cuts_a_message_that_is_too_long(info: &Info<T>) {
         let (_, result) = sides.end(received);
         assert_eq!(result.expect_err("it is cut").errno, Errno::ETRUNC);
         let _ = sides.end(sent);
-        // What it does to its own connection is the provider's; others go on.
+        // The effect on this connection depends on the provider. Others continue.
         let received = sides.post(room(64), |buf| shared.recv(AnyConnection, buf));
         let sent = sides.post(pattern(64, 2), |buf| other.send(ThePeer, buf));
         assert_eq!(sides.finish(received).0, pattern(64, 2));
@@ -150,7 +151,7 @@ fn shared_receives_outlive_connections(info: &Info<T>) {
             let (server, passing) = pair(sides, &shared);
             for (who, seed) in [(&passing, seed), (&client, seed + 10)] {
                 let sent = sides.post(pattern(32, seed), |buf| who.send(ThePeer, buf));
-                // The oldest one takes it, whoever was connected when it was posted.
+                // The oldest receive takes it, whatever was connected when it was posted.
                 let oldest = waiting.pop_front().expect("posted");
                 assert_eq!(sides.finish(oldest).0, pattern(32, seed));
                 sides.finish(sent);
@@ -163,7 +164,7 @@ fn shared_receives_outlive_connections(info: &Info<T>) {
 }
 
 fn a_connection_that_ends_in_the_middle_of_a_message_leaves_the_others(info: &Info<T>) {
-    /// More than sockets hold.
+    /// Exceeds the buffers of sockets.
     const LONG: usize = 16 << 20;
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
@@ -171,7 +172,7 @@ fn a_connection_that_ends_in_the_middle_of_a_message_leaves_the_others(info: &In
         let (server, passing) = pair(sides, &shared);
         let cut_off = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
         let _sent = sides.post(pattern(LONG, 1), |buf| passing.send(ThePeer, buf));
-        // Until something of it is there.
+        // Until its first bytes have arrived.
         for _ in 0..100 {
             sides.cq.progress().expect("the queue works");
         }
@@ -198,7 +199,7 @@ fn an_endpoint_that_is_closed_in_the_middle_of_a_message_leaves_the_others(info:
             for _ in 0..50 * round {
                 sides.cq.progress().expect("the queue works");
             }
-            // This side goes, and the other is still sending.
+            // This side closes while the other is still sending.
             drop(server);
             let next = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
             let sent = sides.post(pattern(32, round), |buf| client.send(ThePeer, buf));
@@ -209,14 +210,16 @@ fn an_endpoint_that_is_closed_in_the_middle_of_a_message_leaves_the_others(info:
             assert!(sides.end(cut_short).0.len() == LONG, "it comes back");
             while sides.client.poll().expect("the event queue works").is_some() {}
             while sides.cq.poll().expect("the queue works").is_some() {}
-            // What still waits is cancelled: the next round's messages are its own receives'.
+            // Waiting receives are cancelled: the messages of the next round require its own
+            // receives.
             let _ = (shared.cancel(cut_off), shared.cancel(next));
             while sides.cq.poll_direction(Direction::Receive).expect("the queue works").is_some() {}
         }
     });
 }
 
-/// Waits until one of these receives has a message of this length; others may fail, or be as long as their buffer.
+/// Waits until one of these receives has a message of this length. Others may fail, or fill their
+/// buffer.
 fn one_of(sides: &Sides<'_, '_>, receives: [OpKey; 2], len: usize) -> Bytes {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -228,7 +231,7 @@ fn one_of(sides: &Sides<'_, '_>, receives: [OpKey; 2], len: usize) -> Bytes {
         let (bytes, result) = done.into_parts();
         match result {
             Ok(transfer) if transfer.len == len => return bytes,
-            // All of it had come.
+            // All of it had arrived.
             Ok(transfer) => assert_eq!(transfer.len, bytes.len()),
             Err(error) => println!("cut off: {error:#}"),
         }
@@ -250,7 +253,7 @@ fn connections_have_no_tags_that_crash(info: &Info<T>) {
         ..Hints::default()
     };
     assert!(T::find(&hints).is_none(), "what is not safe is not found");
-    // An info that says something of shared receives is one for endpoints without them, too.
+    // An info with shared receives is also one for endpoints without them.
     let found = T::find(&Hints { caps: Caps::MSG, ..hints }).expect("an info");
     with_sides(&found, |sides| {
         let (server, client) = sides.pair();
@@ -323,7 +326,7 @@ fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
         drop(shared);
         sides.message(&other, &other_server, 64, 1);
         drop(client);
-        // With the scope, the queue closes both, in the order that libfabric wants.
+        // With the scope, the queue closes both, in the order that libfabric requires.
     });
 }
 
@@ -379,7 +382,8 @@ fn a_shared_context_is_one_of_its_domain(info: &Info<T>) {
         if let Some(alone) = &alone {
             let refused = sides.cq.shared_rx(alone).expect_err("without connections");
             assert_eq!(refused, OpenError::EndpointType(EndpointType::RDM));
-            // Nor on a domain for those: `tcp` of libfabric 2.5 follows null there when a receive is posted.
+            // A domain for those refuses, too: `tcp` of libfabric 2.5 follows null there when a
+            // receive is posted.
             let domain = Domain::open(alone).expect("a domain");
             let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(4)).expect("a queue");
             assert_eq!(cq.shared_rx(info).expect_err("its domain has no connections"), refused);

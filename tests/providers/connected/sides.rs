@@ -1,4 +1,4 @@
-//! A server and a client in one thread, and what tests do with them.
+//! A server and a client in one thread, with their operations in tests.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(crate) use super::T;
 pub(crate) type Bytes = Box<[u8]>;
 pub(crate) type Endpoint<'d, S = Established> = MsgEndpoint<'d, T, Bytes, S>;
 
-/// Bytes that tell where they belong: by message and place.
+/// Bytes that identify their message and place.
 pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
     crate::connected::posting::pattern(len, seed).into()
 }
@@ -29,7 +29,7 @@ pub(crate) fn room(len: usize) -> Bytes {
     vec![0xee; len].into()
 }
 
-/// Both sides, and their domain and queues. The sides have an event queue each.
+/// Both sides, and their domain and queues. Each side has an event queue.
 pub(crate) struct Sides<'q, 'd> {
     pub(crate) domain: &'q Domain<'d, T>,
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
@@ -37,7 +37,7 @@ pub(crate) struct Sides<'q, 'd> {
     pub(crate) client: &'q EventQueue<'d, T>,
     pub(crate) listener: PassiveEndpoint<'d, T>,
     pub(crate) address: EndpointAddr,
-    /// What clients open their endpoints from.
+    /// Info of clients' endpoints.
     pub(crate) info: Info<T>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     with_sides_of(&Domain::open(info).expect("domain"), info, test);
 }
 
-/// Opens both sides in a scope, which closes the objects that the test forgets.
+/// Opens both sides in a scope, which closes objects that the test forgets.
 pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     scope(|s| with_sides_of(&s.open(info).expect("domain"), info, test));
 }
@@ -72,8 +72,8 @@ fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Side
     test(&Sides { domain, cq: &cq, server: &server, client: &client, listener, address, info });
 }
 
-/// Waits until a client that asks for a connection has one, with a server that has the same event queue, and whose endpoint
-/// `open` opens: the server's endpoint and the client's.
+/// Connects a client to a server on the same event queue, with the endpoint that `open` opens.
+/// Returns the server's endpoint and the client's.
 pub(crate) fn meet<'d>(
     eq: &EventQueue<'d, T>,
     client: Endpoint<'d, Connecting>,
@@ -113,14 +113,15 @@ impl<'d> Sides<'_, 'd> {
     }
 
     pub(crate) fn request(&self) -> ConnectionRequest<'d, T> {
-        // The client's side sends its request when its queue is read.
+        // A read of the client's queue sends its request.
         match self.event(self.server, true) {
             EqEvent::Request(request) => request,
             other => panic!("a request, not {other:?}"),
         }
     }
 
-    /// The next event of one queue, while connections of both make progress. With `alone`, the other queue must have none.
+    /// Returns the next event of one queue, while connections of both make progress. With `alone`,
+    /// the other queue must be empty.
     pub(crate) fn event(&self, of: &EventQueue<'d, T>, alone: bool) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
@@ -143,7 +144,7 @@ impl<'d> Sides<'_, 'd> {
         }
     }
 
-    /// Waits for the event that an endpoint is not connected any more.
+    /// Waits for the event of an endpoint's ended connection.
     pub(crate) fn ended(&self, of: &EventQueue<'d, T>) -> ShutdownEvent {
         match self.event(of, false) {
             EqEvent::Shutdown(event) => event,
@@ -158,11 +159,11 @@ impl<'d> Sides<'_, 'd> {
         }
     }
 
-    /// A connection: the server's endpoint and the client's.
+    /// Connects, and returns the server's endpoint and the client's.
     pub(crate) fn pair(&self) -> (Endpoint<'d>, Endpoint<'d>) {
         let connecting = self.connect(b"pair");
         let mut request = self.request();
-        // A stranger's bytes can look like a request.
+        // The bytes of a stranger can look like a request.
         while *request.data != *b"pair" {
             request = self.request();
         }

@@ -1,4 +1,4 @@
-//! Programs that speak something else on a listener's port: they do not stop the others.
+//! Programs with another protocol on a listener's port. They do not stop the others.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
@@ -62,11 +62,12 @@ fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
         stranger = Some(TcpStream::connect(address).expect("connects"));
         sides.pair();
     });
-    // Whether anybody listens to it any more is the system's affair.
+    // The system decides if the stream is still open.
     let _ = stranger.expect("a stream").write_all(b"still there");
 }
 
-/// A stranger that has connected, and begins to speak when the listener is closed and another queue of the domain is read.
+/// Checks a stranger that has connected, and sends after its listener is closed, while another
+/// queue of the domain is read.
 fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
     if info.provider() == "sockets" && !T::is_tested(info) {
         return crate::connected::report::not_run(

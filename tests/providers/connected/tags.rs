@@ -1,5 +1,5 @@
-//! Tagged messages over connections that carry plain ones (`loom_tagged`), over every provider of connections, whether it has
-//! tags of its own or not.
+//! Tagged messages over connections of plain ones (`loom_tagged`), over every provider of
+//! connections, with or without tags.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 type Connection<'d, B> = MsgEndpoint<'d, T, B>;
 type Layer<'d> = TaggedEndpoint<Connection<'d, Packet<Bytes>>, Bytes, Global>;
 
-/// Small packets, so that a long message takes many.
+/// Attributes with small packets, so that a long message takes many.
 const ATTR: TaggedAttr =
     TaggedAttr { links: 2, packet_size: 1024, messages: 8, control: 8, sends: 8, ..TaggedAttr::DEFAULT };
 const FITS: usize = ATTR.eager_size();
@@ -38,12 +38,13 @@ fn packets() -> impl Iterator<Item = Bytes> {
     (0..ATTR.packets_per_link()).map(|_| room(ATTR.packet_size as usize))
 }
 
-/// So much less over `sockets`, whose threads take milliseconds for a message on few processors.
+/// Factor that reduces transfers over `sockets`: on few processors its threads take milliseconds
+/// per message.
 fn slowness(info: &Info<T>) -> usize {
     if info.provider() == "sockets" { 25 } else { 1 }
 }
 
-/// Where connections come from.
+/// Objects that open connections.
 struct Place<'p, 'd> {
     server: &'p EventQueue<'d, T>,
     client: &'p EventQueue<'d, T>,
@@ -62,7 +63,7 @@ fn with_place(info: &Info<T>, test: impl for<'d> FnOnce(&Domain<'d, T>, &Place<'
 }
 
 impl<'d> Place<'_, 'd> {
-    /// The next event of one queue, while both make progress.
+    /// Returns the next event of one queue, while both make progress.
     fn event(&self, of: &EventQueue<'d, T>) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
@@ -86,7 +87,7 @@ impl<'d> Place<'_, 'd> {
         let connecting = idle.connect(&self.address, b"tags").expect("asks for a connection");
         let request = loop {
             match self.event(self.server) {
-                // A stranger's bytes can look like a request.
+                // The bytes of a stranger can look like a request.
                 EqEvent::Request(request) if *request.data == *b"tags" => break request,
                 EqEvent::Request(_) => {}
                 other => panic!("a request, not {other:?}"),
@@ -113,7 +114,7 @@ fn queue<'d>(domain: &Domain<'d, T>) -> Cq<'d, T, Packet<Bytes>> {
     Cq::<T, Packet<Bytes>>::open(domain, CqAttr { endpoints: 4, ..CqAttr::new(64) }).expect("queue")
 }
 
-/// Waits for an operation of the first, while the others go on.
+/// Waits for an operation of the first layer, while the others continue.
 fn end<'d>(layers: &mut [&mut Layer<'d>], key: TaggedKey) -> (Bytes, Result<Transfer, OpError>) {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -172,7 +173,7 @@ fn tags_over_plain_messages_match(info: &Info<T>) {
             for expected in [true, false] {
                 let want = TagMatch { tag: Tag(0x50), ignore: 0xf };
                 let before = expected.then(|| b.tagged_recv(Source::Any, want, room(len)).expect("posts"));
-                // The younger one, of another tag, and the same way back.
+                // The younger one, with another tag, and the same way back.
                 let sent = send(a, b, link, 0x57, pattern(len, seed));
                 let other = send(a, b, link, 0x60, pattern(7, seed));
                 let received = b.tagged_recv(link, Tag(0x60), room(7)).expect("posts");
@@ -191,7 +192,7 @@ fn tags_over_plain_messages_match(info: &Info<T>) {
                 }
             }
         }
-        // Too long, and not wanted any more.
+        // Messages that are too long, and then one that is cancelled.
         for (len, fits) in [(FITS, 10), (20_000, 19_000), (long, 0)] {
             let sent = send(a, b, link, 1, pattern(len, 3));
             let received = b.tagged_recv(Source::Any, Tag(1), room(fits)).expect("posts");
@@ -215,7 +216,7 @@ fn a_flood_is_held_back(info: &Info<T>) {
     with_pair(info, |a, b, link| {
         let (mut sent, mut refused) = (0, 0);
         let deadline = Instant::now() + LIMIT;
-        // All that there is room for, and then no more.
+        // Fills the available memory, and then is refused.
         while b.waiting() < ATTR.messages as usize || refused < 200 {
             assert!(Instant::now() < deadline, "{sent} messages were sent, and {} came", b.waiting());
             match a.tagged_send(link, Tag(0), pattern(len(sent), sent)) {
@@ -325,7 +326,7 @@ fn a_peer_goes(info: &Info<T>) {
         }
         ended.sort_by_key(|(key, _)| *key != waits);
         assert_eq!(ended, [(waits, true), (long, true)]);
-        // What was here is received, and the other one goes on.
+        // Messages that have arrived are received, and the other layer continues.
         let received = a.tagged_recv(to_b, Tag(5), room(9)).expect("posts");
         assert_eq!(end(&mut [&mut a], received).0, pattern(9, 5));
         send(&mut c, &mut a, from_c, 2, pattern(64, 2));

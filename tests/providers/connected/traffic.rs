@@ -1,4 +1,4 @@
-//! Moving data over connections.
+//! Data transfers over connections.
 
 use std::time::Instant;
 
@@ -122,7 +122,7 @@ fn reads_and_writes_reach_the_region(info: &Info<T>) {
         client.inject_write_data(ThePeer, &remote, 4000, data, &pattern(32, 11)).expect("injects");
         assert_eq!(remote_event(sides), Some(data));
 
-        // Read back over the connection, which keeps the order.
+        // A read over the connection, which keeps the order.
         let read = sides.post(room(len), |buf| client.read(ThePeer, &remote, 0, buf));
         let mut expected = pattern(len, 7);
         for (at, bytes) in
@@ -133,7 +133,7 @@ fn reads_and_writes_reach_the_region(info: &Info<T>) {
         assert!(sides.finish(read).0 == expected);
         let outside = client.read(ThePeer, &remote, len as u64 - 1, room(2)).unwrap_err();
         assert_eq!(outside.error, PostError::OutOfBounds);
-        // The region is one for the server's endpoint, and is closed before that.
+        // The region is bound to the server's endpoint, and closes first.
         drop(region);
         drop((server, client));
     });
@@ -151,7 +151,8 @@ fn remote_event(sides: &Sides<'_, '_>) -> Option<ImmediateData> {
     panic!("no event of a peer within {LIMIT:?}");
 }
 
-/// A message of each size class is too long. The next receive has the next message, or an error; then the endpoints close.
+/// Sends messages of each size class that are too long. The next receive has the next message, or
+/// an error, and then the endpoints close.
 fn a_too_long_message_is_truncated_with_an_error(info: &Info<T>) {
     for len in [17, 64, 200, 8192, 40_000, 100_000, 1 << 20] {
         with_sides(info, |sides| {
@@ -161,7 +162,7 @@ fn a_too_long_message_is_truncated_with_an_error(info: &Info<T>) {
             let (bytes, result) = sides.end(received);
             let error = result.expect_err("does not fit");
             println!("{error:?}");
-            // Providers which end the connection over it say so.
+            // A provider that ends the connection for it reports this error.
             assert!([Errno::ETRUNC, Errno::ECANCELED].contains(&error.errno), "{error:?}");
             assert_eq!(bytes.len(), 16);
             let next = server.recv(ThePeer, room(len)).ok();
@@ -171,7 +172,7 @@ fn a_too_long_message_is_truncated_with_an_error(info: &Info<T>) {
                 let is_next = result.map(|transfer| (transfer.len, bytes == pattern(len, 6)));
                 assert!(is_next.is_err() || is_next == Ok((len, true)), "{len} bytes: {is_next:?}");
             }
-            // Where the connection has ended, a long one ends with its endpoint.
+            // If the connection has ended, a long one ends with its endpoint.
             drop((server, client));
             [Some(sent), follows].into_iter().flatten().for_each(|sent| _ = sides.end(sent));
         });
@@ -204,7 +205,7 @@ fn counters_count_through_a_shared_context(info: &Info<T>) {
     count(info, true);
 }
 
-/// Counts messages over a connection, whose server receives through a shared context or by itself.
+/// Counts messages over a connection. The server receives with or without a shared context.
 fn count(info: &Info<T>, through_shared: bool) {
     let domain = Domain::open(info).expect("domain");
     let eq = EventQueue::open(&domain, EqAttr::default()).expect("event queue");
@@ -255,7 +256,7 @@ fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {
                 sides.message(client, server, 100, seed + round);
             }
             sides.message(&server, &client, 5000, round);
-            // The client's end first, then the server's, in turns.
+            // In even rounds the client closes first, in odd rounds the server.
             let (gone, left, told) =
                 if round % 2 == 0 { (client, server, sides.server) } else { (server, client, sides.client) };
             drop(gone);
@@ -269,7 +270,8 @@ fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {
     });
 }
 
-/// Also by `tcp` of libfabric 2.5, whose endpoints without connections have them: here the receive takes one message, and never ends.
+/// Checks the refusal of multi-receives, also by `tcp` of libfabric 2.5. Its endpoints without
+/// connections have them, but such a receive takes one message, and never ends.
 fn multi_receives_of_connections_are_refused(info: &Info<T>) {
     let hints = Hints {
         caps: Caps::MSG | Caps::MULTI_RECV,

@@ -1,4 +1,5 @@
-//! Operations over connections that report nothing (`FI_SELECTIVE_COMPLETION`), beside those that do.
+//! Operations without completions (`FI_SELECTIVE_COMPLETION`) over connections, beside operations
+//! with them.
 
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -41,7 +42,7 @@ fn finish(cq: &Cq<'_, T, Bytes>, key: OpKey) -> (Bytes, Option<ImmediateData>) {
     (bytes, result.expect("it succeeds").data)
 }
 
-/// Posts until it is taken.
+/// Posts until the provider accepts it.
 fn retry(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = post() {
@@ -51,7 +52,7 @@ fn retry(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
 }
 
 fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
-    // What is lent outlives the endpoints.
+    // Lent memory outlives the endpoints.
     let bytes = [8, 3000, 1 << 20].map(|len| pattern(len, len));
     let answer = pattern(64, 5);
     let mut back = room(1 << 20);
@@ -78,7 +79,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         }
     };
     let client = client.connect(&address, &[]).expect("asks");
-    // What is opened for a request is selective as well.
+    // The endpoint of a request is selective as well.
     let (server, client) = meet(&eq, client, |request| request.endpoint(&cq, Binding::to(&eq).selective()));
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open_for(&domain, &server, room(1 << 20), access).expect("a region");
@@ -97,7 +98,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     for (round, bytes) in bytes.iter().enumerate() {
         let (lent, data) = (source(bytes), ImmediateData(7));
         let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
-        // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
+        // SAFETY: the bytes are read only, and outlive the endpoint, as do those below.
         retry(&cq, || unsafe {
             client.send_unsignaled(ThePeer, None, SendOptions { data: Some(data), ..SendOptions::default() }, &lent)
         });
@@ -111,7 +112,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
             assert_eq!(&finish(&cq, received).0, bytes);
             reaches(1);
         } else {
-            // SAFETY: it is refused.
+            // SAFETY: the post is refused.
             let refused = unsafe { client.send_unsignaled(ThePeer, Some(Tag(9)), SendOptions::default(), &lent) };
             assert!(matches!(refused, Err(PostError::NotGranted(_))), "{refused:?}");
         }
@@ -120,12 +121,13 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
         retry(&cq, || unsafe { client.write_unsignaled(ThePeer, &remote, 0, SendOptions::default(), &lent) });
         reaches(1);
         let room = Lent::target(NonNull::from_mut(&mut *back).cast(), bytes.len());
-        // SAFETY: it outlives the endpoint, and nobody touches it before the counter says that the read is over.
+        // SAFETY: the memory outlives the endpoint, and is not used before the counter reports the
+        // end of the read.
         retry(&cq, || unsafe { client.read_unsignaled(ThePeer, &remote, 0, ReadOptions::default(), &room) });
         reaches(1);
         assert_eq!(back.get(..bytes.len()), Some(&bytes[..]));
 
-        // All others report.
+        // All other operations report.
         let received = server.recv(ThePeer, self::room(64)).expect("posts");
         let sent = match round % 2 {
             0 => client.send(ThePeer, pattern(64, round)),
@@ -143,7 +145,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     let sent = server.send(ThePeer, answer.clone()).expect("posts");
     assert_eq!((finish(&cq, sent).0, finish(&cq, received).0), (answer.clone(), answer.clone()));
     let beyond = source(&[0; 8]);
-    // SAFETY: it is refused.
+    // SAFETY: the post is refused.
     let refused = unsafe { client.write_unsignaled(ThePeer, &remote, 1 << 20, SendOptions::default(), &beyond) };
     assert_eq!(refused, Err(PostError::OutOfBounds));
     assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
@@ -152,7 +154,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
 fn a_connection_that_is_not_selective_reports_everything(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        // SAFETY: it is refused.
+        // SAFETY: the post is refused.
         let refused = unsafe { client.send_unsignaled(ThePeer, None, SendOptions::default(), &source(&[1; 8])) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = sides.post(room(8), |buf| server.recv(ThePeer, buf));

@@ -1,4 +1,4 @@
-//! The kinds of transfers: each one function, which both sides call.
+//! Kinds of transfers: one function each, which both sides call.
 
 use std::time::Instant;
 
@@ -23,7 +23,8 @@ const PLAIN: Told = Told { tag: None, data: None };
 const WITH_DATA: Told = Told { tag: None, data: Some(DATA) };
 const TAGGED: Told = Told { tag: Some(TAG), data: None };
 
-/// Over everything. The first is the one that counts: nothing was sent before.
+/// Kinds of every way. The counted kind is first, because it requires that no message was sent
+/// before.
 const KINDS: [(&str, Kind); 18] = [
     ("counted message", counted_message),
     ("message", |side| message(side, SHORT)),
@@ -45,10 +46,10 @@ const KINDS: [(&str, Kind); 18] = [
     ("long read", |side| side.read(LONG, |buf| side.link.read(&side.remote, buf))),
 ];
 
-/// Over endpoints that know several peers.
+/// Kinds that require endpoints with several peers.
 const AMONG_PEERS: [(&str, Kind); 3] = [("directed receive", directed_receive), ("peek", peek), ("claim", claim)];
 
-/// The kinds over something.
+/// Returns the kinds of a way.
 pub(crate) fn of(way: Way) -> impl Iterator<Item = (&'static str, Kind)> {
     let more: &[_] = if way == Way::Peers { &AMONG_PEERS } else { &[] };
     KINDS.iter().chain(more).copied()
@@ -105,10 +106,10 @@ fn injected_tagged_message(side: &Side<'_, '_>) -> Outcome {
     side.message(INJECTED, &TAGGED, send, |buf| side.link.tagged_recv(TAG, buf))
 }
 
-/// Two messages fill the buffer so far that it is given back.
+/// Fills the buffer with two messages so far that it is returned.
 fn multi_receive(side: &Side<'_, '_>) -> Outcome {
     if !side.info().raw().is_tested() {
-        // How much is left when a buffer is let go cannot be said: the safe form is refused.
+        // The remaining room of a returned buffer is unknown: the safe form is refused.
         let safe = side.link.safe_multi_recv(Side::room(8)).map_err(|rejected| rejected.error);
         assert!(matches!(safe, Err(PostError::NotSafe | PostError::NotGranted(_))), "{safe:?}");
         return Outcome::NotGranted;
@@ -169,13 +170,13 @@ fn directed_receive(side: &Side<'_, '_>) -> Outcome {
     side.message(SHORT, &TAGGED, || side.posts(SHORT, |buf| side.link.tagged_send(TAG, buf)), receive)
 }
 
-/// A message that is seen before it is received.
+/// Peeks at a message before its receive.
 fn peek(side: &Side<'_, '_>) -> Outcome {
     let quirks = T::quirks(side.info().raw());
     looked_for(side, quirks.peek, false)
 }
 
-/// A message that is somebody's before it is received.
+/// Claims a message before its receive.
 fn claim(side: &Side<'_, '_>) -> Outcome {
     let quirks = T::quirks(side.info().raw());
     looked_for(side, quirks.peek && quirks.claims != Claims::Not, true)

@@ -1,4 +1,4 @@
-//! The socket over which the two processes learn each other's address, and keep in step.
+//! Socket that exchanges the addresses of the two processes, and keeps them in step.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use crate::hosts::posting::LIMIT;
 
-/// This process's end of it.
+/// This process's end of the socket.
 pub(crate) struct Line {
     stream: UnixStream,
-    /// What has arrived, and was not taken yet.
+    /// Bytes that have arrived, and were not taken.
     pending: Vec<u8>,
 }
 
@@ -22,12 +22,12 @@ impl Line {
         Line { stream, pending: Vec::new() }
     }
 
-    /// Says a line, which is short enough for the socket to take it at once.
+    /// Sends a line, which is short enough for the socket to take it at once.
     pub(crate) fn say(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\n").as_bytes()).expect("the other side listens");
     }
 
-    /// The other side's next line. Until it is there, `progress` is called.
+    /// Returns the other side's next line. Calls `progress` until it arrives.
     pub(crate) fn hear(&mut self, progress: impl Fn()) -> String {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -49,7 +49,7 @@ impl Line {
         }
     }
 
-    /// Says a line, and hears what the other side says then.
+    /// Sends a line, and returns the other side's next line.
     pub(crate) fn exchange(&mut self, line: &str) -> String {
         self.say(line);
         self.hear(|| {})

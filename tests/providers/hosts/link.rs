@@ -1,4 +1,5 @@
-//! The way to the other side: an endpoint and its peer, or a connection. Each call is that of the endpoint.
+//! Link to the other side: an endpoint and its peer, or a connection. Each call is that of the
+//! endpoint.
 
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use loom_core::endpoint::{Endpoint, Source, ThePeer};
@@ -12,14 +13,13 @@ use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 
 pub(crate) type T = Ofi<Local>;
-/// What a post returns.
 pub(crate) type Posted = Result<OpKey, Rejected<Halves>>;
 
-/// A buffer that calls which take several find cut in two.
+/// A buffer in two halves, for calls with several ranges.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Halves(pub(crate) Box<[u8]>);
 
-// SAFETY: lends what the box lends: whole, or in two ranges that do not overlap.
+// SAFETY: lends the range of the box: whole, or in two ranges that do not overlap.
 unsafe impl Buffer for Halves {
     fn lend(&mut self) -> Lent {
         self.0.lend()
@@ -157,8 +157,8 @@ impl Link<'_> {
         let posted = self.safe_multi_recv(buf);
         let Err(Rejected { value: buf, error: PostError::NotSafe }) = posted else { return posted };
         match self {
-            // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as
-            // fit, which have all come before anything is closed.
+            // SAFETY: the endpoint was opened with the length of the longest message. One peer
+            // sends, as many as fit, and all arrive before any object closes.
             Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_unchecked(Source::Any, None, buf) },
             // SAFETY: as above.
             Link::Connection(endpoint) => unsafe { endpoint.multi_recv_unchecked(ThePeer, None, buf) },

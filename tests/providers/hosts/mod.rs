@@ -1,8 +1,9 @@
-//! One transfer of each kind from one process to another, over every provider of libfabric's: over the loopback interface,
-//! and between two hosts, which `.ci/run hosts` makes of network namespaces. Who receives checks each byte.
+//! One transfer of each kind between processes, over every provider of libfabric. The processes use
+//! the loopback interface, or two hosts, which `.ci/run hosts` makes of network namespaces. The
+//! receiver compares each byte.
 //!
-//! This process starts the two of a trial, whose standard inputs are the ends of a socket: over that they learn each
-//! other's address, and keep in step. They may be on different hosts.
+//! This process starts the two of a trial, possibly on different hosts. Their standard inputs are
+//! the ends of a socket, which exchanges their addresses and keeps them in step.
 
 mod kinds;
 mod line;
@@ -22,22 +23,23 @@ use support::library_version;
 use opening::Way;
 use side::Part;
 
-/// How a process of this program learns that it is one of the two: which, over what, and on which address.
+/// Environment variable of one of the two processes: its part, its way, and its address.
 const ROLE: &str = "LOOM_HOSTS_SIDE";
-/// The two hosts: network namespaces which have the addresses below.
+/// Environment variable of the two hosts: network namespaces with the addresses below.
 const HOSTS: &str = "LOOM_HOSTS";
 const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
-/// The kind of transfer whose sender changes a byte, or [`EVERY`]: the controls.
+/// Environment variable of the controls: the kind of transfer for which the sender changes a byte,
+/// or [`EVERY`].
 const FLIPS: &str = "LOOM_FLIPS";
 const EVERY: &str = "every";
 
-/// Over what: with the providers that every libfabric has, and those that may be missing.
+/// Ways, each with the providers of every libfabric, and those that may be missing.
 const WAYS: [(Way, &[&str], &[&str]); 2] = [
     (Way::Peers, &["shm", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"], &["tcp", "net"]),
     (Way::Connection, &["tcp", "sockets"], &["net"]),
 ];
 
-/// The two processes of a trial, which end with it.
+/// The two processes of a trial. Drop ends them.
 struct Players([Child; 2]);
 
 impl Drop for Players {
@@ -49,7 +51,7 @@ impl Drop for Players {
     }
 }
 
-/// Where the two are: both here, or on a host each.
+/// Places of the two: both here, or one on each host.
 #[derive(Clone, Copy)]
 enum Place {
     Here,
@@ -74,7 +76,7 @@ impl Place {
     fn start(self, number: usize, way: Way, provider: &str, flips: Option<&str>, line: UnixStream) -> Child {
         let (mut command, address) = self.program(number);
         let role = format!("{} {way} {address} {provider}", [Part::Sends, Part::Receives][number]);
-        // Kept out of handlers for signals that other providers' libraries install.
+        // Without the handlers for signals that libraries of other providers install.
         command.env("IPATH_NO_BACKTRACE", "1").env("HFI_NO_BACKTRACE", "1").env(ROLE, role);
         if let Some(flips) = flips {
             command.env(FLIPS, flips);
@@ -84,8 +86,8 @@ impl Place {
     }
 }
 
-/// What the receiver has reported: the kinds that were played, those that are not granted, and those of which something else
-/// arrived than was sent.
+/// Report of the receiver: kinds that were played, kinds that are not granted, and kinds with bytes
+/// that differ.
 struct Report {
     played: String,
     not_granted: String,
@@ -119,7 +121,7 @@ fn arrives(place: Place, way: Way, provider: &str) -> Result<(), Failed> {
     if report.played.is_empty() { Err("nothing was played".into()) } else { Ok(()) }
 }
 
-/// The control: with a byte changed in each, no kind passes.
+/// Checks, as a control, that no kind passes if a byte is changed in each.
 fn every_kind_is_checked(way: Way, provider: &str) -> Result<(), Failed> {
     let report = play(Place::Here, way, provider, Some(EVERY))?;
     if !report.played.is_empty() && report.differs == report.played {
@@ -128,7 +130,7 @@ fn every_kind_is_checked(way: Way, provider: &str) -> Result<(), Failed> {
     Err(format!("played with a byte changed: {}; noticed: {}", report.played, report.differs).into())
 }
 
-/// The process that a trial starts plays a side.
+/// Plays a side in a process that a trial has started.
 pub(crate) fn plays() -> bool {
     std::env::var(ROLE).is_ok_and(|role| {
         side::play(&role);

@@ -1,4 +1,4 @@
-//! Opens a side: an endpoint that knows its peer, or one that is connected to it.
+//! Opens a side: an endpoint with its peer, or a connected one.
 
 use std::fmt;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::hosts::link::{Halves, Link, T};
 use crate::hosts::posting::LIMIT;
 use crate::hosts::side::{LONG, Part, Side};
 
-/// How the two reach each other.
+/// Ways between the two sides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Peers,
@@ -34,25 +34,25 @@ impl fmt::Display for Way {
     }
 }
 
-/// What everything here grants, and what is asked for where it is granted.
+/// Capabilities that every way grants. Others are requested where they are granted.
 const NEEDED: Caps = Caps::MSG.union(Caps::RMA);
 const WANTED: [Caps; 3] = [Caps::TAGGED, Caps::MULTI_RECV, Caps::DIRECTED_RECV];
 
-/// The longest message that multi-receives are for.
+/// Maximum length of a message for multi-receives.
 pub(crate) const LONGEST_PIECE: usize = 100;
 
-/// An endpoint at an address of this host's.
+/// Info for an endpoint at an address of this host.
 pub(crate) fn info(way: Way, provider: &str, address: &str) -> Option<Info<T>> {
     let node = (provider != "shm").then_some(address);
     offer(way, &Hints { provider: Some(provider), node, listen: node.is_some(), ..Hints::default() })
 }
 
-/// An endpoint for a connection to a server.
+/// Info for a connection to a server.
 fn client_info(provider: &str, server: &EndpointAddr) -> Option<Info<T>> {
     offer(Way::Connection, &Hints { provider: Some(provider), destination: Some(server), ..Hints::default() })
 }
 
-/// What is offered with as much of what is wanted as there is.
+/// Returns an offer with as many of the wanted capabilities as possible.
 fn offer(way: Way, hints: &Hints<'_>) -> Option<Info<T>> {
     let kind = if way == Way::Peers { EndpointType::RDM } else { EndpointType::MSG };
     let with = |caps| {
@@ -68,7 +68,7 @@ fn offer(way: Way, hints: &Hints<'_>) -> Option<Info<T>> {
 pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, play: impl FnOnce(&mut Side<'_, '_>)) {
     let mut line = Line::of_standard_input();
     let own = info(way, provider, address).expect("the provider");
-    // A client opens everything by what the server tells of itself.
+    // The server's address determines the client's info, and so its objects.
     let server = (way == Way::Connection && part == Part::Sends).then(|| line.hear(|| {}).parse().expect("an address"));
     let info = server.as_ref().map_or(Some(own), |server| client_info(provider, server)).expect("a client's endpoint");
     let domain = Domain::open(&info).expect("domain");
@@ -88,7 +88,7 @@ pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, pla
     play(&mut Side::new(part, link, domain.info(), &cq, &region, counter, line));
 }
 
-/// What an endpoint's operations are counted with, if they are.
+/// Optional counters of an endpoint's operations.
 type Counters<'d> = [Option<(Counted, Counter<'d, T>)>; 2];
 
 fn grants_multi_recv(info: &Info<T>) -> bool {
@@ -143,7 +143,6 @@ fn connected<'d>(
     Link::Connection(connecting.established(&event).expect("about this one"))
 }
 
-/// The next event.
 fn next<'d>(eq: &EventQueue<'d, T>, cq: &Cq<'d, T, Halves>) -> EqEvent<'d, T> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {

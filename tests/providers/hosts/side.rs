@@ -1,4 +1,4 @@
-//! One of the two processes: what it has, and what every kind of transfer is made of.
+//! One of the two processes: its objects, and the parts of every kind of transfer.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -26,10 +26,10 @@ pub(crate) const DIFFERS: &str = "differs: ";
 
 pub(crate) const LONG: usize = 1 << 20;
 
-/// What no byte is that is sent.
+/// Byte that is never sent.
 const UNTOUCHED: u8 = 0xff;
 
-/// Which of the two: bytes always go from the first to the second.
+/// Part of a process: bytes always go from the first to the second.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     Sends,
@@ -48,7 +48,7 @@ impl fmt::Display for Part {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Played,
-    /// And asking for it is refused.
+    /// The kind is not granted, and requests for it are refused.
     NotGranted,
     Differs,
 }
@@ -64,18 +64,18 @@ pub(crate) struct Side<'q, 'd> {
     pub(crate) link: Link<'d>,
     info: &'q Info<T>,
     pub(crate) cq: &'q Cq<'d, T, Halves>,
-    /// Of this side's sends or receives, if it can count.
+    /// Counter of this side's sends or receives, if it can count.
     pub(crate) counter: Option<&'q Counter<'d, T>>,
     pub(crate) remote: RemoteRegion,
     region: &'q Mr<'d, T, Vec<u8>>,
     line: RefCell<Line>,
-    /// The kind that is played, by its number, and whether its sender changes a byte.
+    /// Number of the current kind. With `flips`, its sender changes a byte.
     seed: usize,
     flips: bool,
 }
 
 pub(crate) fn play(role: &str) {
-    // A call of a provider's that does not return cannot be ended otherwise.
+    // A call of a provider that does not return can only be ended with the process.
     std::thread::spawn(|| {
         std::thread::sleep(LIMIT + Duration::from_secs(30));
         eprintln!("a call does not return");
@@ -144,7 +144,7 @@ impl<'q, 'd> Side<'q, 'd> {
         self.info().caps().contains(caps)
     }
 
-    /// Waits for the other side to come here, too, and serves it meanwhile.
+    /// Waits until the other side arrives here, and serves it meanwhile.
     pub(crate) fn meet(&self, place: &str) {
         let mut line = self.line.borrow_mut();
         line.say(place);
@@ -158,7 +158,7 @@ impl<'q, 'd> Side<'q, 'd> {
         pattern(len, self.seed).into()
     }
 
-    /// The same to be sent: with one changed, where that is to be noticed.
+    /// Bytes to send, with one changed for a control.
     pub(crate) fn bytes(&self, len: usize) -> Halves {
         let mut bytes = self.content(len);
         bytes[len / 2] ^= u8::from(self.flips);
@@ -183,7 +183,7 @@ impl<'q, 'd> Side<'q, 'd> {
         self.finish(post(self.cq, self.bytes(len), call));
     }
 
-    /// Injects the kind's bytes, and uses their memory for something else at once.
+    /// Injects the kind's bytes, and overwrites their memory at once.
     pub(crate) fn injects(&self, len: usize, call: impl Fn(&[u8]) -> Result<(), PostError>) {
         assert!(len <= self.link.inject_size(), "{len} bytes can be injected");
         let Halves(mut bytes) = self.bytes(len);
@@ -195,7 +195,7 @@ impl<'q, 'd> Side<'q, 'd> {
         bytes.fill(UNTOUCHED);
     }
 
-    /// A message: the room is there when it is sent.
+    /// Transfers a message: its receive is posted before the send.
     pub(crate) fn message(
         &self,
         len: usize,
@@ -220,7 +220,7 @@ impl<'q, 'd> Side<'q, 'd> {
         }
     }
 
-    /// A write, which the receiver sees in its memory.
+    /// Writes, and the receiver checks its memory.
     pub(crate) fn write(&self, len: usize, data: Option<ImmediateData>, write: impl FnOnce()) -> Outcome {
         if self.part == Part::Sends {
             self.meet("prepared");
@@ -243,7 +243,7 @@ impl<'q, 'd> Side<'q, 'd> {
         self.check(&bytes, len)
     }
 
-    /// A read: the receiver fetches what the sender has.
+    /// Reads: the receiver fetches the sender's bytes.
     pub(crate) fn read(&self, len: usize, read: impl Fn(Halves) -> Posted) -> Outcome {
         if self.part == Part::Sends {
             self.region.window().copy_from(0, &self.bytes(len).0).expect("within the region");
@@ -266,7 +266,7 @@ impl<'q, 'd> Side<'q, 'd> {
         panic!("nothing comes");
     }
 
-    /// A post that needs what is not granted is refused, and gives its buffer back.
+    /// Checks that a post that is not granted is refused, and returns its buffer.
     pub(crate) fn refused(&self, caps: Caps, call: impl FnOnce(Halves) -> Posted) -> Outcome {
         let rejected = call(Self::room(8)).expect_err("it is not granted");
         assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(caps), Self::room(8)));

@@ -1,4 +1,4 @@
-//! Several hosts: network namespaces that `.ci/run multicast` makes, each the home of one thread.
+//! Several hosts: network namespaces that `.ci/run multicast` makes, each with one thread.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -24,7 +24,7 @@ pub(crate) fn cases() -> report::Cases {
 
 const PORT: u16 = 7471;
 
-/// Moves this thread, and every socket that it opens from now on, to a host.
+/// Moves this thread, and every socket that it opens later, to a host.
 fn go_to(host: &str) {
     let namespace = File::open(format!("/run/netns/{host}")).unwrap_or_else(|error| panic!("{host}: {error}"));
     // SAFETY: an open file descriptor.
@@ -32,10 +32,10 @@ fn go_to(host: &str) {
     assert_eq!(moved, 0, "{host}: {}", std::io::Error::last_os_error());
 }
 
-/// That many arrive when a thread has failed.
+/// Number of arrivals that marks a failed thread.
 const FAILED: u32 = u32::MAX;
 
-/// Where threads wait for each other: not for ever, and not for one that has failed.
+/// Meeting of threads, with a limit, which ends when a thread has failed.
 struct Meeting {
     threads: u32,
     arrived: Mutex<u32>,
@@ -47,7 +47,7 @@ impl Meeting {
         Meeting { threads, arrived: Mutex::new(0), changed: Condvar::new() }
     }
 
-    /// Moves this thread to a host, which is expected at every meeting as long as it plays its part.
+    /// Moves this thread to a host. Meetings expect it until its part ends.
     fn play(&self, host: &str, part: impl FnOnce()) {
         struct Leaving<'a>(&'a Meeting);
         impl Drop for Leaving<'_> {
@@ -67,7 +67,7 @@ impl Meeting {
         let mut arrived = self.arrived.lock().unwrap();
         *arrived = arrived.saturating_add(1);
         self.changed.notify_all();
-        // The last one of this round.
+        // The last arrival of this round.
         let last = arrived.div_ceil(self.threads).saturating_mul(self.threads);
         let (arrived, waited) = self.changed.wait_timeout_while(arrived, LIMIT, |arrived| *arrived < last).unwrap();
         let failed = *arrived == FAILED;
@@ -77,7 +77,7 @@ impl Meeting {
     }
 }
 
-/// What a host has received until somebody's last word, in any order.
+/// Returns the messages of a host up to the last one of a sender, in any order.
 fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_>, last: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
@@ -91,7 +91,7 @@ fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_>, last: &[u8]) -> 
     }
 }
 
-/// One message to the group, and then another to each host alone, by which everybody knows that nothing more comes.
+/// Sends one message to the group, and then one to each host alone, which marks the end.
 fn speak(side: &Side<'_, '_>, group: &mut MulticastGroup<'_, T, Vec<u8>>, hosts: &[EndpointAddr], round: usize) {
     side.send_to(group, bytes(1000, round));
     for host in hosts {
@@ -100,7 +100,7 @@ fn speak(side: &Side<'_, '_>, group: &mut MulticastGroup<'_, T, Vec<u8>>, hosts:
     }
 }
 
-/// The four hosts are named by `LOOM_HOSTS` and have the addresses 10.78.0.1 to 10.78.0.4.
+/// Runs the four hosts of `LOOM_HOSTS`, with the addresses 10.78.0.1 to 10.78.0.4.
 fn members_receive_and_others_do_not() {
     let hosts = std::env::var("LOOM_HOSTS").expect("LOOM_HOSTS names four network namespaces");
     let hosts: Vec<&str> = hosts.split(',').collect();
@@ -149,7 +149,7 @@ fn members_receive_and_others_do_not() {
                     if std::env::var_os("LOOM_STAYS").is_none() {
                         group.leave().unwrap();
                     } else {
-                        // The control: a member for longer than it should be.
+                        // The control: a membership that lasts too long.
                         std::mem::forget(group);
                     }
                     meeting.meet();
@@ -167,7 +167,7 @@ fn members_receive_and_others_do_not() {
     });
 }
 
-/// Runs a test on a host of its own, which has no network yet.
+/// Runs a test on a separate host, which has no network yet.
 fn on_a_new_host(test: impl FnOnce() + Send + 'static) {
     let host = thread::spawn(|| {
         // SAFETY: no pointers.
@@ -178,7 +178,7 @@ fn on_a_new_host(test: impl FnOnce() + Send + 'static) {
     host.join().unwrap();
 }
 
-/// A join that would fail is not made, and what was to join can be closed.
+/// Checks that a join that would fail is not made, and that its endpoint can be closed.
 fn a_host_without_a_route_gets_an_error() {
     on_a_new_host(|| {
         with_side("0.0.0.0", None, |side| {
@@ -187,10 +187,11 @@ fn a_host_without_a_route_gets_an_error() {
     });
 }
 
-/// Without a route a group cannot be left. It is left with the endpoint, when there is one again.
+/// Checks that a group cannot be left without a route. Its endpoint leaves it, after a route exists
+/// again.
 fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
     let ip = |arguments: &str| {
-        // On the host of the thread that runs it.
+        // Runs on the host of its thread.
         let done = Command::new("ip").args(arguments.split(' ')).status().expect("ip");
         assert!(done.success(), "ip {arguments}");
     };
@@ -213,7 +214,8 @@ fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
     });
 }
 
-/// An interface that goes down is nothing to end a process for: the endpoint stays open, with nothing in flight.
+/// Checks an interface that goes down. The process does not end: the endpoint stays open, without
+/// operations in flight.
 fn a_group_that_cannot_be_left_ends_no_scope() {
     let ip = |arguments: &str| assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
     on_a_new_host(move || {

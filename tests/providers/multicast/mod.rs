@@ -1,5 +1,5 @@
-//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts. The run is
-//! compared with its table in `tests/behaviours`.
+//! Multicast groups over `udp`, between hosts and on one host, if its routes lead to groups. The
+//! run is compared with its table in `tests/behaviours`.
 
 mod hosts;
 use support::posting;
@@ -33,7 +33,7 @@ use posting::{LIMIT, post};
 
 type T = Ofi<Local>;
 
-/// A group that is nobody else's: of those for use within an organisation.
+/// A group that no other program uses: of the range for use within an organisation.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 7, 1);
 
 fn hints(caps: Caps) -> Hints<'static> {
@@ -67,7 +67,7 @@ fn with_side(node: &str, service: Option<&str>, test: impl FnOnce(&Side<'_, '_>)
     are_free(addresses);
 }
 
-/// Afterwards every endpoint is closed, those too that the test has forgotten.
+/// Runs a test, and closes every endpoint afterwards, also forgotten ones.
 fn with_side_in_a_scope(node: &str, service: Option<&str>, test: impl FnOnce(&Side<'_, '_>)) {
     are_free(scope(|s| play_on(&s.open(&info(node, service)).unwrap(), test)));
 }
@@ -81,8 +81,8 @@ fn play_on(domain: &Domain<'_, T>, test: impl FnOnce(&Side<'_, '_>)) -> Vec<Endp
     side.addresses.into_inner()
 }
 
-/// Endpoints at these addresses are closed: somebody else can have them, at the latest when another test that has happened upon one of
-/// them is over.
+/// Checks that endpoints at these addresses are closed: another endpoint can have them, at the
+/// latest when another test with one of them has ended.
 fn are_free(addresses: Vec<EndpointAddr>) {
     let deadline = Instant::now() + LIMIT;
     for address in addresses {
@@ -117,7 +117,7 @@ impl<'d> Side<'_, 'd> {
         buf
     }
 
-    /// Sends to a group as code does that runs over any protocol.
+    /// Sends to a group with code that runs over any protocol.
     fn send_to(&self, group: &mut impl MsgSend<To = (), Buf = Vec<u8>>, bytes: Vec<u8>) {
         let until = Instant::now() + LIMIT;
         let sent = group.post(bytes.clone(), until, |group, buf| group.send((), buf)).unwrap();
@@ -140,7 +140,8 @@ fn join<'d>(endpoint: &Endpoint<'d>, address: &EndpointAddr) -> Result<Multicast
     }
 }
 
-/// The address of this host on the interface that leads to groups. Without one the case cannot run, and says so.
+/// Returns the address of this host on the interface that leads to groups. Without one the case
+/// cannot run, and reports so.
 fn route_to_groups() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     match socket.connect((GROUP, 9)).and_then(|()| socket.local_addr()) {
@@ -177,7 +178,7 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
             let limit = here.domain.info().attributes().endpoint.max_msg_size;
             let longer = group.send_with(SendOptions::default(), vec![0; limit + 1]).unwrap_err();
             assert_eq!(longer.value.len(), limit + 1, "the buffer comes back: {}", longer.error);
-            // Its members are peers as before.
+            // Its members are still peers.
             let to_sender = there.av.insert(&sender.address().unwrap()).unwrap();
             let received = here.receive(&sender);
             there.finish(post(there.cq, b"alone".to_vec(), |buf| member.send(to_sender, buf)));
@@ -202,7 +203,7 @@ fn a_join_is_awaited() {
             let received = there.receive(&member);
             here.send_to(&mut group, bytes(100, 1));
             assert!(there.finish(received).0[..100] == bytes(100, 1));
-            // Through the driver of another queue it would wait for ever, and so it is refused.
+            // A wait on the driver of another queue would not end, and so it is refused.
             let (other, another) = (there.endpoint(), EventQueue::open(there.domain, EqAttr::default()).unwrap());
             let of_another = EqDriver::open(&another, 4).unwrap();
             let refused = loom_async::block_on(&of_another, of_another.join(&other, &address)).map(drop);
@@ -235,7 +236,7 @@ fn an_event_is_taken_by_its_own_join_only() {
     let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
-        // Left before anybody has read of it: what comes next may have its name.
+        // Left before its event is read: a later object may have its name.
         for last in 1..5 {
             drop(endpoint.join(&group(last, 9)).unwrap());
         }
@@ -284,7 +285,7 @@ fn multicast_requires_a_grant() {
     let sends = local(&hints(Caps::MSG | Caps::SEND | Caps::MULTICAST));
     assert!(!sends.caps().contains(Caps::RECV));
     assert_eq!(refused(&sends), OpenError::Errno(Errno::EOPNOTSUPP));
-    // Sends to peers would take what the provider has for a peer's address as a pointer.
+    // Sends to peers would take the provider's value of a peer's address as a pointer.
     let tx_attr = TxAttributes { op_flags: OpFlags::MULTICAST, ..TxAttributes::default() };
     match T::query(&Hints { tx_attr, node: Some("127.0.0.1"), ..hints(Caps::MSG | Caps::MULTICAST) }) {
         Err(error) => assert!(error.is_no_match(), "{error:#}"),
@@ -313,7 +314,7 @@ fn cases() -> report::Cases {
     ]
 }
 
-/// Of a provider that is not tested.
+/// Checks the refusal by an untested provider.
 fn multicast_endpoints_are_refused() {
     report::not_granted();
     with_side("127.0.0.1", None, |side| {

@@ -1,5 +1,5 @@
-//! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/provider_faults/faults.c` shows
-//! the same in C.
+//! Cases that are not run, because they crash or hang. In brackets: the name under which
+//! `tests/provider_faults/faults.c` shows the same in C.
 
 use support::library_version;
 
@@ -17,7 +17,7 @@ const NEVER_OVER: &str = "A multi-receive that a killed peer was filling does no
 const LEFT: &str = "A receive for a long message that a killed peer has left crashes the process, or has another peer's bytes \
     (`rxm-receive-of-a-closed-peers-long-message-crashes`)";
 
-/// Why a behaviour is known to fail over a provider.
+/// Returns the reason why a behaviour fails over a provider.
 pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {
     match (provider, behaviour) {
         ("net" | "tcp", "a_stranger_may_outlive_the_endpoint") => Some(CLOSED),

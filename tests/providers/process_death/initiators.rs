@@ -1,5 +1,5 @@
-//! Peer processes that write into a region of this side, or read from it, and are killed in the middle: the region stays whole,
-//! serves others, and is closed as any other.
+//! Peer processes that write into a region of this side, or read from it, and are killed during it.
+//! The region stays whole, serves others, and can be closed.
 
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering;
@@ -39,16 +39,16 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// What the processes do of it. Those that visit are not killed, and say when they have done it.
+/// Parts of the processes. Visitors are not killed, and report their end.
 pub(crate) const PARTS: [&str; 6] =
     ["writes", "writes-data", "reads", "visits-writing", "visits-writing-data", "visits-reading"];
 
-/// The ranges that visitors write or read: one whose writer was killed in it, and one that it has not begun.
+/// Ranges of visitors: one that a killed writer has begun, and one that it has not.
 const VISITED: [usize; 2] = [0, TRAIN - 1];
-/// What is added to the numbers of their ranges.
+/// Offset of the numbers of visitors' ranges.
 const VISITORS: u64 = 100;
 
-/// What lies between the ranges that are written or read, and nobody writes.
+/// Length of the untouched bytes between the ranges.
 const GAP: usize = 1000;
 const UNTOUCHED: u8 = 0xa5;
 
@@ -56,7 +56,8 @@ fn place(number: usize) -> usize {
     GAP + number * (LONG + GAP)
 }
 
-/// A part, when this side has told of its region; what is watched there, if it is to be killed when that is being filled.
+/// Plays a part, after this side has sent its region. Returns the range to watch, if the process is
+/// killed while it is filled.
 pub(crate) fn play(part: &str, cq: &Cq<'_, T, Watched>, endpoint: &Endpoint<'_>, to: Peer) -> Vec<Watch> {
     let told = post(cq, room(RemoteRegion::WIRE_LEN), |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
     let (bytes, _) = finish(cq, told);
@@ -96,7 +97,7 @@ struct Exposed {
     _there: Arc<()>,
 }
 
-// SAFETY: lends what the box lends.
+// SAFETY: lends the memory of the box.
 unsafe impl Buffer for Exposed {
     fn lend(&mut self) -> Lent {
         self.bytes.lend()
@@ -106,7 +107,7 @@ unsafe impl Buffer for Exposed {
 impl TargetBuffer for Exposed {}
 
 impl Exposed {
-    /// Ranges of zeros to be written, or of ones to be read, and what nobody touches between them.
+    /// Opens ranges of zeros for writes, or of ones for reads, with untouched bytes between them.
     fn new(part: &str) -> (Self, Weak<()>) {
         let mut bytes = vec![UNTOUCHED; place(TRAIN)];
         for number in 0..TRAIN {
@@ -117,7 +118,8 @@ impl Exposed {
         (Exposed { bytes: bytes.into(), _there: there }, watch)
     }
 
-    /// The visitor's ranges are complete, others have begun at most, and nothing else has changed.
+    /// Checks that the visitor's ranges are complete, others at most begun, and all other bytes
+    /// unchanged.
     fn is_whole(&self) -> bool {
         let visited = |number| self.bytes[place(number)..][..LONG] == *vec![1; LONG];
         let mut parts = (0..TRAIN).flat_map(|number| self.bytes[place(number)..][..LONG].chunks(LONG / 1024));
@@ -145,8 +147,8 @@ fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T, Exposed>) {
     }
 }
 
-/// Has a peer reach into the region, and kills it in the middle; a reader does so by itself. `false` if nobody has looked in
-/// time.
+/// Kills a peer during its access to the region. A reader kills itself. Returns `false` if the
+/// middle was missed.
 fn is_killed_in_the_middle(
     scene: &Scene<'_, '_>,
     part: &str,
@@ -178,7 +180,8 @@ fn is_killed_in_the_middle(
     true
 }
 
-/// What has been told: the data of writes, and how many of them have failed, if the provider says so (`net`, `sockets`).
+/// Reports: the data of writes, and the number of failed ones, if the provider reports them (`net`,
+/// `sockets`).
 #[derive(Default)]
 struct Told {
     data: Vec<u64>,
@@ -197,7 +200,8 @@ impl Told {
     }
 }
 
-/// Kills a peer that reaches into a region; then another one, which was there before, reaches into it.
+/// Kills a peer during its access to a region. Then another one, which was open before, accesses
+/// it.
 fn kill_in_the_middle(info: &Info<T>, parts: [&str; 2]) {
     until_in_the_middle(|| {
         let mut met = false;
@@ -216,7 +220,7 @@ fn kill_in_the_middle(info: &Info<T>, parts: [&str; 2]) {
             scene.exchange(1);
             let mut told = Told::default();
             told.take(&scene);
-            // Of every write that was over, and of no other.
+            // One report for each completed write, and no other.
             let (visitors, killed): (Vec<_>, Vec<_>) = told.data.into_iter().partition(|data| *data >= VISITORS);
             let has_data = parts[0] == "writes-data";
             assert_eq!(
@@ -239,7 +243,8 @@ fn kill_in_the_middle(info: &Info<T>, parts: [&str; 2]) {
     });
 }
 
-/// Dropped before the provider may have noticed anything: the memory goes with the last endpoint.
+/// Drops objects before the provider may have noticed the death: the memory is freed with the last
+/// endpoint.
 fn closing_right_after_kills(info: &Info<T>) {
     const PARTS: [&str; 2] = ["writes", "reads"];
     until_in_the_middle(|| {

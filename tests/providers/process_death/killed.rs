@@ -1,5 +1,5 @@
-//! A peer process that is killed in the middle of a transfer: every operation ends within a bound, at the latest with its
-//! endpoint, and messages with others go on.
+//! Peer process that is killed during a transfer. Every operation ends within a bound, at the
+//! latest with its endpoint, and messages with others continue.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -41,11 +41,11 @@ const LATE: &str =
 struct Posted {
     keys: Vec<OpKey>,
     watches: Vec<Watch>,
-    /// Buffers that are filled one after the other, if they are on this side.
+    /// Buffers of this side, filled in sequence.
     filled: Vec<Watch>,
-    /// What has ended, with the buffers, which are looked at.
+    /// Ended operations, with their buffers, which are compared.
     ended: Vec<Done<Watched>>,
-    /// How many of them nobody but the end of their endpoint ends.
+    /// Number of operations that end only with their endpoint.
     stay: usize,
 }
 
@@ -65,28 +65,28 @@ impl Posted {
                     buf = rejected.value;
                     scene.cq.progress().expect("the queue works");
                 }
-                // The peer has killed itself by now: `sockets` has threads of its own.
+                // The peer has killed itself by now: `sockets` has its own threads.
                 Err(rejected) if scene.is("sockets") && rejected.error == PostError::Errno(Errno::ENOENT) => return,
                 Err(rejected) => panic!("not posted: {}", rejected.error),
             }
         }
     }
 
-    /// The same for a long one that comes here.
+    /// Posts a long operation that fills a buffer of this side.
     fn post_to_fill(&mut self, scene: &Scene<'_, '_>, post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>) {
         let buf = room(LONG);
         self.filled.push(buf.watch());
         self.post(scene, buf, post);
     }
 
-    /// A receive that names nobody: it waits on when one of its possible senders is gone.
+    /// Posts a receive from any source: it stays when one of its possible senders is killed.
     fn post_open_receive(&mut self, scene: &Scene<'_, '_>) {
         self.post(scene, room(64), |buf| scene.a.recv(Source::Any, buf));
         self.stay += 1;
     }
 
-    /// The peer is killed in the middle of it: here, or by itself where that is seen there. `false` if nobody has
-    /// looked in time.
+    /// Kills the peer during the operation, here, or by itself if the middle is visible there.
+    /// Returns `false` if the middle was missed.
     fn middle(&mut self, scene: &Scene<'_, '_>, killed: &mut Player) -> bool {
         let deadline = Instant::now() + LIMIT;
         let status = loop {
@@ -109,7 +109,8 @@ impl Posted {
     }
 }
 
-/// A message waits for its receive while its sender is killed: it arrives whole, or its receive fails, or waits on.
+/// Kills the sender of a message that waits for its receive. The message arrives whole, or its
+/// receive fails, or stays.
 fn a_sender_is_killed_before_its_receive(info: &Info<T>) {
     with_scene(info, ["leaves"], |scene, [mut killed]| {
         scene.exchange(2);
@@ -134,14 +135,15 @@ fn a_sender_is_killed_before_its_receive(info: &Info<T>) {
     });
 }
 
-/// Runs a case again that has missed the middle: some providers go on by themselves while this process is not running.
+/// Repeats a case that has missed the middle: some providers continue while this process is not
+/// running.
 pub(crate) fn until_in_the_middle(case: impl Fn() -> bool) {
     assert!((0..5).any(|_| case()), "never in the middle");
 }
 
 type Posts = fn(&Scene<'_, '_>, &Player, &mut Posted);
 
-/// Kills a peer while something is in flight; the other peer goes on, and everything ends.
+/// Kills a peer during an operation. The other peer continues, and every operation ends.
 fn kill_in_the_middle(info: &Info<T>, part: &str, posts: Posts) {
     until_in_the_middle(|| {
         let mut met = false;
@@ -183,10 +185,10 @@ fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
     });
 }
 
-/// Of a provider that is not tested.
+/// Reason for an untested provider.
 const KEPT: &str = "An operation that never ends keeps its buffer, endpoint and queue";
 
-/// At the latest, the end of their endpoint is that of operations; and of nobody else's.
+/// Checks that operations end with their endpoint at the latest, and that others stay.
 fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
     let deadline = Instant::now() + LIMIT;
     drop(scene.a);
@@ -206,7 +208,7 @@ fn receives(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
     for _ in 0..TRAIN {
         posted.post(scene, full(LONG), |buf| scene.a.tagged_send(to.peer, RECEIVED, buf));
     }
-    // And what nobody receives there.
+    // And messages without a receive there.
     for len in [64, 64, 64, 64, LONG] {
         posted.post(scene, full(len), |buf| scene.a.send(to.peer, buf));
     }
@@ -216,7 +218,7 @@ fn sends(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
     for _ in 0..TRAIN {
         posted.post_to_fill(scene, |buf| scene.a.tagged_recv(Source::Any, RECEIVED, buf));
     }
-    // One at most has begun.
+    // At most one has begun.
     posted.stay += TRAIN - 1;
     posted.post_open_receive(scene);
     posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
@@ -250,8 +252,9 @@ fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
                 "Only the `unsafe` form of multi-receives is tested with a killed sender \
                 (`…-multi-receive-…`)",
             );
-            // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
-            // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
+            // SAFETY: the endpoint was opened with the length of the messages. As many arrive as
+            // fit, from one peer, which is killed before the endpoint closes. The exchanges with
+            // the others take the rest of its messages.
             unsafe { scene.a.multi_recv_unchecked(Source::Any, None, buf) }
         }
         result => result,
@@ -290,7 +293,7 @@ fn a_target_of_writes_with_data_is_killed(info: &Info<T>) {
 
 fn a_filler_is_killed(info: &Info<T>) {
     if !info.raw().is_tested() {
-        // How much is left when a buffer is let go cannot be said: the safe form is refused.
+        // The remaining room of a returned buffer is unknown: the safe form is refused.
         return with_scene(info, [], |scene, []| {
             let posted = scene.a.multi_recv(Source::Any, room(8)).map_err(|rejected| rejected.error);
             assert!(matches!(posted, Err(PostError::NotSafe | PostError::NotGranted(_))), "{posted:?}");
@@ -303,7 +306,8 @@ fn a_filler_is_killed(info: &Info<T>) {
 
 type Injects = fn(&Scene<'_, '_>, &Player, u64) -> Result<(), PostError>;
 
-/// Kills a peer among what is injected: there is no operation that could end, but nothing stops, either.
+/// Kills a peer among injected messages: without operations, no end is checked, but others
+/// continue.
 fn kill_among(info: &Info<T>, part: &str, inject: Injects) {
     with_scene(info, [part], |scene, [mut killed]| {
         scene.exchange(1);
@@ -314,7 +318,8 @@ fn kill_among(info: &Info<T>, part: &str, inject: Injects) {
         let mut number = 0;
         let status = loop {
             assert!(Instant::now() < deadline, "it does not end");
-            // No more than that, so that failures of nothing in particular, which nobody takes, do not fill the queue.
+            // A limit, so that failures without an operation, which are not taken, do not fill the
+            // queue.
             if number < TAKEN + 20 && inject(&scene, &killed, number).is_ok() {
                 number += 1;
             }
@@ -326,7 +331,7 @@ fn kill_among(info: &Info<T>, part: &str, inject: Injects) {
         };
         assert_eq!(status.signal(), Some(9), "{status}");
         for number in 0..20 {
-            // Refused, or not: it is gone.
+            // The post may be refused, because the peer is dead.
             let _ = inject(&scene, &killed, number);
             scene.take(&mut keys);
         }
@@ -345,7 +350,7 @@ fn a_receiver_of_injected_messages_is_killed(info: &Info<T>) {
 
 fn a_target_of_injected_writes_is_killed(info: &Info<T>) {
     kill_among(info, "is-written", |scene, to, number| {
-        // It looks at the first byte, and at the last.
+        // It checks the first byte, and the last.
         let place = if number % TAKEN == TAKEN - 1 { 0 } else { 64 };
         match number % 2 {
             0 => scene.a.inject_write(to.peer, &to.region, place, &[1; 64]),
@@ -354,7 +359,8 @@ fn a_target_of_injected_writes_is_killed(info: &Info<T>) {
     });
 }
 
-/// Closed before the provider has noticed anything; in the end with a forgotten endpoint, whose buffers leak.
+/// Closes objects before the provider has noticed the death, at last with a forgotten endpoint,
+/// which leaks its buffers.
 fn closing_right_after_kills(info: &Info<T>) {
     for forgets in [false, true] {
         until_in_the_middle(|| {
@@ -367,7 +373,8 @@ fn closing_right_after_kills(info: &Info<T>) {
 
 fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
     let parts = ["receives", "sends", "is-written", "is-read"];
-    // Where what is lent cannot be had back, a scope would end the process: there the forgotten endpoint keeps its queue.
+    // A scope would end the process if lent memory does not return. For such a provider the
+    // forgotten endpoint keeps its queue.
     let in_scope = info.raw().is_tested();
     if forgets && in_scope {
         with_scene_in_a_scope(info, parts, |scene, mut killed| {
@@ -390,7 +397,7 @@ fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
     }
 }
 
-/// Kills every one in its part: the buffers, and what has not ended.
+/// Kills each peer in its part. Returns the buffers, and the operations that have not ended.
 fn kill_all(scene: &Scene<'_, '_>, killed: &mut [Player; 4], met: &mut bool) -> (Vec<Watch>, Vec<OpKey>) {
     scene.exchange(1);
     let posts: [Posts; 4] = [receives, sends, is_written, is_read];
@@ -406,7 +413,8 @@ fn kill_all(scene: &Scene<'_, '_>, killed: &mut [Player; 4], met: &mut bool) -> 
     (watches, keys)
 }
 
-/// Posts of every kind to a peer that is gone: once when that may not have been noticed, and once more.
+/// Posts operations of every kind to a dead peer: once when the death may be unnoticed, and once
+/// more.
 fn posts_to_a_dead_peer(info: &Info<T>) {
     with_scene(info, ["idle"], |scene, [mut killed]| {
         killed.process.kill();

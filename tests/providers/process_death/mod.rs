@@ -1,6 +1,6 @@
-//! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer,
-//! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets. The
-//! run is compared with its table in `tests/behaviours`.
+//! Connectionless endpoints with peers that break the rules: processes that are killed during a
+//! transfer, and strangers with another protocol. Each case runs over every provider of libfabric
+//! that uses sockets. The run is compared with its table in `tests/behaviours`.
 
 mod faults;
 mod initiators;
@@ -25,13 +25,13 @@ const SECTION: &str = "process_death";
 
 type Case = fn(&Info<scene::T>);
 
-/// The providers of Debian's libfabric, and of libfabric 2.
+/// Providers of Debian's libfabric, and of libfabric 2.
 const PROVIDERS: [&str; 5] = ["tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"];
 
-/// Those that every libfabric has.
+/// Providers of every libfabric.
 const EVERYWHERE: [&str; 3] = ["tcp;ofi_rxm", "sockets", "udp;ofi_rxd"];
 
-/// What needs connections that strangers can open.
+/// Cases that require connections that strangers can open.
 const CONNECTIONS: [&str; 2] = ["silence_does_not_stop_the_others", "a_stranger_may_outlive_the_endpoint"];
 
 fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
@@ -47,7 +47,7 @@ fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
     infos.next().ok_or_else(|| missing().into())
 }
 
-/// Ends the process if something does not return: a call of a provider's cannot be bounded otherwise.
+/// Ends the process if a case does not return: a call of a provider has no other bound.
 fn bounded(name: &str, case: impl FnOnce()) {
     const TOO_LONG: Duration = Duration::from_secs(100);
     let name = name.to_owned();
@@ -62,7 +62,7 @@ fn bounded(name: &str, case: impl FnOnce()) {
     drop(ended);
 }
 
-/// The process that a case starts plays a role.
+/// Plays the role in a process that a case has started.
 pub(crate) fn plays() -> bool {
     std::env::var(scene::ROLE).is_ok_and(|role| {
         roles::play(&role);
@@ -83,7 +83,7 @@ pub(crate) fn section() -> Section {
         for (number, (name, case)) in
             [killed::cases(), initiators::cases(), strangers::cases()].concat().into_iter().enumerate()
         {
-            // Datagrams need nobody to listen to them.
+            // Datagrams have no listener.
             if provider == "udp;ofi_rxd" && CONNECTIONS.contains(&name) {
                 continue;
             }

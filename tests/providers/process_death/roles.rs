@@ -1,4 +1,4 @@
-//! What the other processes do.
+//! Roles of the other processes.
 
 use std::io::Read;
 use std::sync::atomic::Ordering;
@@ -19,9 +19,9 @@ use crate::process_death::scene::{
 };
 use crate::process_death::watched::{Middle, Watched};
 
-/// Plays a part until it is killed, by itself if the part says so.
+/// Plays a part until it is killed, or kills itself, depending on the part.
 pub(crate) fn play(role: &str) {
-    // The end of the input is that of the process which has started this one.
+    // The input ends with the process that has started this one.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
@@ -34,14 +34,14 @@ pub(crate) fn play(role: &str) {
         let address: EndpointAddr = address.parse().expect("an address");
         av.insert(&address).expect("in the vector")
     });
-    // What is read is told from what has not come yet.
+    // The value differs for reads, to separate read bytes from missing ones.
     let content = u8::from(part == "is-read");
     let region =
         Mr::open(&domain, vec![content; TRAIN * LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
     let cq = Cq::<T, Watched>::open(&domain, CqAttr::new(64)).expect("queue");
     let endpoint = cq.endpoint(&av).expect("endpoint");
     let own = endpoint.address().expect("its address").to_string();
-    // Before anything comes, so that nothing has to wait for it.
+    // Posted before any message arrives, so that no message has to wait for it.
     let incoming: Vec<_> = (0..if part == "receives" { TRAIN } else { 0 })
         .map(|_| {
             let into = room(LONG);
@@ -55,7 +55,7 @@ pub(crate) fn play(role: &str) {
     let said = post(&cq, place.into(), |buf| endpoint.tagged_send(a, hello, buf));
     finish(&cq, said);
     if part == "sends" || part == "fills" {
-        // There is no middle that can be seen of a message that nobody has a buffer for.
+        // A message without a receive has no visible middle.
         let begins = post(&cq, room(1), |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
         finish(&cq, begins);
     }
@@ -89,7 +89,7 @@ pub(crate) fn play(role: &str) {
     let mut ended = Vec::new();
     let window = region.window();
     let byte = |at| window.load(at, Ordering::Relaxed).expect("within the region");
-    // Longer than the test; nobody waits for a peer that was forgotten.
+    // Longer than the test, as a limit for a forgotten peer.
     let deadline = Instant::now() + 6 * LIMIT;
     while Instant::now() < deadline {
         match cq.poll().expect("works") {
@@ -101,10 +101,10 @@ pub(crate) fn play(role: &str) {
                 let to = if bytes[0] == 0 { a } else { b };
                 bytes.iter_mut().for_each(|byte| *byte += 1);
                 listens = Some(listen());
-                // Its completion is nobody's in particular.
+                // Its completion is not awaited.
                 post(&cq, bytes.into(), |buf| endpoint.tagged_send(to, ECHO, buf));
             }
-            // What has come is looked at on.
+            // Received messages are still compared.
             Some(Completion::Op(done)) => ended.push(done),
             Some(_) => {}
             None => std::thread::yield_now(),
@@ -124,6 +124,6 @@ pub(crate) fn play(role: &str) {
 }
 
 fn kill_itself() {
-    // SAFETY: ends the process, and nothing else.
+    // SAFETY: the only effect is the end of the process.
     unsafe { libc::raise(libc::SIGKILL) };
 }

@@ -1,4 +1,5 @@
-//! This side of each case: two endpoints, processes that play parts, and one of them that stays and answers.
+//! This side of each case: two endpoints, processes that play parts, and one process that stays and
+//! answers.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
@@ -20,39 +21,42 @@ use support::library_version;
 pub(crate) use crate::process_death::posting::{LIMIT, post};
 use crate::process_death::watched::{Watch, Watched};
 
-/// Environment variable of a peer's process: the provider, the part, the tag of the hello, and the addresses of this side.
+/// Environment variable of a peer's process: the provider, the part, the tag of the hello, and the
+/// addresses of this side.
 pub(crate) const ROLE: &str = "LOOM_KILLED_PEER";
 
-/// So long that it takes many polls.
+/// Length that takes many polls.
 pub(crate) const LONG: usize = 4 << 20;
-/// So many long ones follow each other: more than sockets hold, and than passes while nobody looks.
+/// Number of long messages in sequence. They exceed the buffers of sockets, and the amount that
+/// passes unobserved.
 pub(crate) const TRAIN: usize = 12;
 
-/// A message without a receive is so long.
+/// Length of a message without a receive.
 pub(crate) const LEFT: usize = 256 << 10;
 
-/// So many short ones are received by a process before it kills itself.
+/// Number of short messages that a process receives before it kills itself.
 pub(crate) const TAKEN: u64 = 100;
 
 pub(crate) const LONGEST_ANSWER: usize = 100_000;
 
-/// How a process ends that had to kill itself in the middle of something, and was not running then.
+/// Exit status of a process that had to kill itself during an operation, and missed it because it
+/// was not running.
 pub(crate) const MISSED: i32 = 77;
 
-/// As long as messages are of which several come into one buffer. That of libfabric 1.17's `tcp;ofi_rxm` is released too early with
-/// longer ones (`rxm-multi-receive-is-released-too-early`).
+/// Maximum length of messages for a multi-receive. Over `tcp;ofi_rxm` of libfabric 1.17, the buffer
+/// is released too early with longer ones (`rxm-multi-receive-is-released-too-early`).
 pub(crate) fn piece_len(provider: &str) -> usize {
     if provider == "tcp;ofi_rxm" && library_version().major < 2 { 8 << 10 } else { LONG }
 }
 
-/// Messages that are answered. They begin with the number of the endpoint that sends.
+/// Tag of answered messages, which begin with the number of the sending endpoint.
 pub(crate) const ECHO: Tag = Tag(1);
 pub(crate) const RECEIVED: Tag = Tag(2);
-/// Tells a sender that its message can come.
+/// Tag of the signal to a sender to begin.
 pub(crate) const BEGIN: Tag = Tag(3);
 pub(crate) const NEW: Tag = Tag(4);
 pub(crate) const DONE: Tag = Tag(5);
-/// Greater tags are those of peers' first messages: their region and their address.
+/// Minimum tag of peers' first messages, which carry their region and address.
 const HELLO: Tag = Tag(16);
 
 pub(crate) type T = Ofi<Local>;
@@ -62,16 +66,16 @@ pub(crate) fn room(len: usize) -> Watched {
     vec![0; len].into()
 }
 
-/// A buffer to send of which no byte is zero.
+/// Returns a buffer to send, without zeros.
 pub(crate) fn full(len: usize) -> Watched {
     vec![1; len].into()
 }
 
-/// A process that plays a part, and is killed at the latest when this goes.
+/// A process that plays a part. Drop kills it.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// It listens to its input, which ends with this process, whatever becomes of that.
+    /// Starts a process. Its input ends with this process, also if this process is killed.
     fn start(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -100,7 +104,7 @@ pub(crate) struct Player {
     pub(crate) region: RemoteRegion,
 }
 
-/// Two endpoints on one queue, known to the processes by their numbers, 0 and 1.
+/// Two endpoints on one queue. The processes use their numbers, 0 and 1.
 pub(crate) struct Scene<'q, 'd> {
     pub(crate) info: &'q Info<T>,
     pub(crate) domain: &'q Domain<'d, T>,
@@ -108,7 +112,7 @@ pub(crate) struct Scene<'q, 'd> {
     pub(crate) av: &'q Av<'d, T>,
     pub(crate) a: Endpoint<'d>,
     pub(crate) b: Endpoint<'d>,
-    /// Answers both.
+    /// Process that answers both endpoints.
     pub(crate) other: Player,
 }
 
@@ -118,19 +122,20 @@ pub(crate) struct Question {
     answer: OpKey,
 }
 
-/// Opens everything, with processes for these parts, and closes it; then every buffer of those that `test` tells of is given
-/// back.
+/// Opens the objects, with processes for these parts, and closes them. Checks then that every
+/// buffer that `test` returns is dropped.
 pub(crate) fn with_scene<const N: usize>(
     info: &Info<T>,
     parts: [&str; N],
     test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> Vec<Watch>,
 ) {
     let watches = play(&Domain::open(info).expect("domain"), info, parts, test);
-    // Over a provider that is not tested, what has not ended keeps its buffer.
+    // Over an untested provider, an operation that has not ended keeps its buffer.
     assert!(watches.iter().all(Watch::is_dropped) || !info.raw().is_tested(), "buffers have leaked");
 }
 
-/// The same in a scope, which closes what `test` forgets. Of the buffers, those leak that it says were in flight then.
+/// Runs `test` in a scope, which closes the objects that it forgets. Checks that as many buffers
+/// leak as `test` returns as in flight.
 pub(crate) fn with_scene_in_a_scope<const N: usize>(
     info: &Info<T>,
     parts: [&str; N],
@@ -155,7 +160,7 @@ fn play<R, const N: usize>(
     let a = cq.endpoint(bind).expect("endpoint a");
     let b = cq.endpoint(&av).expect("endpoint b");
     let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
-    // They start together, which takes some time each.
+    // They start at once, because each start takes some time.
     let mut number = HELLO.0;
     let mut start = |part: &str| {
         number += 1;
@@ -228,12 +233,13 @@ impl Scene<'_, '_> {
     }
 }
 
-/// What is told beside the ends of operations.
+/// Passes over completions that are not ends of operations.
 fn pass_over(completion: Completion<'_, Watched>) {
     match completion {
         // A message for the buffer of a multi-receive. The last one may have failed.
         Completion::Piece(piece) => drop(piece),
-        // Failures of what was injected, and those of which some providers do not say what failed.
+        // Failures of injected messages, and failures for which some providers do not name the
+        // operation.
         Completion::Unclaimed(error) => println!("of nothing: {error:?}"),
         other => panic!("not expected: {other:?}"),
     }
@@ -249,7 +255,8 @@ fn end(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Result<Transfer, OpEr
     let done = loop {
         match cq.wait(key, until) {
             Ok(done) => break done.expect("the operation ends in time"),
-            // What was injected to the dead, more than there is room for, is told first.
+            // Failures of injected messages to dead peers, if they exceed the queue, are reported
+            // first.
             Err(CqError::PeerEvents) => pass_over(cq.poll().expect("the queue works").expect("what is in the way")),
             Err(error) => panic!("the queue works: {error:?}"),
         }

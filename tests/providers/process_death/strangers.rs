@@ -1,4 +1,4 @@
-//! Programs that speak something else on the port of an endpoint: they do not stop the others.
+//! Programs with another protocol on the port of an endpoint. They do not stop the others.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -18,7 +18,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-/// What strangers say. The last is as long as the longest of the providers' own first messages, and more.
+/// Bytes of strangers. The last is longer than the longest of the providers' own first messages.
 const GARBAGE: [&[u8]; 5] =
     [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", &[0; 4096], &[0xff; 33], b"x", &[0xff; 4096]];
 
@@ -27,7 +27,7 @@ fn port(endpoint: &Endpoint<'_>) -> SocketAddr {
 }
 
 impl Scene<'_, '_> {
-    /// A peer that comes just now is heard.
+    /// Checks that a new peer is served.
     fn newcomer(&self) {
         let to = self.av.insert(&self.a.address().expect("its address")).expect("in the vector");
         let comes = self.cq.endpoint(self.av).expect("another endpoint");
@@ -39,7 +39,7 @@ impl Scene<'_, '_> {
     }
 }
 
-/// A stranger who has said something.
+/// Opens a stranger that has sent these bytes.
 fn speaks(scene: &Scene<'_, '_>, garbage: &[u8]) -> OwnedFd {
     if scene.is("udp;ofi_rxd") {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -90,7 +90,7 @@ fn a_stranger_may_outlive_the_endpoint(info: &Info<T>) {
         scene.exchange(1);
         let Scene { a, .. } = scene;
         drop(a);
-        // Whether anybody listens to it any more is the system's affair.
+        // The system decides if the stream is still open.
         let _ = strangers[0].write_all(b"still there");
         let scene = Scene { a: scene.cq.endpoint(scene.av).expect("another endpoint"), ..scene };
         scene.exchange_from(&scene.b, 1, 64, 3);

@@ -1,4 +1,4 @@
-//! Buffers that can be looked at while they are lent, to see that a transfer is in its middle.
+//! Buffers that can be watched while they are lent, to find the middle of a transfer.
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
-/// Bytes that were a box's, and will be again.
+/// Bytes of a box, which becomes a box again.
 #[derive(Debug)]
 struct Memory(NonNull<[u8]>);
 
 impl Memory {
     fn into_box(self) -> Box<[u8]> {
         let memory = ManuallyDrop::new(self);
-        // SAFETY: it was made from a box, whose only owner this is, and is not used again.
+        // SAFETY: the pointer is from a box, has no other owner, and is not used again.
         unsafe { Box::from_raw(memory.0.as_ptr()) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was made from a box, whose only owner this is.
+        // SAFETY: the pointer is from a box, and has no other owner.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -45,9 +45,10 @@ impl Watched {
     }
 }
 
-// SAFETY: the memory stays where it is while the value exists, and no reference to it is made before the value is used up.
-// The rule that nobody else reads what may be written is kept for single bytes only, as it is for exposed memory: they are
-// read atomically, and who writes is libfabric and the kernel, outside of Rust's memory model.
+// SAFETY: the memory does not move while the value exists, and no reference to it exists until the
+// value is used up. The rule that memory which may be written is not read holds for all but single
+// bytes, as for exposed memory: they are read atomically, and the writers are libfabric and the
+// kernel, outside of Rust's memory model.
 unsafe impl Buffer for Watched {
     fn lend(&mut self) -> Lent {
         let bytes = self.0.0;
@@ -57,16 +58,16 @@ unsafe impl Buffer for Watched {
 impl SourceBuffer for Watched {}
 impl TargetBuffer for Watched {}
 
-/// A look at a buffer, wherever it is.
+/// A watch of a buffer, which may be lent.
 pub(crate) struct Watch(Weak<Memory>);
 
 impl Watch {
-    /// Whether the first byte has come; the buffer was all zeros.
+    /// Returns `true` if the first byte has arrived. The buffer was all zeros.
     pub(crate) fn has_begun(&self) -> bool {
         self.is_written(|_| 0)
     }
 
-    /// Whether the last byte has come.
+    /// Returns `true` if the last byte has arrived.
     pub(crate) fn is_full(&self) -> bool {
         self.is_written(|len| len - 1)
     }
@@ -77,21 +78,21 @@ impl Watch {
         assert!(at < memory.0.len());
         // SAFETY: within the memory, which exists as long as `memory`.
         let byte = unsafe { memory.0.cast::<u8>().add(at) };
-        // SAFETY: initialised; other accesses of Rust's are atomic, or after the last watch.
+        // SAFETY: initialised. Other accesses of Rust are atomic, or after the last watch.
         unsafe { AtomicU8::from_ptr(byte.as_ptr()) }.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether nobody has the buffer any more.
+    /// Returns `true` if the buffer is dropped.
     pub(crate) fn is_dropped(&self) -> bool {
         self.0.strong_count() == 0
     }
 }
 
-/// Where a transfer is that fills several buffers, one after the other.
+/// Progress of a transfer that fills several buffers in sequence.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Middle {
     Before,
-    /// The first byte of all has come, and the last has not.
+    /// The first byte of all has arrived, and the last has not.
     Here,
     Missed,
 }

@@ -1,4 +1,5 @@
-//! What contexts are bound to besides their queue, and what receive contexts take besides messages.
+//! Objects that contexts are bound to besides their queue, and posts of receive contexts other than
+//! messages.
 
 use std::time::Instant;
 
@@ -77,7 +78,7 @@ fn contexts_count_operations_of_their_direction() {
     let twice = of(Counted::SEND, &counter).counter(Counted::SEND, &counter);
     assert_eq!(cq.tx_context(twice, 0).unwrap_err(), OpenError::Counters);
     assert_eq!(cq.tx_context(of(Counted::SEND, &foreign), 0).unwrap_err(), OpenError::OtherDomain);
-    // They are free all the same.
+    // They are still free.
     cq.tx_context(of(Counted::SEND, &counter), 0).unwrap();
     cq.rx_context(of(Counted::RECV, &counter), 0).unwrap();
 }
@@ -139,7 +140,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     let to = av.insert(&b.address().unwrap()).unwrap();
     let refused = rx.multi_recv(Source::Any, vec![0; 400]).unwrap_err();
     assert_eq!((refused.error, refused.value.len()), (PostError::NotSafe, 400));
-    // SAFETY: no message is longer than what is left at least, and it is not cancelled.
+    // SAFETY: no message is longer than the minimum room, and the receive is not cancelled.
     let key = unsafe { rx.multi_recv_unchecked(Source::Any, None, vec![0; 400]) }.unwrap();
     let sent: Vec<_> = (0..4).map(|seed| post(cq, pattern(100, seed), |buf| tx.send(to.rx_context(1), buf))).collect();
     let (mut pieces, mut over) = (0, 0);

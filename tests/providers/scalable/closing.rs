@@ -1,4 +1,5 @@
-//! Contexts that close: in the middle, again and again, forgotten ones, and those that cannot.
+//! Closes of contexts: during operations, repeated, of forgotten contexts, and of contexts that
+//! cannot be closed.
 
 use std::sync::mpsc::channel;
 
@@ -17,7 +18,8 @@ use loom_fabric::ofi::{Local, Shared};
 use crate::scalable::posting::post;
 use crate::scalable::{Queue, T, end, exchange, finish, info, pattern, sockets_hints, two_of_each};
 
-/// More than a connection's buffers hold. The provider reads 512 bytes at a time, and valgrind waits for its turn with each.
+/// Length that exceeds a connection's buffers. The provider reads 512 bytes at a time, and valgrind
+/// waits for its turn with each.
 const LONG: usize = crate::scalable::LONG / 8;
 
 pub(crate) fn cases() -> crate::scalable::report::Cases {
@@ -46,7 +48,8 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, two_of_each()).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let (tell, hear) = channel();
-    // An endpoint whose last context is closed with operations in flight opens no other: one thread has its contexts open first.
+    // If an endpoint's last context is closed with operations in flight, it opens no other. One
+    // thread opens its contexts first.
     let open = &std::sync::Barrier::new(2);
     std::thread::scope(|threads| {
         threads.spawn(move || {
@@ -63,7 +66,7 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
         threads.spawn(move || {
             open.wait();
             for life in 0..LIVES {
-                // Closes a context that is forgotten.
+                // Closes a forgotten context.
                 scope(|s| {
                     let cq: &Queue<'_, Shared> = &Cq::open(&s.domain(domain), CqAttr::new(64)).unwrap();
                     let (tx, rx) = (cq.tx_context(a, 1).unwrap(), cq.rx_context(b, 1).unwrap());
@@ -102,7 +105,7 @@ fn contexts_close_in_the_middle() {
     for round in 0..6 {
         let tx = cq.tx_context(&a, 0).unwrap();
         exchange(&tx, (to, 1), &rx[1], 64, round);
-        // Sends under way end as if nothing had happened.
+        // Sends in flight end as usual.
         let received = post(cq, vec![0; LONG], |buf| rx[1].recv(Source::Any, buf));
         let sent = post(cq, pattern(LONG, round), |buf| tx.send(to.rx_context(1), buf));
         drop(tx);
@@ -110,7 +113,7 @@ fn contexts_close_in_the_middle() {
         assert!(finish(cq, sent).0 == pattern(LONG, round), "the buffer comes back");
         exchange(&stays, (to, 0), &rx[0], 64, round);
     }
-    // Receives come back.
+    // Receives return.
     let [first, second] = rx;
     let waiting = [(); 3].map(|()| post(cq, vec![0; 8], |buf| second.recv(Source::Any, buf)));
     drop(second);
@@ -121,14 +124,14 @@ fn contexts_close_in_the_middle() {
     exchange(&stays, (to, 0), &first, LONG, 7);
     let second = cq.rx_context(&b, 1).unwrap();
     exchange(&stays, (to, 1), &second, LONG, 8);
-    // The last context of an endpoint closes with whatever is in flight.
+    // The last context of an endpoint closes with any operation in flight.
     let never = post(cq, vec![1; LONG], |buf| stays.send(to.rx_context(1), buf));
     drop((first, second, stays));
     assert_eq!(end(cq, never).0.len(), LONG);
     assert!(cq.tx_context(&b, 0).is_ok(), "the other endpoint is another");
 }
 
-/// What is lent to a send that never ends stays lent, whatever is dropped.
+/// Checks that the buffer of a send that never ends stays lent, whichever object is dropped.
 fn queue_with_a_context_that_cannot_be_closed_leaks_itself() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -150,7 +153,7 @@ fn queue_with_a_context_that_cannot_be_closed_leaks_itself() {
 }
 
 fn contexts_are_opened_again_and_again() {
-    // More than the provider has entries for what is under way.
+    // Exceeds the provider's entries for operations in flight.
     const TIMES: usize = 150;
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -186,7 +189,7 @@ fn forgotten_contexts_are_closed_with_their_queue() {
         exchange(&tx, (to, 0), &rx, 64, 2);
         b.address().unwrap()
     };
-    // And the endpoint has closed: somebody else can have its address.
+    // The endpoint has closed, so another one can have its address.
     let hints = Hints { node: None, listen: false, source: Some(&at), addr_format: at.format(), ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();
     let domain = Domain::open(&info).unwrap();
@@ -228,5 +231,5 @@ fn forgotten_queue_leaves_its_endpoint_open() {
         std::mem::forget((tx, rx));
     }
     std::mem::forget(cq);
-    // All of it is dropped here, in an order that closes nothing below an open context.
+    // All objects are dropped here, in an order that closes no object below an open context.
 }

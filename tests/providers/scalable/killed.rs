@@ -1,5 +1,5 @@
-//! A peer process that is killed while contexts of this side send to it and receive from it: the endpoint's other contexts go on,
-//! and these are closed and opened again.
+//! Peer process that is killed during sends and receives of contexts of this side. The endpoint's
+//! other contexts continue, and these are closed and opened again.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ use crate::scalable::{Bytes, LONG, Queue, end, exchange, finish, info, two_of_ea
 /// Environment variable of a peer's process: its kind, and this side's address.
 pub(crate) const ROLE: &str = "LOOM_SCALABLE_PEER";
 
-/// So many long messages are under way in each direction.
+/// Number of long messages in flight in each direction.
 const TRAIN: usize = 4;
 const LONGEST: usize = 16 << 20;
 
@@ -36,11 +36,11 @@ pub(crate) fn cases() -> crate::scalable::report::Cases {
     ]
 }
 
-/// A process, which is killed at the latest when this goes.
+/// A peer process. Drop kills it.
 struct Peer(Child);
 
 impl Peer {
-    /// It listens to its input, which ends with this process, whatever becomes of that.
+    /// Starts a process. Its input ends with this process, also if this process is killed.
     fn start(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.env(ROLE, role);
@@ -102,14 +102,14 @@ fn goes_on(
     for message in messages {
         post(cq, message, &send);
     }
-    // Longer than the test; nobody waits for a peer that was forgotten.
+    // Longer than the test, as a limit for a forgotten peer.
     let deadline = Instant::now() + 3 * LIMIT;
     while Instant::now() < deadline {
         cq.progress().unwrap();
     }
 }
 
-/// `false` if everything had come before it was killed.
+/// Returns `false` if every message had arrived before the kill.
 fn is_killed_in_the_middle(kind: &str) -> bool {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();

@@ -1,5 +1,5 @@
-//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse.
-//! The run is compared with its table in `tests/behaviours`.
+//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here with them, and the
+//! refusals of the others. The run is compared with its table in `tests/behaviours`.
 
 mod bound;
 mod closing;
@@ -38,7 +38,7 @@ type T = Ofi<Local>;
 type Bytes = Vec<u8>;
 type Queue<'d, L = Local> = Cq<'d, Ofi<L>, Bytes>;
 
-/// Longer than what the provider buffers at once.
+/// Length that exceeds the provider's buffers.
 const LONG: usize = 1 << 20;
 
 fn caps() -> Caps {
@@ -167,7 +167,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, AvAttr { rx_ctx_bits: 1, ..AvAttr::new(4) }).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
-    // Receives and transmits of one queue may be in two of the provider's.
+    // Receives and transmits of one queue may use two of the provider's queues.
     let queues =
         [CqAttr::new(16), CqAttr { separate: true, ..CqAttr::new(16) }].map(|attr| Queue::open(&domain, attr).unwrap());
     let tx = [0, 1].map(|index| queues[usize::from(index)].tx_context(&a, index).unwrap());
@@ -178,7 +178,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     }
     assert_eq!(queues.each_ref().map(|cq| (cq.in_flight(), cq.strays())), [(0, 0); 2]);
 
-    // Peers' writes and reads: the queue of the context that they name tells of them.
+    // Writes and reads of peers: the queue of the named context reports them.
     let region = Mr::open(&domain, pattern(LONG, 1), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let remote = region.remote();
     for (from, index) in [(0, 1), (1, 0)] {
@@ -196,7 +196,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
         expected[..LONG / 2].copy_from_slice(&pattern(LONG / 2, 2 + from));
         expected[8..72].copy_from_slice(&pattern(64, 9));
         assert!(finish(cq, read).0 == expected);
-        // Nothing tells when that is answered, and the context has to stay open until then.
+        // Its answer is not reported, and the context has to stay open until then.
         assert_eq!(tx.inject_write(target, &remote, 0, b"no"), Err(PostError::Errno(Errno::EOPNOTSUPP)));
         let refused = tx.write(target, &remote, 1, vec![0; LONG]).unwrap_err();
         assert_eq!((refused.error, refused.value.len()), (PostError::OutOfBounds, LONG));
@@ -213,7 +213,7 @@ fn threads_have_contexts_of_their_own() {
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, each).unwrap());
     let to_a = av.insert(&a.address().unwrap()).unwrap();
     let to_b = av.insert(&b.address().unwrap()).unwrap();
-    // All are there before anybody sends, and nobody leaves while another may need it.
+    // All contexts are open before the first send, and stay open until the last thread has ended.
     let (opened, done) = (&AtomicU16::new(0), &AtomicU16::new(0));
     let meet = |at: &AtomicU16| {
         let deadline = Instant::now() + LIMIT;
@@ -353,7 +353,7 @@ fn invalid_arguments_are_refused() {
     assert_eq!(cq.rx_context(&other, 1).unwrap_err(), OpenError::TooManyEndpoints);
     drop((tx, rx, tx_without, fourth));
 
-    // Peers' contexts are not named if that is not granted.
+    // Contexts of peers have no names if that is not granted.
     let hints = Hints { caps: Caps::MSG, ..sockets_hints() };
     let plain = T::query(&hints).unwrap().next().unwrap();
     assert!(!plain.caps().contains(Caps::NAMED_RX_CTX));
@@ -364,13 +364,13 @@ fn invalid_arguments_are_refused() {
     assert_eq!(tx.inject(peer.rx_context(1), b"no"), Err(PostError::NotGranted(Caps::NAMED_RX_CTX)));
 }
 
-/// `sockets` goes on driving contexts that were closed.
+/// Checks the refusal of manual progress: `sockets` still drives closed contexts.
 fn manual_progress_is_refused() {
     let domain_attr = DomainAttributes { data_progress: Progress::MANUAL, ..DomainAttributes::default() };
     let manual = T::query(&Hints { domain_attr, ..sockets_hints() }).unwrap().next().unwrap();
     let domain = Domain::open(&manual).unwrap();
     let av = Av::open(&domain, AvAttr { rx_ctx_bits: 2, ..AvAttr::new(4) }).unwrap();
-    // Of the domain, whatever another info of it says.
+    // Progress of the domain, whichever info is used.
     for info in [&manual, &info::<Local>()] {
         let refused = ScalableEndpoint::open(&av, info, two_of_each()).unwrap_err();
         assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP));
@@ -396,14 +396,14 @@ fn other_providers_refuse_scalable_endpoints() {
         let av = Av::open(&domain, 4).unwrap();
         let open = |contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap_err();
         assert_eq!(open(two_of_each()), OpenError::TooManyContexts { limit: 1 }, "{provider}");
-        // The provider has none, or none that a test has shown.
+        // The provider has no contexts, or none that a test has shown.
         let refused = open(Contexts { tx: 1, rx: 1 });
         let errnos = [Errno::ENOSYS, Errno::EOPNOTSUPP].map(OpenError::Errno);
         assert!(errnos.contains(&refused), "{provider}: {refused:?}");
     }
 }
 
-/// Of a provider that is not tested.
+/// Checks the refusal by an untested provider.
 fn scalable_endpoints_are_refused() {
     report::not_granted();
     let info = info::<Local>();
@@ -433,7 +433,7 @@ fn cases() -> report::Cases {
     ]
 }
 
-/// The process that a case starts plays a role.
+/// Plays the role in a process that a case has started.
 pub(crate) fn plays() -> bool {
     std::env::var(killed::ROLE).is_ok_and(|role| {
         killed::play(&role);

@@ -1,13 +1,12 @@
-//! Behaviours that are not run, because they are known to fail.
+//! Behaviours that are not run, because they fail.
 
 #![cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "without libfabric there is nothing that fails"))]
 
-/// What a provider cannot do, by the behaviour that shows it.
+/// A limit of a provider, by the behaviour that shows it.
 struct Fault {
-    /// Its column.
     provider: &'static str,
     behaviour: &'static str,
-    /// The first major version of libfabric that has it.
+    /// First major version of libfabric with the fault.
     since: u16,
     what: &'static str,
 }
@@ -16,11 +15,12 @@ const NO_BYTES: &str = "A read of zero bytes never ends (`rxd-read-of-no-bytes-n
 
 const VERY_LONG: &str = "very_long_message_is_truncated_with_an_error";
 const LINE: &str = "directed_receives_stand_in_line_with_the_others";
-/// The programs in C have the provider's name before it.
+/// Reason that names programs in C. Their names begin with the provider's.
 const DIRECTED_FIRST: &str =
     "A directed receive matches before older receives from any source (`…-directed-receive-goes-before-older-ones`)";
 
-/// Not run: they would fail, or never end. In brackets, the name under which `tests/provider_faults/faults.c` shows the same in C.
+/// Faults of behaviours that are not run: they would fail, or never end. In brackets: the name
+/// under which `tests/provider_faults/faults.c` shows the same in C.
 const FAULTS: [Fault; 11] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "sm2", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
@@ -71,7 +71,7 @@ const FAULTS: [Fault; 11] = [
     },
 ];
 
-/// Why a behaviour is known to fail over a provider.
+/// Returns the reason why a behaviour fails over a provider.
 pub(crate) fn known_fault(provider: &str, behaviour: &str, major: u16) -> Option<&'static str> {
     let is_it = |fault: &&Fault| fault.provider == provider && fault.behaviour == behaviour && fault.since <= major;
     FAULTS.iter().find(is_it).map(|fault| fault.what)

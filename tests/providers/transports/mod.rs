@@ -1,8 +1,9 @@
-//! Each behaviour over the software transport and, with the feature `libfabric`, over every connectionless provider that is here. The run
-//! is compared with its table in `tests/behaviours`.
+//! Each behaviour over the software transport and, with the feature `libfabric`, over every
+//! connectionless provider of this machine. The run is compared with its table in
+//! `tests/behaviours`.
 //!
-//! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
-//! is refused.
+//! If a transport does not grant a capability, the run prints it, and the cases that require it
+//! check instead that requests for it are refused.
 
 mod matrix;
 use support::memory;
@@ -49,12 +50,13 @@ fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
     println!("transport {name}: {lacks}");
 }
 
-/// Not where contexts are pointers: the slots of a closed endpoint are then used again only after as many events as its queue can
-/// hold (rule 4 of the op table), and these close endpoints without having others.
+/// Behaviours that do not run where contexts are pointers. There, the slots of a closed endpoint
+/// are reused only after as many events as its queue can hold (rule 4 of the op table), and these
+/// close endpoints without other ones.
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 
-/// A network that gives no more than the least of the providers does.
+/// Opens a network that grants only the minimum of the providers.
 fn strict() -> Result<Network<'static>, String> {
     Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).map_err(|error| format!("{error:#}"))
 }
@@ -67,7 +69,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());
     }
-    // Another library at run time, or none, makes no difference.
+    // Another library at run time, or a missing one, has no effect.
     #[cfg(feature = "libfabric")]
     let again = support::without_library().is_some() || library_version().major > 1;
     #[cfg(not(feature = "libfabric"))]
@@ -75,11 +77,11 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     for (number, (name, ..)) in all().into_iter().enumerate() {
         trials.push(Trial::test(format!("{SECTION}::soft::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
-            // Looked up again, for the lifetime of this network.
+            // A second lookup, for the lifetime of this network.
             report::watch((SECTION, number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
-        // The same over a strict network, with the hints of a provider.
+        // Over a strict network, with the hints of a provider.
         trials.push(Trial::test(format!("{SECTION}::strict::{name}"), move || {
             let network = strict()?;
             let info = network.query(&Hints { caps: ASKED, ..Hints::default() })?;
@@ -89,7 +91,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         if again {
             continue;
         }
-        // The same by lanes.
+        // By lanes.
         trials.push(Trial::test(format!("{SECTION}::soft-lanes::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
             // On this trial's own thread.
@@ -98,7 +100,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             pair::TALKS_FIRST.set(false);
             Ok(())
         }));
-        // The same where contexts are memory that the transport writes to: no provider here asks for it.
+        // With contexts in memory that the transport writes to, which no provider here requires.
         let asking = Trial::test(format!("{SECTION}::soft-asking::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
             needs::run(all()[number], &network.info_requiring(RequiredModes::LARGE_CONTEXTS));
@@ -114,7 +116,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
 }
 
-/// Room for the behaviours with the most objects.
+/// Attributes for the behaviours with the most objects.
 const TCP: TcpAttr =
     TcpAttr { endpoints: 64, vectors: 32, rx_depth: 128, unexpected: 128, tx_depth: 64, ..TcpAttr::DEFAULT };
 
@@ -156,7 +158,7 @@ impl Provider {
         Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next()).ok_or_else(|| missing().into())
     }
 
-    /// Capabilities of the tests that it grants together, in the order of their use.
+    /// Returns the capabilities of the tests that it grants together, in the order of their use.
     fn grants(self) -> Caps {
         let asked = [
             Caps::TAGGED,
@@ -174,7 +176,7 @@ impl Provider {
     }
 }
 
-/// The connectionless providers of a Debian machine, and of libfabric 2.
+/// Connectionless providers of a Debian machine, and of libfabric 2.
 #[cfg(feature = "libfabric")]
 const PROVIDERS: [Provider; 9] = [
     Provider::new("shm", true),
@@ -188,7 +190,7 @@ const PROVIDERS: [Provider; 9] = [
     Provider::of_datagrams("sockets-dgram", "sockets"),
 ];
 
-/// Returns the names of those that are here.
+/// Returns the names of the providers of this machine.
 #[cfg(feature = "libfabric")]
 fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
     if support::without_library().is_some() {
@@ -204,7 +206,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
                 println!("transport {name}: not in libfabric {}", library_version());
                 continue;
             }
-            // The trials fail and say so too.
+            // The trials fail and report it too.
             Err(error) => println!("transport {name}: {}", error.message().unwrap_or("missing")),
         }
         here.push(name);
@@ -213,7 +215,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
             if let Some(what) = known {
                 report::keep((SECTION, number, behaviour), name, report::Outcome::Not(what));
             }
-            // Endpoints of `sm2` that stay open fill a table that all processes of a user share.
+            // Endpoints of `sm2` that stay open fill a table, which all processes of a user share.
             let alone = name == "sm2" && report::is_untested() && !report::is_alone();
             let trial = Trial::test(format!("{SECTION}::{name}::{behaviour}"), move || {
                 let _turn = report::turn_of(from.provider);

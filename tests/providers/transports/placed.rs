@@ -1,5 +1,6 @@
-//! The behaviours over the software transport, with every object in memory of an allocator other than the global one: an arena in a
-//! `static`, pools of several sizes, and bumpalo. Each behaviour has a budget of its own, which counts what it takes and returns.
+//! Behaviours over the software transport with every object in memory of an allocator other than
+//! the global one: an arena in a `static`, pools of several sizes, and bumpalo. Each behaviour has
+//! a separate budget, which counts its allocations and frees.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -14,18 +15,20 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::transports::memory::{self, Memory, allocator};
 
-/// Small, so that pools have room for it.
+/// Small attributes, so that pools have room for the network.
 const ATTR: NetworkAttr = NetworkAttr { rx_depth: 256, ..NetworkAttr::DEFAULT };
 
-/// These lose memory on purpose (one forgets a piece), or have destructors that panic, and a queue whose closing is cut short by one.
+/// Behaviours that lose memory on purpose (one forgets a piece), or have destructors that panic,
+/// and a queue with a closing that a panic interrupts.
 const LOSING: [&str; 3] = ["forgotten", "a_closed_endpoint_gives_its_filled_buffer_back", "destructors_that_panic"];
 
-/// These open nothing that takes memory: a counter is a value, and so is a fabric; one ends at once, as the network's limit of a
-/// message's length is more than it tries.
+/// Behaviours that open no object with memory. A counter and a fabric are values. One behaviour
+/// ends at once, because its messages exceed the network's limit.
 const OPENING_NOTHING: [&str; 2] =
     ["a_counter_is_set_and_added_to", "longest_message_arrives_and_a_longer_one_is_refused"];
 
-/// Room for all behaviours: where objects are not closed in the reverse order of opening, an arena keeps what lies below the last one.
+/// Returns an arena for all behaviours: if objects are not closed in the reverse order of opening,
+/// it keeps the memory below the last one.
 fn arena() -> &'static Locked<Arena<'static>> {
     static MEMORY: StaticArena<{ 640 << 20 }> = StaticArena::new();
     MEMORY.take_shared().expect("it is taken once")
@@ -36,15 +39,18 @@ fn classes() -> &'static SizeClasses<Global, Shared, 5> {
         let block = Layout::from_size_align(size, size.min(4096)).expect("a power of two");
         SharedPool::new_in(PoolAttr { block, count }, Global).expect("there is memory")
     };
-    // The largest are for networks: what is forgotten keeps its own, in each of the behaviours that lose memory.
+    // The largest are for networks: in each of the behaviours that lose memory, a forgotten object
+    // keeps its network.
     let pools = [pool(256, 512), pool(4 << 10, 128), pool(64 << 10, 64), pool(512 << 10, 16), pool(4 << 20, 9)];
     Box::leak(Box::new(SizeClasses::new(pools, Spill::ToLarger)))
 }
 
-/// A bump allocator for several threads. (ThreadSanitizer does not see what a lock of std's does.)
+/// A bump allocator for several threads. (ThreadSanitizer does not see the effect of a lock of
+/// std.)
 struct Guarded(spin::Mutex<Bump>);
 
-// SAFETY: blocks are in chunks of the bump allocator, which stay as long as it; one thread at a time uses it.
+// SAFETY: blocks are in chunks of the bump allocator, which live as long as it. One thread at a
+// time uses it.
 unsafe impl Allocator for &Guarded {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         V02(&*self.0.lock()).allocate(layout)
@@ -63,7 +69,7 @@ fn bump() -> &'static Guarded {
 struct Placing {
     name: &'static str,
     memory: Memory,
-    /// Held by the behaviour that uses it.
+    /// Lock of the behaviour that uses it.
     alone: Mutex<()>,
 }
 
@@ -106,7 +112,7 @@ pub(crate) fn trials(names: &[&'static str], run: fn(usize, &Info<Soft<'static>>
                 placing.run(name, |info| run(number, info))
             }));
         }
-        // The controls: what is lost is found, and what is taken elsewhere.
+        // The controls: lost memory is found, and memory from elsewhere.
         let mut control = |name: &str, case: fn(), complaint: &'static str| {
             trials.push(Trial::test(format!("{}::soft-{}::{name}", super::SECTION, placing.name), move || {
                 let found =

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use libtest_mimic::{Failed, Trial};
 
-/// Set in the process of such a test.
+/// Environment variable of the process of such a test.
 const ALONE: &str = "LOOM_TEST_ALONE";
 
 /// Returns `true` in the process of such a test.
@@ -13,7 +13,7 @@ pub fn is_child() -> bool {
     std::env::var_os(ALONE).is_some()
 }
 
-/// Runs the test of this name again, in a process of its own. Returns `true` in that process.
+/// Runs the test of this name again, in a separate process. Returns `true` in that process.
 ///
 /// # Panics
 /// The test fails there, or does not run.
@@ -31,7 +31,7 @@ pub fn is_alone(test: &str) -> bool {
     false
 }
 
-/// Trial that runs in a process of its own, as its only test, on the main thread.
+/// Trial that runs in a separate process, as its only test, on the main thread.
 pub fn trial(name: String, run: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
     let test = name.clone();
     Trial::test(name, move || if is_alone(&test) { run() } else { Ok(()) })

@@ -1,4 +1,4 @@
-//! What the test programs share.
+//! Parts that the test programs share.
 
 #![allow(missing_docs, missing_debug_implementations, reason = "its users are the tests beside it")]
 #![allow(clippy::too_long_first_doc_paragraph, clippy::new_without_default, reason = "as above")]
@@ -11,7 +11,8 @@ pub mod report;
 #[cfg(feature = "libfabric")]
 pub mod shared_memory;
 
-/// Returns the error of loading if `LOOM_LIBFABRIC` names a library that is not there, for a run of the transports that need none.
+/// Returns the error of loading if `LOOM_LIBFABRIC` names a missing library, for a run of the
+/// transports that do not require it.
 #[cfg(feature = "libfabric")]
 pub fn without_library() -> Option<String> {
     std::env::var_os("LOOM_LIBFABRIC")?;

@@ -1,4 +1,4 @@
-//! The allocator that the behaviours open their objects with: the global one, or another that a run of them has placed.
+//! Allocator of the behaviours' objects: the global one, or another that a run has placed.
 
 use std::cell::Cell;
 
@@ -11,14 +11,14 @@ thread_local! {
     static PLACED: Cell<Memory> = const { Cell::new(&Global) };
 }
 
-/// The allocator of this thread's objects.
+/// Allocator of this thread's objects.
 pub fn allocator() -> Memory {
     PLACED.get()
 }
 
 /// Runs `f` with another allocator for this thread's objects.
 pub fn place(memory: Memory, f: impl FnOnce()) {
-    /// Puts it back, also when `f` panics.
+    /// Guard that restores it, also when `f` panics.
     struct Back(Memory);
     impl Drop for Back {
         fn drop(&mut self) {

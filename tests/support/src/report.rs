@@ -1,9 +1,10 @@
-//! Behaviours and providers of a run, compared with the committed table in `tests/behaviours`, so that no behaviour stops running
-//! unnoticed.
+//! Behaviours and providers of a run, compared with the committed table in `tests/behaviours`, so
+//! that a behaviour that stops running is reported.
 //!
-//! A table has a line for each behaviour, with a token for each provider: `+` shown, `-` not granted and refused, `.` not applicable, a
-//! small letter for shown except for a reason, a capital letter for not run for a reason. The reasons follow. Runs with
-//! `LOOM_UNTESTED=1` have tables of their own (`-untested`).
+//! A table has a line for each behaviour, with a token for each provider: `+` shown, `-` not
+//! granted and refused, `.` not applicable, a small letter for shown except for a reason, a capital
+//! letter for not run for a reason. The reasons follow. Runs with `LOOM_UNTESTED=1` have separate
+//! tables (`-untested`).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -43,7 +44,8 @@ thread_local! {
     static NOTED: Cell<Outcome> = const { Cell::new(Outcome::Shown) };
 }
 
-/// Notes that a needed feature is not granted. The case goes on and checks that requests for it are refused.
+/// Notes that a needed feature is not granted. The case then checks that requests for it are
+/// refused.
 pub fn not_granted() {
     NOTED.set(Outcome::NotGranted);
 }
@@ -63,12 +65,13 @@ pub type Place = (&'static str, usize, &'static str);
 
 static OUTCOMES: Mutex<BTreeMap<(Place, &str), Outcome>> = Mutex::new(BTreeMap::new());
 
-/// Waits until no other case runs over a provider that bears one at a time.
+/// Waits until no other case runs over a provider that supports one at a time.
 #[must_use]
 pub fn turn_of(provider: &str) -> Option<MutexGuard<'static, ()>> {
     // Threads of the provider, which spin: two of its domains are too much for two cores.
     static SOCKETS: Mutex<()> = Mutex::new(());
-    // Endpoints have slots that all processes of a user share: messages to a closed one reach the next.
+    // Endpoints have slots that all processes of a user share: messages to a closed one reach the
+    // next.
     static SM2: Mutex<()> = Mutex::new(());
     let turn = match provider {
         "sockets" => &SOCKETS,
@@ -98,7 +101,7 @@ const OUTCOME: &str = "@outcome ";
 /// Prefix of the line about a part that cannot run on this machine.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// Runs a case in a process of its own, which closes the objects that the case leaves open.
+/// Runs a case in a separate process, which closes the objects that the case leaves open.
 pub fn watch_alone(place: Place, provider: &'static str) -> Result<(), libtest_mimic::Failed> {
     let (section, _, name) = place;
     let mut process = std::process::Command::new(std::env::current_exe()?);
@@ -222,7 +225,8 @@ pub fn is_untested() -> bool {
     std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Compares a run with its table, if one is committed. Returns `true` if the run passes, and the lines to print.
+/// Compares a run with its table, if one is committed. Returns `true` if the run passes, and the
+/// lines to print.
 fn judge(mode: Mode, committed: Option<&str>, run: &str) -> (bool, Vec<String>) {
     let Some(committed) = committed else {
         let line = "NOT COMPARED: no table of this version. LOOM_PAGE=check fails here, LOOM_PAGE=write adds the table";
@@ -232,7 +236,8 @@ fn judge(mode: Mode, committed: Option<&str>, run: &str) -> (bool, Vec<String>) 
     (differences.is_empty(), differences)
 }
 
-/// Compares a whole section that has succeeded with its table, or writes the table. Returns `true` if it passes.
+/// Compares a whole section that has succeeded with its table, or writes the table. Returns `true`
+/// if it passes.
 fn agrees(version: &str, section: &str, providers: &[&str]) -> bool {
     let untested = if is_untested() { "-untested" } else { "" };
     let path = PathBuf::from(format!("{}/../behaviours/{version}/{section}{untested}.txt", env!("CARGO_MANIFEST_DIR")));
@@ -251,7 +256,7 @@ fn agrees(version: &str, section: &str, providers: &[&str]) -> bool {
     passes
 }
 
-/// Trials with a table of their own.
+/// Trials with a separate table.
 pub struct Section {
     pub name: &'static str,
     /// Columns of the table.
@@ -259,8 +264,8 @@ pub struct Section {
     pub trials: Vec<Trial>,
 }
 
-/// Runs the sections and other trials of a program. Compares the sections of which all trials have run with their tables for this
-/// version of libfabric.
+/// Runs the sections and other trials of a program. Compares sections with their tables for this
+/// version of libfabric, if all of their trials have run.
 pub fn conclude(arguments: &Arguments, version: &str, sections: Vec<Section>, others: Vec<Trial>) -> ! {
     let is_whole = |name: &str| {
         let is_chosen = arguments.filter.as_ref().is_none_or(|filter| *filter == format!("{name}::"));

@@ -1,10 +1,11 @@
-//! Endpoints of `shm` that were forgotten on purpose, or left open, leave their names behind in the file system.
+//! Removal of the names that endpoints of `shm` leave in the file system, if they were forgotten on
+//! purpose, or left open.
 
 #![allow(unsafe_code, reason = "registers a function for the end of the process")]
 
 use std::sync::Once;
 
-/// Removes what this process leaves behind, when it ends.
+/// Removes the names of this process when it ends.
 pub fn remove_at_exit() {
     extern "C" fn remove() {
         remove_names_of(std::process::id());
@@ -15,12 +16,12 @@ pub fn remove_at_exit() {
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: the function neither unwinds nor relies on anything that is gone by then.
+        // SAFETY: the function does not unwind, and uses no state that has ended by then.
         let _ = unsafe { atexit(remove) };
     });
 }
 
-/// Removes what a process has left behind: `123:0:1` is of the process 123.
+/// Removes the names of a process: `123:0:1` is of the process 123.
 pub fn remove_names_of(process: u32) {
     let own = format!("{process}:");
     for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! One of each object that takes memory, opened one after the other.
+//! One of each object with memory, opened in sequence.
 
 use std::alloc::Layout;
 
@@ -19,7 +19,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
-/// Peers of the vector, and of a set of some. (`shm` takes no more than 256.)
+/// Peers of the vector, and of a set of some. (`shm` has a maximum of 256.)
 const PEERS: usize = 200;
 const MEMBERS: usize = 100;
 const DEPTH: usize = 64;
@@ -29,13 +29,12 @@ const SLAB: SlabAttr = SlabAttr::new(16, 1000);
 const HEAP: Layout = Layout::new::<[u64; 512]>();
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 const CACHE: MrCacheAttr = MrCacheAttr::new(32);
-/// How many objects there are.
 pub(crate) const OBJECTS: usize = 13;
 
 type Bytes = Box<[u8]>;
 type Layer<'d, T, A> = TaggedEndpoint<WithPeer<'d, T, Bytes>, Bytes, A>;
 
-/// What an object says that it takes.
+/// Documented memory of an object.
 pub(crate) struct Part {
     pub(crate) name: &'static str,
     pub(crate) bytes: usize,
@@ -52,7 +51,8 @@ fn attr() -> CqAttr {
     CqAttr { endpoints: ENDPOINTS, ..CqAttr::new(DEPTH) }
 }
 
-/// What each object says, in the order in which they are opened. A set is one of the vector's, when that is open.
+/// Documented memory of each object, in the order of opening. A set belongs to the vector, which is
+/// open before it.
 pub(crate) fn parts<T: Transport + 'static, A: Allocator + Clone + Send + 'static>(
     domain: &Domain<'_, T>,
     av: Option<&Av<'_, T>>,
@@ -82,15 +82,15 @@ pub(crate) fn parts<T: Transport + 'static, A: Allocator + Clone + Send + 'stati
     ]
 }
 
-/// One that was opened.
+/// An opened object.
 pub(crate) struct Step<'s, T: Transport> {
     pub(crate) domain: &'s Domain<'static, T>,
     pub(crate) av: Option<&'s Av<'static, T>>,
-    /// What was counted before.
+    /// Counts before it was opened.
     pub(crate) before: (usize, usize),
 }
 
-/// Opens one of each, and says so after each; then moves data.
+/// Opens one of each, calls back after each, and then transfers data.
 pub(crate) fn deploy<T: Transport + 'static, A: Allocator + Clone + Send + 'static>(
     info: &Info<T>,
     alloc: &A,
@@ -132,7 +132,7 @@ pub(crate) fn deploy<T: Transport + 'static, A: Allocator + Clone + Send + 'stat
     step();
     let _heap = HeapMemory::open_in(&domain, HEAP, alloc())?;
     step();
-    // SAFETY: nothing is registered through it.
+    // SAFETY: no memory is registered through it.
     let monitor = unsafe { Notified::new() };
     let _cache = MrCache::open_in(&domain, CACHE, monitor, alloc())?;
     step();

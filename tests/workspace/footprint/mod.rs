@@ -1,5 +1,5 @@
-//! What objects take from their allocator: as much as they say beforehand, in as many blocks; an error where one is refused, which
-//! leaves nothing open; and nothing once they are open.
+//! Memory that objects take from their allocator: the documented size, in the documented number of
+//! blocks. A refused block is an error that leaves no object open, and open objects take no memory.
 
 mod deployment;
 mod sum;
@@ -23,12 +23,14 @@ use support::alone::is_alone;
 
 use deployment::{OBJECTS, deploy, parts};
 
-/// How many files this process has open: what libfabric leaves half open has some.
+/// Returns the number of open files of this process: half-open objects of libfabric would have
+/// some.
 fn files() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Lives as long as the program, as long-lived objects ask of their allocator.
+/// Leaks a value, because long-lived objects require an allocator that lives as long as the
+/// program.
 fn forever<V>(value: V) -> &'static V {
     Box::leak(Box::new(value))
 }
@@ -59,14 +61,15 @@ fn takes_its_documented_size<T: Transport + 'static>(name: &str, info: &Info<T>)
     assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: all is given back");
 }
 
-/// Every allocation fails once: always an error, no block and no file is left, and the next deployment works.
+/// Fails every allocation once: the result is always an error, no block and no file is left, and
+/// the next deployment works.
 fn survives_every_failure<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let open = |nth| {
         let alloc = forever(FailAt::new(budget, nth));
         (deploy(info, &alloc, |_| (), || (0, 0)), alloc.failed())
     };
-    // What libfabric opens once for all.
+    // Objects that libfabric opens once for all.
     open(usize::MAX).0.expect("it opens");
     let before = files();
     let mut nth = 0;
@@ -84,7 +87,8 @@ fn survives_every_failure<T: Transport + 'static>(name: &str, info: &Info<T>) {
     assert!(nth >= OBJECTS);
 }
 
-/// The allocator panics when it is asked for anything after everything is open.
+/// Checks that open objects allocate no memory: the allocator panics at the first request after the
+/// last opening.
 fn works_under_a_seal<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let sealed = forever(Sealed::new(budget));
@@ -94,7 +98,7 @@ fn works_under_a_seal<T: Transport + 'static>(name: &str, info: &Info<T>) {
         &sealed,
         |_| {
             steps += 1;
-            // The last one moves data.
+            // The last one transfers data.
             if steps == OBJECTS {
                 sealed.seal();
             }
@@ -144,7 +148,7 @@ fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Loc
     loom_fabric::ofi::Ofi::query(&hints).ok().and_then(|mut infos| infos.next()).expect("every libfabric has it")
 }
 
-/// A network of as many endpoints as the vector has room for peers.
+/// Sums up a network with as many endpoints as the vector has room for peers.
 #[test]
 fn the_sum_is_documented() {
     let network =
@@ -154,7 +158,7 @@ fn the_sum_is_documented() {
     sum::is_documented("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
 }
 
-/// What needs no domain: in one block each, or refused.
+/// Checks objects without a domain: each takes one block, or is refused.
 #[test]
 fn objects_without_domain_take_documented_sizes_or_are_refused() {
     let network = NetworkAttr::DEFAULT;
@@ -164,7 +168,7 @@ fn objects_without_domain_take_documented_sizes_or_are_refused() {
     takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
 }
 
-/// What drives a queue or a counter, and deferred work.
+/// Checks drivers of queues and counters, and deferred work.
 #[test]
 fn drivers_take_their_documented_size_or_are_refused() {
     let network = Network::new(NetworkAttr::DEFAULT).expect("there is memory");
@@ -187,7 +191,7 @@ fn layout_of_counters<T: Transport>(_: &Counter<'static, T>) -> Result<Layout, O
     CounterDriver::<T>::layout::<Counting>()
 }
 
-/// Two blocks, or an error that leaves nothing.
+/// Checks two blocks, or an error that leaves none.
 fn deferred_work_takes_its_layouts<T: Transport, B: Buffer>(cq: &Cq<'static, T, B>) {
     let layouts = Deferred::<T, B, Counting>::layouts(1000, cq.capacity()).expect("the sizes are small");
     let (size, budget) = (layouts.iter().map(Layout::size).sum(), counting());
@@ -203,7 +207,7 @@ fn deferred_work_takes_its_layouts<T: Transport, B: Buffer>(cq: &Cq<'static, T, 
     }
 }
 
-/// What only libfabric has.
+/// Checks objects of libfabric alone.
 #[cfg(feature = "libfabric")]
 #[test]
 fn objects_of_libfabric_alone_take_their_documented_size_or_are_refused() {

@@ -14,7 +14,7 @@ use loom_core::transport::Transport;
 
 const DEPTH: usize = 1024;
 const PEERS: usize = 1024;
-/// The buffers that the queue carries.
+/// Buffers of the queue.
 type Buf = Box<[u8]>;
 
 /// Rows of the table: object, place, and number of bytes.
@@ -34,7 +34,7 @@ fn rows<T: Transport + 'static>(info: &Info<T>) -> Vec<(String, &'static str, us
     ]
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 fn number(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<_> =

@@ -1,6 +1,7 @@
 //! Sends to any of many peers, over libfabric's `udp`.
 //!
-//! Every address of 127.0.0.0/8 is this machine: an endpoint that listens at all addresses receives what is sent to any of them.
+//! Each address of 127.0.0.0/8 is this machine, so an endpoint that listens at all addresses
+//! receives every message.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -29,11 +30,11 @@ struct Datagrams {
     peers: Vec<Peer>,
     random: Random,
     sent: u64,
-    /// That of the next message, and that of its receive.
+    /// Buffers of the next message, and of its receive.
     buffers: Option<(Buffer, Buffer)>,
 }
 
-/// So many addresses of this machine.
+/// Returns this number of addresses of this machine.
 fn addresses(count: u32, port: u16) -> impl Iterator<Item = SocketAddr> {
     let node = |peer| Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + peer);
     (0..count).map(move |peer| (node(peer), port).into())
@@ -68,7 +69,7 @@ impl Datagrams {
         Ok(Datagrams { cq, from, to, peers, random: Random::new(), sent: 0, buffers })
     }
 
-    /// The next completion. A datagram may be lost, and is not waited for for ever.
+    /// Returns the next completion. The wait is limited, because a datagram may be lost.
     fn completed(&self) -> Buffer {
         for _ in 0..100_000_000 {
             if let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") {
@@ -97,7 +98,7 @@ impl Datagrams {
     }
 }
 
-/// The same by the operating system's own calls.
+/// Sends and receives datagrams by the operating system's calls.
 struct Sockets {
     from: UdpSocket,
     to: UdpSocket,

@@ -1,4 +1,4 @@
-//! Open endpoints of the software transport, and how many of them send to one.
+//! Open endpoints of the software transport, and the number of senders to one endpoint.
 
 use std::time::{Duration, Instant};
 
@@ -16,24 +16,24 @@ use crate::report::{Goal, Run};
 type Transport = Soft<'static>;
 type Queue = Cq<'static, Transport, Buffer>;
 
-/// Two talk, and so two are the least.
+/// Numbers of endpoints. A transfer requires two.
 const ENDPOINTS: [u16; 6] = [2, 4, 16, 64, 256, 1024];
 
 /// Operations that a queue has room for.
 const DEPTH: usize = 64;
 
-/// Small ones: what is measured is how many there are.
+/// Opens a small network: only the number of endpoints is measured.
 fn network(endpoints: u16) -> Result<Domain<'static, Transport>, Failure> {
     let attr = NetworkAttr { endpoints, tx_depth: 64, rx_depth: 64, eager_size: 64, ..NetworkAttr::DEFAULT };
     Ok(Domain::open(&Network::new(attr)?.info())?)
 }
 
-/// Open endpoints, of which one sends to one that is drawn from some of the others.
+/// Open endpoints. One sends to one drawn from some of the others.
 struct Opened {
     from: (Queue, Endpoint<'static, Transport, Buffer>, Peer),
-    /// Each has a receive posted.
+    /// Targets, each with a posted receive.
     to: Vec<(Queue, Endpoint<'static, Transport, Buffer>, Peer)>,
-    /// How many of them are sent to.
+    /// Number of targets in the draw.
     drawn: u32,
     random: Random,
     sent: u64,
@@ -41,7 +41,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// So many endpoints, each on a queue of its own or all on one.
+    /// Opens this number of endpoints, each on its own queue or all on one.
     fn open(endpoints: u16, one_queue: bool, drawn: u32) -> Result<Self, Failure> {
         let domain = network(endpoints)?;
         let av = Av::open(&domain, usize::from(endpoints))?;
@@ -109,7 +109,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Messages that are sent before any is received.
+/// Messages sent before the first is received.
 const BATCH: usize = 32;
 
 /// Endpoints that inject to one in turn, on one thread.

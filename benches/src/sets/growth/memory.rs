@@ -1,4 +1,4 @@
-//! Memory as numbers grow: what the layouts say.
+//! Memory as numbers grow, as computed by the layouts.
 
 use std::alloc::Layout;
 
@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::report::{Curve, Goal, Point, Run};
 use crate::statistics::Summary;
 
-/// The bytes that each takes, by how many there are.
+/// Returns the bytes per item, for `count` items.
 fn each(count: u32, layout: Layout) -> Point {
     exact(count, layout.size() as f64 / f64::from(count))
 }

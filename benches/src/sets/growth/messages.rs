@@ -19,7 +19,7 @@ use crate::sets::soft::one_thread::network;
 #[cfg(feature = "libfabric")]
 use crate::sides::Provider;
 
-/// The most operations in flight.
+/// Maximum operations in flight.
 const DEPTH: u32 = 64;
 
 const SOFT: &str = "software transport";
@@ -45,7 +45,8 @@ impl<T: Transport + 'static> Messages<T> {
 
     /// Exchanges messages of `len` bytes, `in_flight` of them posted at a time.
     fn exchange(&self, in_flight: u32, len: u32) -> impl FnMut(u32) -> Duration + '_ {
-        // A received message is equal to that which was sent, and so any buffer can be sent next. Sends take the last ones.
+        // A received message equals the sent one, so any buffer can be sent next. Sends take the
+        // last ones.
         let of = |byte| (0..in_flight).map(move |_| vec![byte; len as usize].into());
         let mut buffers: Vec<Buffer> = of(0).chain(of(SENT)).collect();
         self.batch(&mut buffers);
@@ -58,7 +59,8 @@ impl<T: Transport + 'static> Messages<T> {
         }
     }
 
-    /// Posts a receive for each half of the buffers, then a send for each other, and takes all completions.
+    /// Posts receives with the first half of the buffers and sends with the second, and takes all
+    /// completions.
     #[inline(never)]
     fn batch(&self, buffers: &mut Vec<Buffer>) {
         let in_flight = buffers.len() / 2;
@@ -75,7 +77,7 @@ impl<T: Transport + 'static> Messages<T> {
         buffers.extend((0..2 * in_flight).map(|_| completed(&self.cq)));
     }
 
-    /// The buffer of a post that was refused for the moment.
+    /// Returns the buffer of a post with a transient error.
     #[cold]
     fn again(&self, rejected: Rejected<Buffer>) -> Buffer {
         assert!(rejected.error.is_transient(), "{rejected}");
@@ -84,7 +86,7 @@ impl<T: Transport + 'static> Messages<T> {
     }
 }
 
-/// What messages consist of.
+/// Content of messages.
 const SENT: u8 = 0x5a;
 
 pub(super) fn measure_in_flight(run: &mut Run) -> Result<(), Failure> {

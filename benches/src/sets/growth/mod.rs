@@ -1,5 +1,5 @@
-//! What an operation costs as numbers grow: endpoints, peers, posted receives, operations in flight, bytes, senders; and the
-//! memory that they take.
+//! Cost of an operation as numbers grow: endpoints, peers, posted receives, operations in flight,
+//! bytes, senders. Also their memory.
 
 #[cfg(feature = "libfabric")]
 mod datagrams;
@@ -39,10 +39,10 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     memory::measure(run)
 }
 
-/// A contest whose sides are the points of curves.
+/// A contest with the points of curves as sides.
 struct Growth<'a> {
     contest: Contest<'a>,
-    /// The curve and the number of each side.
+    /// Curve and number of each side.
     points: Vec<(String, u32)>,
 }
 
@@ -56,7 +56,7 @@ struct Labels<'a> {
 }
 
 impl<'a> Growth<'a> {
-    /// Named as its plot.
+    /// Creates a contest with the name of its plot.
     fn new(name: &str) -> Self {
         Growth { contest: Contest::new(format!("growth.{name}")), points: Vec::new() }
     }
@@ -65,7 +65,7 @@ impl<'a> Growth<'a> {
         format!("{curve}: {x}")
     }
 
-    /// Adds a point. `run` does the operation as many times as it is told, and says how long it took.
+    /// Adds a point. `run` does the operation a number of times, and returns the duration.
     fn point(mut self, curve: &str, x: u32, run: impl FnMut(u32) -> Duration + 'a) -> Self {
         self.points.push((curve.into(), x));
         self.contest = self.contest.side_that_measures(Self::side(curve, x), run);
@@ -95,19 +95,20 @@ impl Labels<'_> {
     }
 }
 
-/// The ratio of two points of a curve: how much longer the operation takes.
+/// Adds the ratio of the times of two points of a curve: how much longer the operation takes.
 fn ratio(run: &mut Run, outcome: &Outcome, name: &str, (curve, of, over): (&str, u32, u32), goal: Goal) {
     let (of, over) = (Growth::side(curve, of), Growth::side(curve, over));
     run.ratio(outcome, Ratio { name, of: &of, over: &over, goal });
 }
 
-/// The same of rates: what the larger number keeps of the rate of the smaller one.
+/// Adds the ratio of the rates of two points: the part of the smaller number's rate that the larger
+/// one keeps.
 fn rate_ratio(run: &mut Run, outcome: &Outcome, name: &str, (curve, of, over): (&str, u32, u32), goal: Goal) {
     let (of, over) = (Growth::side(curve, of), Growth::side(curve, over));
     run.rate_ratio(outcome, Ratio { name, of: &of, over: &over, goal });
 }
 
-/// A point that is counted and not timed.
+/// Returns a point that is counted instead of timed.
 fn exact(x: u32, value: f64) -> Point {
     Point { x, y: Summary::exact(value) }
 }
@@ -122,7 +123,7 @@ fn completed<T: Transport>(cq: &Cq<'static, T, Buffer>) -> Buffer {
     }
 }
 
-/// Numbers in an order that the caches do not foresee, and which is always the same.
+/// Reproducible numbers in an order that the caches do not predict.
 struct Random(u64);
 
 impl Random {

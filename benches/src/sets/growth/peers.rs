@@ -1,4 +1,4 @@
-//! Peers in an address vector, of which any is looked up.
+//! Peers in an address vector, with look-ups of any of them.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -21,7 +21,7 @@ struct Table<'m> {
     peers: Vec<Peer>,
 }
 
-/// The address of each: 64 processes on a node, as in a job.
+/// Address of each peer: 64 processes on a node, as in a job.
 fn socket(peer: u32) -> SocketAddr {
     SocketAddrV4::new(Ipv4Addr::from_bits(0x0a00_0001 + peer / 64), 47_000 + (peer % 64) as u16).into()
 }
@@ -34,7 +34,7 @@ impl<'m> Table<'m> {
         Ok(Table { table, peers })
     }
 
-    /// Looks up peers by chance.
+    /// Looks up random peers.
     #[inline(always)]
     fn each(&self, random: &mut Random, count: u32, mut look: impl FnMut(&AddressTable<'m>, u32, Peer)) -> Duration {
         let begin = Instant::now();

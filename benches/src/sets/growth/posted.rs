@@ -1,4 +1,4 @@
-//! Posted receives: each message is for the tag of one of them by chance.
+//! Posted receives. Each message has the tag of a random one.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ impl<T: Transport + 'static> Posted<T> {
             to.tagged_recv(Source::Any, Tag(tag.into()), vec![0; 8].into())?;
         }
         let mut opened = Posted { cq, from, to, peer, posted, random: Random::new() };
-        // What was posted in the order of its tags no more is.
+        // Posts receives again, so that they are no longer in the order of their tags.
         opened.run(posted.min(1024));
         Ok(opened)
     }
@@ -66,7 +66,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
         let mut soft = Posted::open(&Network::new(attr)?.info(), posted)?;
         growth = growth.point(SOFT, posted, move |count| soft.run(count));
     }
-    // As many as `shm` takes by itself.
+    // `shm` accepts this number by default.
     #[cfg(feature = "libfabric")]
     for posted in POSTED.into_iter().filter(|posted| *posted < 1024) {
         let mut shm = Posted::open(&crate::sides::Provider::SHM.info()?, posted)?;

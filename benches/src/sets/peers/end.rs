@@ -1,4 +1,4 @@
-//! A message to and fro, or many messages one way, between two ends, whatever is between them.
+//! A message to and fro, or many messages in one direction, between two ends over any channel.
 
 use std::sync::mpsc::channel;
 use std::thread::Scope;
@@ -6,25 +6,25 @@ use std::time::{Duration, Instant};
 
 use crate::cores::Peer;
 
-/// One end, for one thread. A message is its number, over and over.
+/// One end, for one thread. A message repeats its number.
 pub(crate) trait End {
-    /// Sends the message of that number; polls while there is no room.
+    /// Sends the message of this number. Polls while the channel has no room.
     fn send(&mut self, number: u64);
 
-    /// Polls until the next message is there, reads all of it, and checks that it is the one of that number.
+    /// Polls until the next message arrives, reads all of it, and checks its number.
     fn receive(&mut self, number: u64);
 
-    /// What a program does while a message is on its way.
+    /// Makes progress while a message is in transit.
     #[inline]
     fn rest(&mut self) {}
 
-    /// Sends the last message of many, and polls until it is on its way.
+    /// Sends the last message of many, and polls until it is sent.
     fn send_last(&mut self, number: u64) {
         self.send(number);
     }
 }
 
-/// Fails unless every word of a message is its number.
+/// Checks that every word of a message is its number.
 #[inline]
 pub(crate) fn check<'w>(words: impl IntoIterator<Item = &'w u64>, number: u64) {
     let differing = words.into_iter().fold(0, |differing, word| differing | (word ^ number));
@@ -44,10 +44,10 @@ pub(crate) fn fill(bytes: &mut [u8], number: u64) {
     bytes.as_chunks_mut().0.fill(number.to_ne_bytes());
 }
 
-/// What the far end does in each round.
+/// Part of the far end in each round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Play {
-    /// Sends each message back, as another number.
+    /// Returns each message, with another number.
     Answer,
     Stream,
     #[cfg_attr(not(feature = "libfabric"), expect(dead_code, reason = "only sets of libfabric write"))]
@@ -64,7 +64,8 @@ impl Play {
         }
     }
 
-    /// Plays the near end: says how long a round of `count` messages takes, each to the other end.
+    /// Plays the near end. Returns the duration of a round of `count` messages, each to the other
+    /// end.
     #[inline]
     pub(crate) fn near(self, end: &mut impl End, count: u32) -> Duration {
         match self {
@@ -74,7 +75,7 @@ impl Play {
     }
 }
 
-// Each its own function, so that it is compiled alike wherever it is measured.
+// Each is a separate function, so that it is compiled equally for every measurement.
 #[inline(never)]
 fn answer(end: &mut impl End, count: u32) {
     for number in 0..u64::from(count) {
@@ -116,7 +117,7 @@ pub(crate) type Exchange<'e> = &'e mut dyn FnMut(&str) -> String;
 
 pub(crate) type Round<'s> = Box<dyn FnMut(u32) -> Duration + 's>;
 
-/// The rounds of two ends in two threads. Each end is opened in its thread.
+/// Runs rounds of two ends in two threads. Each end is opened in its thread.
 pub(crate) fn between_threads<'s, N: End + 's, F: End>(
     scope: &'s Scope<'s, '_>,
     play: Play,

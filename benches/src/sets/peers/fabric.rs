@@ -16,7 +16,8 @@ type Buffer = Box<[u8]>;
 
 const TAG: Tag = Tag(7);
 
-/// Receives that are posted: one or two of a ping-pong, as one is posted again while the next message is under way.
+/// Number of posted receives. A ping-pong has one or two, as one is posted again while the next
+/// message is in transit.
 fn posted(play: Play) -> usize {
     match play {
         Play::Answer => 2,
@@ -24,17 +25,17 @@ fn posted(play: Play) -> usize {
     }
 }
 
-/// How messages are sent.
+/// Kind of send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// With a completion that is polled.
+    /// Send with a completion, which is polled.
     Completed,
-    /// Injected: without one.
+    /// Injected send, without a completion.
     Injected,
 }
 
 impl Sending {
-    /// How a program would send for that.
+    /// Returns the kind of send that a program would use.
     pub(crate) fn of(play: Play, len: usize, inject_size: usize) -> Self {
         match play {
             Play::Stream if len <= inject_size => Sending::Injected,
@@ -43,7 +44,7 @@ impl Sending {
     }
 }
 
-/// An endpoint with its own queue, which sends tagged messages to another one and receives its.
+/// An endpoint with its own queue, which exchanges tagged messages with another one.
 pub(crate) struct Loom<T: Transport> {
     cq: Cq<'static, T, Buffer>,
     endpoint: Endpoint<'static, T, Buffer>,
@@ -52,13 +53,13 @@ pub(crate) struct Loom<T: Transport> {
     /// `None` while it is in flight.
     outbox: Option<Buffer>,
     in_flight: Option<OpKey>,
-    /// The buffer of the message that was received last, until it is posted again.
+    /// Buffer of the last received message, until it is posted again.
     read: Option<Buffer>,
     _av: Av<'static, T>,
 }
 
 impl<T: Transport> Loom<T> {
-    /// For messages of `len` bytes.
+    /// Opens an end for messages of `len` bytes.
     pub(crate) fn open(
         domain: &Domain<'static, T>,
         (play, sending): (Play, Sending),
@@ -77,7 +78,7 @@ impl<T: Transport> Loom<T> {
         Loom { cq, endpoint, to, sending, outbox, in_flight: None, read: None, _av: av }
     }
 
-    /// Takes one completion; the buffer if it is that of a receive.
+    /// Takes one completion. Returns the buffer of a receive.
     #[inline]
     fn poll(&mut self) -> Option<Buffer> {
         let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") else { return None };
@@ -133,7 +134,7 @@ impl<T: Transport> End for Loom<T> {
         self.read = Some(buffer);
     }
 
-    /// Posts the last message's buffer again.
+    /// Posts the buffer of the last message again.
     #[inline]
     fn rest(&mut self) {
         if let Some(buffer) = self.read.take() {

@@ -1,4 +1,5 @@
-//! iceoryx2: publish and subscribe, one publisher and one subscriber for each direction, polled.
+//! iceoryx2: publish and subscribe with one publisher and one subscriber for each direction,
+//! polled.
 
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
@@ -9,8 +10,8 @@ use std::mem::MaybeUninit;
 use super::CAPACITY;
 use super::end::{End, Exchange, Play, check};
 
-/// Both ports of an end. The message is written where the subscriber reads it, into a sample which was borrowed before, as in
-/// iceoryx2's own benchmark.
+/// Both ports of an end. The message is written in place, into a sample that was borrowed before,
+/// as in iceoryx2's own benchmark.
 pub(crate) struct Iceoryx<S: Service, const WORDS: usize> {
     publisher: Publisher<S, [u64; WORDS], ()>,
     subscriber: Subscriber<S, [u64; WORDS], ()>,
@@ -19,15 +20,15 @@ pub(crate) struct Iceoryx<S: Service, const WORDS: usize> {
 }
 
 impl<S: Service, const WORDS: usize> Iceoryx<S, WORDS> {
-    /// `name` is that of the connection; `is_near` tells its ends apart.
+    /// Opens an end of the connection `name`. `is_near` distinguishes the two.
     pub(crate) fn open(name: &str, is_near: bool, play: Play, exchange: Exchange<'_>) -> Self {
         let node = NodeBuilder::new().signal_handling_mode(SignalHandlingMode::Disabled).create::<S>().expect("node");
-        // One message is under way in a ping-pong.
+        // A ping-pong has one message in transit.
         let size = if play == Play::Answer { 1 } else { CAPACITY };
         let service = |direction: &str| {
             let name: ServiceName = format!("loom benches/{name}/{direction}").as_str().try_into().expect("a name");
             let builder = node.service_builder(&name).publish_subscribe::<[u64; WORDS]>();
-            // For exactly these two, and no message is ever lost.
+            // For exactly these two, and without loss of messages.
             let builder = builder.max_publishers(1).max_subscribers(1).max_nodes(2).history_size(0);
             builder.subscriber_max_buffer_size(size).enable_safe_overflow(false).open_or_create().expect("service")
         };
@@ -37,7 +38,7 @@ impl<S: Service, const WORDS: usize> Iceoryx<S, WORDS> {
         let publisher = publisher.backpressure_strategy(BackpressureStrategy::RetryUntilDelivered);
         let publisher = publisher.create().expect("publisher");
         let subscriber = back.subscriber_builder().create().expect("subscriber");
-        // Both ends have their ports before the first message.
+        // Waits until both ends have their ports.
         exchange("");
         Iceoryx { publisher, subscriber, loan: None, _node: node }
     }

@@ -1,5 +1,6 @@
-//! The software transport between two threads, beside what a program would take instead. The work is the same for all of them:
-//! a message is written word by word, moved, read and checked; both threads are kept on a core each and poll.
+//! The software transport between two threads, compared with alternatives for a program. The work
+//! is the same for all: a message is written word by word, moved, read and checked. Both threads
+//! are bound to a core and poll.
 
 pub(crate) mod end;
 pub(crate) mod fabric;
@@ -24,28 +25,28 @@ use crate::sides::size_name;
 use end::{End, Exchange, Play, Round, between_threads};
 use fabric::{Loom, Sending};
 
-/// Messages that may be under way, with every side.
+/// Messages that may be in transit, on every side.
 pub(crate) const CAPACITY: usize = 1024;
 
-/// A side of a contest: its name, and what plays a round.
+/// A side of a contest: its name, and its rounds.
 type Side<'s> = (&'static str, Round<'s>);
 
-/// The software transport.
+/// Software transport.
 const SOFT: &str = "soft";
-/// The same, with sends that have no completion.
+/// Software transport, with sends that have no completion.
 const INJECTED: &str = "soft, injected";
 const CHANNEL: &str = "crossbeam channel";
 const QUEUE: &str = "crossbeam queue";
 /// libfabric's shm, driven by loom.
 #[cfg(feature = "libfabric")]
 const SHM: &str = "shm";
-/// The same, with the far end in a process of its own.
+/// libfabric's shm, driven by loom, with the far end in its own process.
 #[cfg(feature = "libfabric")]
 const SHM_PROCESSES: &str = "shm, processes";
 #[cfg(feature = "iceoryx2")]
 const ICEORYX: &str = "iceoryx2";
 
-/// A side with both ends open before the far one goes to its thread.
+/// Returns a side with both ends open before the far one moves to its thread.
 fn side<'s>(
     scope: &'s Scope<'s, '_>,
     name: &'static str,
@@ -55,7 +56,7 @@ fn side<'s>(
     (name, between_threads(scope, play, |_| near, |_| far))
 }
 
-/// All sides, for messages of so many words.
+/// Returns all sides, for messages of this number of words.
 fn sides<'s, const WORDS: usize>(
     scope: &'s Scope<'s, '_>,
     play: Play,
@@ -78,7 +79,7 @@ fn sides<'s, const WORDS: usize>(
     }
     #[cfg(feature = "iceoryx2")]
     {
-        // Its services for one process: ports without locks.
+        // Services for one process, with ports that have no locks.
         use ::iceoryx2::service::local::Service;
         let name = move || format!("{play:?}.{len}");
         let near =
@@ -89,7 +90,8 @@ fn sides<'s, const WORDS: usize>(
     }
     #[cfg(feature = "libfabric")]
     {
-        // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
+        // With libfabric 2.5 a longer message between two domains of one process crashes
+        // `fi_cq_read`.
         if len <= 64 {
             let open = move |exchange: Exchange<'_>| open_info(&provider("shm", Caps::TAGGED), play, len, exchange);
             sides.push((SHM, between_threads(scope, play, open, open)));
@@ -119,7 +121,7 @@ fn contest<const WORDS: usize>(
     })
 }
 
-/// What metrics call the sides. Of several the fastest one counts.
+/// Names of the sides in metrics. If there are several sides, the fastest counts.
 const PEERS: &[(&str, &[&str])] = &[
     ("crossbeam", &[CHANNEL]),
     ("array_queue", &[QUEUE]),
@@ -129,7 +131,7 @@ const PEERS: &[(&str, &[&str])] = &[
     ("shm", &[SHM, SHM_PROCESSES]),
 ];
 
-/// The fastest of those that took part.
+/// Returns the fastest of the sides that took part.
 fn fastest(outcome: &Outcome, sides: &[&'static str]) -> &'static str {
     let time = |side: &&str| outcome.nanoseconds(side).median;
     let took_part = |side: &&&'static str| outcome.sides.iter().any(|measured| measured.name == **side);

@@ -1,4 +1,5 @@
-//! Queues of the threads of one process: messages are values, moved into the queue and out of it.
+//! Queues between the threads of one process. Messages are values, moved into the queue and out of
+//! it.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -8,7 +9,7 @@ use crossbeam_queue::ArrayQueue;
 use super::CAPACITY;
 use super::end::{End, check};
 
-/// Two queues, of which one goes each way: `push` says whether there was room.
+/// Two queues, one for each direction. `push` returns `true` if the queue had room.
 pub(crate) struct Queues<Push, Pop> {
     push: Push,
     pop: Pop,
@@ -34,7 +35,8 @@ where
     }
 }
 
-// All of them are polled: a thread that blocks sleeps sooner or later, and is woken by the operating system.
+// All of them are polled. A thread that blocks sleeps at some time, and the operating system wakes
+// it.
 
 /// Crossbeam's bounded channel: many senders, many receivers.
 pub(crate) fn crossbeam_channel<const WORDS: usize>() -> (impl End + Send, impl End + Send) {
@@ -46,7 +48,7 @@ pub(crate) fn crossbeam_channel<const WORDS: usize>() -> (impl End + Send, impl 
     )
 }
 
-/// Crossbeam's bounded queue, which nobody can wait for.
+/// Crossbeam's bounded queue, without a blocking wait.
 pub(crate) fn crossbeam_queue<const WORDS: usize>() -> (impl End + Send, impl End + Send) {
     let queue = || Arc::new(ArrayQueue::<[u64; WORDS]>::new(CAPACITY));
     let (there, back) = (queue(), queue());

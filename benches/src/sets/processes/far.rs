@@ -24,13 +24,13 @@ pub(crate) enum Kind {
     Tcp,
     /// libfabric's shm, driven by loom.
     Shm,
-    /// libfabric's own endpoints over TCP of 1.17, driven by loom.
+    /// libfabric's endpoints directly over TCP, of version 1.17, driven by loom.
     Net,
-    /// libfabric's own endpoints over TCP from 1.18 on, driven by loom.
+    /// libfabric's endpoints directly over TCP, from version 1.18 on, driven by loom.
     FabricTcp,
-    /// libfabric's endpoints over those of TCP with connections, driven by loom.
+    /// libfabric's endpoints over TCP endpoints with connections, driven by loom.
     Rxm,
-    /// loom's transport over TCP.
+    /// Loom's transport over TCP.
     LoomTcp,
     /// iceoryx2's services for processes.
     #[cfg(feature = "iceoryx2")]
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    /// As contests, metrics and the command line call it.
+    /// Returns the name in contests, metrics and the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Unix => "unix",
@@ -76,12 +76,12 @@ impl Kind {
     }
 }
 
-/// How a far end is told what to play.
+/// Arguments of a far end, and their plays.
 const PLAYS: [(&str, Play); 3] = [("answer", Play::Answer), ("stream", Play::Stream), ("write", Play::Write)];
 
 /// The other process. It sleeps between the rounds, and spins in them.
 struct Far {
-    /// Closed, it ends the process.
+    /// Standard input of the process, which ends when it is closed.
     into: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
     watch: Option<JoinHandle<()>>,
@@ -94,7 +94,7 @@ impl Far {
         command.args(["far", kind.name(), play, &len.to_string(), name]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = on_the_other_core(|| command.spawn())?;
         let (into, from) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
-        // Without its far end a side would poll for ever.
+        // Without its far end a side would poll forever.
         let watch = std::thread::spawn(move || {
             let status = child.wait().expect("the other process can be waited for");
             if !status.success() {
@@ -131,7 +131,7 @@ impl Drop for Far {
     }
 }
 
-/// Starts a process which is kept on the second core: it inherits where this thread may run.
+/// Starts a process on the second core: it inherits the affinity of this thread.
 pub(super) fn on_the_other_core<T>(start: impl FnOnce() -> T) -> T {
     cores::pin(1);
     let started = start();
@@ -139,7 +139,7 @@ pub(super) fn on_the_other_core<T>(start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The rounds of two ends in two processes, for messages of `WORDS` words.
+/// Returns the rounds of two ends in two processes, for messages of `WORDS` words.
 pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> Result<Round<'static>, Failure> {
     let len = 8 * WORDS;
     let name = format!("{}.{play:?}.{len}", std::process::id());
@@ -170,14 +170,15 @@ fn near(mut end: impl End + 'static, mut far: Far, play: Play) -> Round<'static>
     })
 }
 
-/// The other process: `far KIND PLAY LEN NAME`. It ends when its standard input does, or with the process that started it.
+/// Runs the other process: `far KIND PLAY LEN NAME`. It ends with its standard input, or with its
+/// parent process.
 ///
 /// # Errors
-/// If one of them is not known, or the end cannot be opened.
+/// If an argument is unknown, or the end cannot be opened.
 pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     cores::end_on_panic();
     #[cfg(target_os = "linux")]
-    // SAFETY: takes a number, and touches no memory.
+    // SAFETY: takes a number, and accesses no memory.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }

@@ -1,5 +1,5 @@
-//! libfabric's shm, driven by loom, between two processes, beside what a program would take instead. Both processes are kept on a
-//! core each and poll; every message is checked.
+//! libfabric's shm, driven by loom, between two processes, compared with alternatives for a
+//! program. Both processes are bound to a core and poll. Every message is checked.
 
 mod far;
 mod offers;
@@ -19,7 +19,7 @@ use crate::sets::peers::end::{Play, Round};
 use crate::sides::size_name;
 use crate::statistics::Summary;
 
-/// The other kinds.
+/// Alternatives.
 const PEERS: &[Kind] = &[
     Kind::Unix,
     Kind::Tcp,
@@ -43,12 +43,13 @@ fn latency<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs of `ucx_perftest`, each of which takes a second to start.
+/// Runs of `ucx_perftest`, which takes a second to start.
 const RUNS: usize = 5;
-/// Rounds of loom for each of them.
+/// Rounds of loom for each run.
 const PARTS: u32 = 20;
 
-/// Beside UCX, whose rounds are programs of their own: as many messages of loom follow each of them.
+/// Compares with UCX, which runs each round as its own program. Rounds of loom with as many
+/// messages follow each of them.
 fn beside_ucx<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
     let size = size_name(8 * WORDS);
     let mut shm: Round<'_> = between_processes::<WORDS>(Kind::Shm, Play::Answer)?;
@@ -59,7 +60,7 @@ fn beside_ucx<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
         outcome.sides[1].rounds.push(ucx::half_round_trip(8 * WORDS)?);
         let each = ucx::MESSAGES / PARTS;
         let parts: Vec<f64> = (0..PARTS).map(|_| shm(each).as_secs_f64() * 1e9 / f64::from(each)).collect();
-        // A median, as UCX's is.
+        // A median, as for UCX.
         outcome.sides[0].rounds.push(Summary::of(&parts).map_or(f64::NAN, |parts| parts.median));
     }
     run.contest(&outcome);
@@ -80,7 +81,8 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         beside_ucx::<128>(run)?;
         beside_ucx::<8192>(run)?;
     }
-    // Its build script compiles wrappers for what `fi_profile.h` declares, which libfabric 1.17 does not have.
+    // Its build script compiles wrappers for declarations of `fi_profile.h`, which libfabric 1.17
+    // does not have.
     println!("ofi-libfabric-sys: skipped, version 0.2 does not build with the headers of libfabric 1.17");
     Ok(())
 }

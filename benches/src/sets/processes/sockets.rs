@@ -1,4 +1,5 @@
-//! Stream sockets of the standard library, which both processes poll: none sleeps in the operating system.
+//! Stream sockets of the standard library. Both processes poll them, and do not sleep in the
+//! operating system.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +9,8 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::sets::peers::end::{End, Exchange, check_bytes, fill};
 
-/// An end of a connection. A message is sent with one call, unless the connection takes only a part of it.
+/// An end of a connection. A message is sent with one call, unless the connection accepts only a
+/// part of it.
 pub(super) struct Socket<S> {
     stream: S,
     outbox: Vec<u8>,
@@ -21,7 +23,7 @@ impl<S> Socket<S> {
     }
 }
 
-/// Moves all of `len` bytes: `step` moves some, from a place on.
+/// Moves all of `len` bytes. `step` moves some, from an offset on.
 #[inline]
 fn all(len: usize, mut step: impl FnMut(usize) -> io::Result<usize>) {
     let mut moved = 0;

@@ -1,4 +1,4 @@
-//! UCX, as its own benchmark `ucx_perftest` measures it between two processes over shared memory.
+//! UCX, measured by its own benchmark `ucx_perftest` between two processes over shared memory.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use super::far::on_the_other_core;
 use crate::Failure;
 
-/// Messages of a run, and those before it that are not counted.
+/// Messages of a run, and of its warm-up.
 pub(super) const MESSAGES: u32 = 10_000;
 const WARM_UP: u32 = 1_000;
 
-/// How long a client tries to reach the server that was just started.
+/// Maximum time in which a client connects to the server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Ends a server that nobody came to.
+/// Server process. Dropping it ends the process, even without a client.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended if all went well.
+        // It has ended already if the run succeeded.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -30,12 +30,12 @@ fn perftest() -> Command {
     let mut command = Command::new("ucx_perftest");
     // The path may lead to another libfabric, and to the libraries of another UCX beside it.
     command.env_remove("LD_LIBRARY_PATH");
-    // It polls, and locks nothing, if it is told nothing else.
+    // By default it polls without locks.
     command.env("UCX_TLS", "shm").env("UCX_LOG_LEVEL", "error").stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Whether there is a `ucx_perftest`; says it if not.
+/// Returns `true` if `ucx_perftest` is installed, and prints a message otherwise.
 pub(super) fn is_there() -> bool {
     let missing =
         perftest().arg("-h").stdout(Stdio::null()).status().is_err_and(|error| error.kind() == ErrorKind::NotFound);
@@ -45,8 +45,8 @@ pub(super) fn is_there() -> bool {
     !missing
 }
 
-/// Nanoseconds of a half round trip with tagged messages of `len` bytes: the median of a run's messages, which what the operating
-/// system does in between does not move.
+/// Returns nanoseconds of a half round trip with tagged messages of `len` bytes: the median of a
+/// run's messages, which interruptions by the operating system do not change.
 pub(super) fn half_round_trip(len: usize) -> Result<f64, Failure> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port().to_string();
     let _server = Server(on_the_other_core(|| perftest().args(["-p", &port]).stdout(Stdio::null()).spawn())?);
@@ -66,7 +66,7 @@ pub(super) fn half_round_trip(len: usize) -> Result<f64, Failure> {
     }
 }
 
-/// The median of its table: `iterations,50.0_percentile_lat,...`, and a line of numbers.
+/// Returns the median of its table: `iterations,50.0_percentile_lat,...`, and a line of numbers.
 fn microseconds(table: &str) -> Result<f64, Failure> {
     let numbers = table.lines().last().filter(|_| table.contains("50.0_percentile_lat"));
     let median = numbers.and_then(|line| line.split(',').nth(1)?.parse::<f64>().ok());

@@ -15,8 +15,9 @@ type Buffer = Box<[u8]>;
 /// Writes in flight.
 pub(crate) const WINDOW: usize = 32;
 
-/// An endpoint that writes to places of the other one's region in turn. A write ends when its bytes are there, so that a place is
-/// written again only after the other end has had its event, and could read it.
+/// An endpoint that writes to the slots of the other's region in turn. A write completes when its
+/// bytes have arrived, so that a slot is written again only after the other end has received its
+/// event and could read it.
 pub(crate) struct Writes<T: Transport> {
     cq: Cq<'static, T, Buffer>,
     endpoint: Endpoint<'static, T, Buffer>,
@@ -25,7 +26,7 @@ pub(crate) struct Writes<T: Transport> {
     remote: RemoteRegion,
     len: usize,
     free: Vec<Buffer>,
-    /// To check the bytes of a place.
+    /// Buffer for the check of a slot.
     inbox: Buffer,
     in_flight: usize,
     _av: Av<'static, T>,
@@ -36,7 +37,7 @@ impl<T: Transport + 'static> Writes<T> {
         let domain = Domain::open(info).expect("domain");
         let (av, cq) = (Av::open(&domain, 1).expect("address vector"), Cq::open(&domain, 4 * WINDOW).expect("queue"));
         let endpoint = cq.endpoint(&av).expect("endpoint");
-        // Twice the window: a place is read before it is written again.
+        // Twice the window: a slot is read before it is written again.
         let room: Buffer = vec![0; 2 * WINDOW * len].into();
         let memory = Mr::open(&domain, room, Access::REMOTE_WRITE).expect("region");
         let theirs = exchange(&endpoint.address().expect("address").to_string());
@@ -51,7 +52,7 @@ impl<T: Transport + 'static> Writes<T> {
         Writes { cq, endpoint, to, memory, remote, len, free, inbox: vec![0; len].into(), in_flight: 0, _av: av }
     }
 
-    /// Takes one completion; the immediate data if it is the other end's write.
+    /// Takes one completion. Returns the immediate data of a write by the other end.
     #[inline]
     fn poll(&mut self) -> Option<u64> {
         match self.cq.poll().expect("the queue works")? {

@@ -1,4 +1,5 @@
-//! Two threads that add to the same word: over the software transport, and with `core::sync::atomic`.
+//! Two threads that add to the same word: over the software transport, and with
+//! `core::sync::atomic`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::Scope;
@@ -60,7 +61,7 @@ impl Adder {
     }
 }
 
-/// Both threads add so often, with what `open` gives to each; says how long the slower one took.
+/// Runs both threads, each with the adder from `open`. Returns the duration of the slower one.
 fn both<'s, A: FnMut(u32) + 's>(
     scope: &'s Scope<'s, '_>,
     done: &'s AtomicU64,

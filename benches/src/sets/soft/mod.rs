@@ -1,4 +1,4 @@
-//! The software transport, beside the machine and beside what matches nothing.
+//! The software transport, compared with the machine and with alternatives without matching.
 
 pub(crate) mod atomics;
 pub(crate) mod one_thread;

@@ -1,4 +1,5 @@
-//! The software transport on one thread, beside C over libfabric's `shm`, and beside a copy of the same size.
+//! The software transport on one thread, compared with C over libfabric's `shm` and with a copy of
+//! equal size.
 
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -10,17 +11,17 @@ use crate::sets::machine::Copies;
 use crate::sets::over_openings;
 use crate::sides::{CAPS, Operation, Side, safe, size_name};
 
-/// The network that is measured: its messages of up to 4 KiB are copied into cells, as `shm` does.
+/// The measured network, which copies messages of up to 4 KiB into cells, as `shm` does.
 pub(crate) fn network() -> Result<Network<'static>, Failure> {
     Ok(Network::new(NetworkAttr { eager_size: 4096, ..NetworkAttr::DEFAULT })?)
 }
 
-/// What the operations need of it.
+/// Offer of the network with the required capabilities.
 pub(crate) fn info() -> Result<Info<Soft<'static>>, Failure> {
     Ok(network()?.query(&Hints { caps: CAPS, ..Hints::default() }).expect("the software transport has all of it"))
 }
 
-/// Messages that are measured beside a copy, and the target.
+/// Lengths that are compared with a copy, and their targets.
 const COPIED: [(usize, Goal); 2] = [(64 << 10, Goal::Lower), (1 << 20, Goal::AtMost(1.15))];
 
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
@@ -39,7 +40,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     over_c(run)
 }
 
-/// One message beside one copy, between the same two buffers each time.
+/// Compares one message with one copy, between the same two buffers each time.
 fn beside_a_copy(settings: &Settings, soft: &mut dyn Side, len: usize) -> Outcome {
     let mut copies = Copies::warm(len);
     Contest::new(format!("soft.tagged.{} and a copy", size_name(len)))

@@ -1,4 +1,5 @@
-//! The software transport between threads: latency beside a bare cache line, rate beside a channel.
+//! The software transport between threads: latency compared with a bare cache line, rate compared
+//! with a channel.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
@@ -39,7 +40,7 @@ impl Port {
         Port { cq, endpoint, av }
     }
 
-    /// Tells the other thread the address, and learns that of the endpoint there.
+    /// Exchanges addresses with the endpoint of the other thread.
     fn meet(&self, tell: &Sender<EndpointAddr>, learn: &Receiver<EndpointAddr>) -> peer_table::Peer {
         tell.send(self.endpoint.address().expect("address")).expect("the other thread lives");
         self.av.insert(&learn.recv().expect("the other thread lives")).expect("address inserted")
@@ -52,7 +53,7 @@ enum Sending {
     Injected,
 }
 
-/// One end of a ping-pong with tagged messages of 8 bytes. One receive or two are always posted.
+/// One end of a ping-pong with tagged messages of 8 bytes. It has one or two posted receives.
 struct End {
     port: Port,
     to: peer_table::Peer,
@@ -109,7 +110,7 @@ impl End {
         }
     }
 
-    /// Takes one completion; the buffer if it is that of a receive.
+    /// Takes one completion. Returns the buffer of a receive.
     #[inline]
     fn poll(&mut self) -> Option<Buffer> {
         let Some(Completion::Op(done)) = self.port.cq.poll().expect("the queue works") else { return None };
@@ -139,7 +140,7 @@ impl End {
         self.port.endpoint.tagged_recv(Source::Any, TAG, buffer).expect("there is room");
     }
 
-    // Its own function, so that it is compiled alike wherever it is measured.
+    // A separate function, so that it is compiled equally for every measurement.
     #[inline(never)]
     fn answer(&mut self, count: u32) {
         for _ in 0..count {
@@ -179,10 +180,11 @@ impl SoftPingPong {
     }
 }
 
-/// Exchanges of which a percentile is taken.
+/// Exchanges for a percentile.
 const EXCHANGES: u32 = 1000;
 
-/// The 99th percentile of single half round trips in each round, in nanoseconds: `play` calls what it is given after each.
+/// Returns the 99th percentile of single half round trips in each round, in nanoseconds. `play`
+/// calls its second argument after each.
 fn percentile_99(play: &mut dyn FnMut(u32, &mut dyn FnMut())) -> f64 {
     let mut samples = Vec::with_capacity(EXCHANGES as usize);
     let mut last = Instant::now();
@@ -191,7 +193,7 @@ fn percentile_99(play: &mut dyn FnMut(u32, &mut dyn FnMut())) -> f64 {
         samples.push((now - last).as_secs_f64() * 1e9 / 2.0);
         last = now;
     });
-    // The first one has the peer's start in it.
+    // The first sample contains the peer's start.
     samples.remove(0);
     crate::statistics::Summary::of(&samples).map_or(f64::NAN, |summary| summary.p99)
 }
@@ -232,7 +234,7 @@ fn latency(run: &mut Run, domain: &Domain<'static, Transport>) {
     });
 }
 
-/// Receives that are always posted where the rate is measured.
+/// Posted receives while the rate is measured.
 const POSTED: usize = 64;
 
 /// Many senders of injected messages to one receiver, which is this thread.
@@ -242,7 +244,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// With `senders` endpoints that send, in `threads` threads, which play theirs in turn.
+    /// Starts `senders` endpoints in `threads` threads. A thread sends from its endpoints in turn.
     fn start<'s>(
         scope: &'s Scope<'s, '_>,
         domain: &'s Domain<'static, Transport>,
@@ -265,7 +267,7 @@ impl Stream {
         Stream { senders: senders.collect(), port }
     }
 
-    /// Receives about so many messages; says how long so many take.
+    /// Receives at least `count` messages. Returns the duration for `count`.
     #[inline(never)]
     fn receive(&mut self, count: u32) -> Duration {
         let threads = u32::try_from(self.senders.len()).expect("not that many");
@@ -301,7 +303,7 @@ fn inject(ends: &[(peer_table::Peer, &Port)], count: u32) {
     }
 }
 
-/// Numbers through crossbeam's bounded channel.
+/// Passes numbers through crossbeam's bounded channel.
 fn channel_of_crossbeam<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl FnMut(u32) -> Duration + 's {
     let (into, from) = crossbeam_channel::bounded::<u64>(capacity);
     let mut peer = Peer::start(scope, 1, move |rounds| {
@@ -321,7 +323,7 @@ fn channel_of_crossbeam<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl F
     }
 }
 
-/// Messages that may be under way, with every side.
+/// Messages that may be in transit, on every side.
 const CAPACITY: u32 = 1024;
 
 fn rate(run: &mut Run, domain: &Domain<'static, Transport>) {
@@ -342,7 +344,8 @@ fn rate(run: &mut Run, domain: &Domain<'static, Transport>) {
     });
 }
 
-/// Eight senders beside one: in a thread each where there are cores, else in turns.
+/// Compares eight senders with one: each in its own thread if there are enough cores, otherwise in
+/// turns.
 fn senders(run: &mut Run, domain: &Domain<'static, Transport>) {
     const SENDERS: usize = 8;
     std::thread::scope(|scope| {

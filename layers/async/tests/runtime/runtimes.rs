@@ -26,7 +26,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 type Driver = CqDriver<'static, S, Vec<u8>>;
 
 struct Side {
-    /// Without events, driven first. A runtime that waits only for the first descriptor sleeps for ever.
+    /// Driver without events, which is driven first. A runtime that waits only for the first
+    /// descriptor sleeps for ever.
     idle: Driver,
     driver: Driver,
     endpoint: Endpoint<'static, S, Vec<u8>>,
@@ -110,8 +111,8 @@ fn block_on_epoll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) ->
         {
             return value;
         }
-        // Level-triggered descriptors need no reset. The flag is checked last because `may_sleep` may
-        // set it.
+        // Level-triggered descriptors need no reset. The flag is checked last because `may_sleep`
+        // may set it.
         if drive.turn(16) == 0 && drive.may_sleep(&waker).unwrap() && !flag.0.load(Ordering::Acquire) {
             events.clear();
             match epoll::wait(&fds, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {

@@ -44,7 +44,7 @@ fn meet(came: &AtomicU32, n: u32) {
     }
 }
 
-/// Does not sleep, for ThreadSanitizer: see `meet`.
+/// Locks without sleep, for ThreadSanitizer: see `meet`.
 fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     loop {
         if let Ok(mut value) = lock.try_lock() {
@@ -410,7 +410,7 @@ fn member_that_takes_a_place_is_not_in_the_team() {
     }
 }
 
-/// Its receives stay posted.
+/// A forgotten collective keeps its receives posted.
 #[test]
 fn number_of_a_forgotten_collective_stays_taken() {
     groups(Faults::new(0), 2, |group, rank| {

@@ -31,8 +31,8 @@ fn world(peers: usize, depth: usize) -> World {
     world_with(peers, depth, 1024, Plan::new(0))
 }
 
-/// `depth` is of the group's queue, `out` its limit of unreceived messages. Only the group has the
-/// plan.
+/// Opens a world: `depth` is of the group's queue, `out` its limit of unreceived messages. Only the
+/// group has the plan.
 fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let most = u16::try_from(peers + 4).unwrap();
     let attr = NetworkAttr {

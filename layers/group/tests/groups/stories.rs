@@ -16,7 +16,7 @@ use proptest::prelude::*;
 type Bytes = Vec<u8>;
 type Fabric = Soft<'static>;
 
-/// In bytes, of which 8 are the message's number.
+/// Maximum length in bytes. 8 of them are the message's number.
 const LONGEST: usize = 300;
 const REGION: usize = 64;
 

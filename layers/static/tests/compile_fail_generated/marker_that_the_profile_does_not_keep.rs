@@ -1,4 +1,4 @@
-//! A profile that is said to inject, and does not say how much.
+//! A profile with inject, and without its maximum length.
 
 use loom_core::vocabulary::{Caps, EndpointType};
 use loom_static::profiles::{InjectCapable, Profile};

@@ -1,4 +1,4 @@
-//! Rule 9, over a transport that fails to close regions. (The software transport never does.)
+//! Rule 9, over a transport that fails to close regions. (The software transport never fails.)
 
 use std::sync::MutexGuard;
 
@@ -17,7 +17,8 @@ fn regions(script: &Script) -> MutexGuard<'_, Regions> {
     script.regions.lock().unwrap()
 }
 
-/// Tests a cache of two regions, over a provider with room for so many, and drops everything. Returns whether the domain was closed.
+/// Tests a cache of two regions, over a provider with `places` regions, and drops everything.
+/// Returns `true` if the domain was closed.
 fn with(places: usize, test: impl FnOnce(&Cache<'_, '_>, &Script, &mut Memory)) -> bool {
     let script = Script::new(Attributes::default());
     regions(&script).places = places;
@@ -42,7 +43,7 @@ fn rule_9_a_region_that_is_not_closed_is_leaked_with_the_domain_and_counted() {
         let used = cache.register(page(memory, 0)).unwrap();
         drop(cache.register(page(memory, 1)).unwrap());
         regions(script).failure = Some(Errno::EBUSY);
-        // Evicted, invalidated, and without its last user.
+        // Evicted, invalidated, and released by its last user.
         drop(cache.register(page(memory, 2)).unwrap());
         assert_eq!((cache.stats().evictions, cache.stats().leaked), (1, 1));
         cache.flush();
@@ -51,7 +52,7 @@ fn rule_9_a_region_that_is_not_closed_is_leaked_with_the_domain_and_counted() {
         let stats = cache.stats();
         assert_eq!((stats.leaked, stats.found, stats.in_use, stats.registered_bytes), (3, 0, 0, 0));
         assert_eq!(regions(script).closings, [2, 3, 1], "once each");
-        // The cache has its places for others, and none of the three is found.
+        // The cache reuses the places, and does not find the three regions.
         let bufs = [0, 1].map(|number| cache.register(page(memory, number)).unwrap());
         assert_eq!(bufs.each_ref().map(|buf| buf.descriptor().unwrap().raw()), [4, 5]);
         regions(script).failure = None;

@@ -1,4 +1,4 @@
-//! What went wrong in an earlier cache of this kind, each by name.
+//! Defects of an earlier cache of this kind, one test each.
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
@@ -15,7 +15,7 @@ fn register(at: usize, len: usize, use_: Use) -> Action {
     Action::Register { at, len, headroom: 0, use_ }
 }
 
-/// The new region was not taken in, and freed while its buffer had it.
+/// The new region was not stored, and was freed while its buffer used it.
 #[test]
 fn a_longer_buffer_or_more_access_at_the_begin_of_a_region_has_a_region_that_is_open() {
     let stories = [
@@ -27,14 +27,14 @@ fn a_longer_buffer_or_more_access_at_the_begin_of_a_region_has_a_region_that_is_
     }
 }
 
-/// Nothing was ever evicted.
+/// The cache never evicted a region.
 #[test]
 fn a_cache_never_has_more_regions_than_its_capacity() {
     let story = (0..1000).flat_map(|n| [register(n % 11 * PAGE, 1, Use::Both), Action::Release { nth: 0 }]);
     assert_eq!(play(Limits { capacity: 3, regions: 3, ..LIMITS }, story), 2000);
 }
 
-/// The search for the region of an address went one region back, where a smaller one was.
+/// The search for the region of an address went back by one region, which could be a smaller one.
 #[test]
 fn a_region_is_found_also_where_a_smaller_one_was_registered_in_it() {
     let story = [
@@ -48,7 +48,7 @@ fn a_region_is_found_also_where_a_smaller_one_was_registered_in_it() {
     assert_eq!(play(LIMITS, story), 6);
 }
 
-/// Regions that were invalidated while they had users could be found until these left.
+/// Invalidated regions could be found while they had users.
 #[test]
 fn an_invalidated_region_with_users_is_not_found() {
     let story = [
@@ -61,12 +61,13 @@ fn an_invalidated_region_with_users_is_not_found() {
     assert_eq!(play(LIMITS, story), 5);
 }
 
-/// All regions asked for key 0, which a domain that leaves keys to the application gives once.
+/// All regions requested key 0, which is granted once by a domain where the application selects
+/// keys.
 #[test]
 fn regions_have_keys_of_their_own() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
-    // SAFETY: nothing is unmapped.
+    // SAFETY: no memory is unmapped.
     let monitor = unsafe { Notified::new() };
     let caches = [(); 2].map(|()| MrCache::open_in(&domain, MrCacheAttr::new(4), &monitor, Global).unwrap());
     let bytes = [vec![0; 10 * PAGE], vec![0; 10 * PAGE]];

@@ -1,4 +1,4 @@
-//! What a cache takes from its allocator, and when.
+//! Memory that a cache takes from its allocator, and the times of this.
 
 use core::alloc::Layout;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use loom_core::transport::MemoryRegions;
 
 use crate::mr_cache::world::memory::{Memory, PAGE, Use};
 
-/// Says what was taken, gives back what was taken, and has as many blocks as it is told.
+/// Allocator that counts its blocks and bytes, and has a limited number of blocks.
 #[derive(Default)]
 struct Counting {
     taken: Cell<usize>,
@@ -21,7 +21,7 @@ struct Counting {
     left: Cell<usize>,
 }
 
-// SAFETY: the global allocator's blocks.
+// SAFETY: the blocks of the global allocator.
 unsafe impl Allocator for &Counting {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.left.set(self.left.get().checked_sub(1).ok_or(AllocError)?);
@@ -32,7 +32,7 @@ unsafe impl Allocator for &Counting {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.taken.set(self.taken.get() - layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `deallocate`.
         unsafe { Global.deallocate(ptr, layout) };
     }
 }
@@ -52,7 +52,7 @@ fn rule_11_everything_is_taken_when_the_cache_is_opened_as_one_block_of_its_layo
         let cache = MrCache::open_in(&domain, attr, monitor, &alloc).unwrap();
         let layout = MrCache::<Soft<'_>, Notified, &Counting>::layout(&attr).unwrap();
         assert_eq!((alloc.blocks.get(), alloc.taken.get()), (1, layout.size()));
-        // As its documentation says.
+        // As documented.
         let (capacity, handle) = (capacity as usize, size_of::<<Soft<'_> as MemoryRegions>::Mr>());
         let memo = layout.size() - capacity * (100 + handle);
         assert!((16 * capacity..=32 * capacity).contains(&memo), "{memo} bytes for {capacity}");
@@ -70,7 +70,7 @@ fn a_cache_without_memory_is_not_opened() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let alloc = Counting::default();
-    // SAFETY: nothing is registered.
+    // SAFETY: no memory is registered.
     let monitor = unsafe { Notified::new() };
     let refused = MrCache::open_in(&domain, MrCacheAttr::new(8), &monitor, &alloc).map(drop);
     assert_eq!(refused.unwrap_err(), OpenError::OutOfMemory);

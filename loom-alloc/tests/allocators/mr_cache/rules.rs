@@ -1,4 +1,4 @@
-//! Each rule of the module's documentation, by name.
+//! One test for each rule of the module's documentation.
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, MrCacheStats, Notified};
 use loom_core::allocator_api2::alloc::Global;
@@ -18,12 +18,12 @@ use crate::mr_cache::world::memory::{Memory, PAGE, Part, Use};
 
 type Cache<'d, 'n> = MrCache<'d, Soft<'n>, Notified, Global>;
 
-/// What the tests begin with.
+/// Tests a cache with these attributes.
 fn with(attr: MrCacheAttr, test: impl FnOnce(&Cache<'_, '_>, &mut Memory)) {
     with_regions(attr, 16, test);
 }
 
-/// The same, where the provider has so many regions.
+/// Tests a cache over a provider with `regions` regions.
 fn with_regions(attr: MrCacheAttr, regions: u16, test: impl FnOnce(&Cache<'_, '_>, &mut Memory)) {
     let network = Network::new(NetworkAttr { regions, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info_requiring(RequiredModes::LOCAL_REGISTRATION)).unwrap();
@@ -67,7 +67,7 @@ fn rule_1_a_region_consists_of_the_pages_that_the_buffer_lies_on() {
         drop(cache.register(memory.part(2 * PAGE, 1, Use::Both)).unwrap());
         assert_eq!(cache.stats().registered_bytes, 3 * PAGE, "pages that touch are regions of their own");
     });
-    // SAFETY: pages of 4096 bytes are no smaller than bytes.
+    // SAFETY: pages of 4096 bytes are larger than this size.
     with(unsafe { MrCacheAttr::new(8).page_size(1) }, |cache, memory| {
         drop(cache.register(memory.part(PAGE - 1, 2, Use::Both)).unwrap());
         assert_eq!(cache.stats().registered_bytes, 2);
@@ -97,7 +97,7 @@ fn rule_2_a_region_is_found_for_ranges_within_it_and_its_access() {
     });
 }
 
-/// A buffer that lends what it is told, with a region's descriptor.
+/// Buffer that lends this memory, with the descriptor of a region.
 struct Named(Lent);
 
 // SAFETY: the test lends memory that stays, one buffer at a time.
@@ -109,7 +109,7 @@ unsafe impl Buffer for Named {
 impl SourceBuffer for Named {}
 impl TargetBuffer for Named {}
 
-/// Memory that cannot be written could not be registered for it.
+/// Read-only memory could not be registered for writing.
 #[test]
 fn rule_2_a_region_has_exactly_the_access_of_its_buffers() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
@@ -149,7 +149,7 @@ fn rule_3_buffers_that_need_no_region_pass() {
     });
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
-    // SAFETY: nothing is unmapped.
+    // SAFETY: no memory is unmapped.
     let cache = MrCache::open_in(&domain, MrCacheAttr::new(1), unsafe { Notified::new() }, Global).unwrap();
     let registered = Registered::new(&domain, vec![1; 10]).unwrap();
     let own = registered.descriptor();
@@ -299,7 +299,7 @@ fn rule_7_no_region_is_closed_for_a_buffer_that_cannot_fit() {
         }
         assert_eq!(refused(cache.register(pages(memory, 12, 4))).0, OpenError::Limit("MrCacheAttr::bytes"));
         assert_eq!((cache.stats().evictions, cache.stats().found), (0, 3));
-        // Nor to merge regions: six pages beside five.
+        // It does not merge regions either: six pages beside five.
         let beside = cache.register(pages(memory, 4, 2)).unwrap();
         assert_eq!((cache.stats().evictions, cache.stats().registered_bytes), (1, 8 * PAGE));
         drop((held, beside));
@@ -364,10 +364,10 @@ fn rule_8_while_a_notice_is_given_a_buffer_has_a_region_for_itself() {
     });
 }
 
-/// In the memory of a device.
+/// Buffer in the memory of a device.
 struct OfDevice(Part);
 
-// SAFETY: refused before anybody uses it.
+// SAFETY: refused before any use.
 unsafe impl Buffer for OfDevice {
     fn lend(&mut self) -> Lent {
         Lent { kind: HmemIface::CUDA, ..self.0.lend() }
@@ -397,14 +397,14 @@ fn impossible_attributes_are_refused() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let open = |attr| {
-        // SAFETY: nothing is registered.
+        // SAFETY: no memory is registered.
         let monitor = unsafe { Notified::new() };
         MrCache::open_in(&domain, attr, monitor, Global).map(drop).unwrap_err()
     };
     assert_eq!(open(MrCacheAttr::new(0)), OpenError::Size);
     assert_eq!(open(MrCacheAttr::new(u32::MAX)), OpenError::Size);
     for size in [0, 3, 4095] {
-        // SAFETY: nothing is registered.
+        // SAFETY: no memory is registered.
         assert_eq!(open(unsafe { MrCacheAttr::new(1).page_size(size) }), OpenError::Size);
     }
 }
@@ -412,7 +412,7 @@ fn impossible_attributes_are_refused() {
 #[test]
 fn absurd_page_sizes_are_refused_with_the_buffer() {
     for bits in [48, 63] {
-        // SAFETY: nothing is unmapped.
+        // SAFETY: no memory is unmapped.
         with(unsafe { MrCacheAttr::new(1).page_size(1 << bits) }, |cache, memory| {
             let refused = cache.register(pages(memory, 0, 1)).map(drop);
             assert!(refused.is_err() || cache.stats().registered_bytes == 1 << bits);

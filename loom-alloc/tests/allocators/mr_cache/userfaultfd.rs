@@ -1,4 +1,5 @@
-//! The monitor that Linux tells. Where the system does not allow that, the tests say so and end.
+//! Monitor over Linux's `userfaultfd`. Where the system does not permit it, the tests report this
+//! and end.
 
 use std::num::NonZero;
 use std::ptr::NonNull;
@@ -17,7 +18,7 @@ const PAGE: usize = 4096;
 
 type Cache<'c, 'd, 'n> = MrCache<'d, Soft<'n>, &'c Userfaultfd, Global>;
 
-/// Sets the flag also if the test panics.
+/// Sets the flag at the end of a test, also after a panic.
 struct AtEnd<'f>(&'f AtomicBool);
 
 impl Drop for AtEnd<'_> {
@@ -26,10 +27,10 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-/// `None` where the system does not allow it.
+/// Opens a monitor. Returns `None` where the system does not permit it.
 fn open() -> Option<Userfaultfd> {
-    // SAFETY: the thread of each test alone maps and unmaps memory that is given to its cache; where that is not so, what is found
-    // stale is not used.
+    // SAFETY: only the thread of each test maps and unmaps memory of its cache. In exceptions,
+    // stale regions are not used.
     match unsafe { Userfaultfd::open() } {
         Ok(monitor) => Some(monitor),
         Err(errno @ (Errno::EPERM | Errno::ENOSYS | Errno::EINVAL)) => {
@@ -40,7 +41,7 @@ fn open() -> Option<Userfaultfd> {
     }
 }
 
-/// Runs a test with a cache on this thread, and another thread that reads what the kernel tells.
+/// Runs a test with a cache on this thread, and a second thread that reads the kernel's events.
 fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
     let Some(monitor) = open() else { return };
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
@@ -64,12 +65,12 @@ struct Pages {
 }
 
 impl Pages {
-    /// At an address, if that is free, or anywhere.
+    /// Maps pages at an address if that is free, or anywhere.
     fn map(at: Option<NonZero<usize>>, count: usize) -> Option<Self> {
         let (len, fixed) = (count * PAGE, if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 });
         let at = at.map_or(std::ptr::null_mut(), |at| std::ptr::without_provenance_mut(at.get()));
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed);
-        // SAFETY: new memory, where nothing is mapped.
+        // SAFETY: new memory in an unmapped range.
         let ptr = unsafe { libc::mmap(at, len, access, flags, -1, 0) };
         (ptr != libc::MAP_FAILED).then(|| Pages { ptr: NonNull::new(ptr.cast()).unwrap(), len })
     }
@@ -85,22 +86,22 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped, and no buffer in it is used any more.
+        // SAFETY: mapped, and its buffers are no longer used.
         assert_eq!(unsafe { libc::munmap(self.ptr.as_ptr().cast(), self.len) }, 0);
     }
 }
 
-/// A part of pages that stay as long as it is used.
+/// Part of pages that stay mapped during its use.
 struct Buf(NonNull<u8>, usize);
 
-// SAFETY: mapped memory that nobody else touches.
+// SAFETY: mapped memory without other users.
 unsafe impl Buffer for Buf {
     fn lend(&mut self) -> Lent {
         Lent::both(self.0, self.1)
     }
 }
 
-/// Whether a look-up of a buffer finds a region, when no notice is being given any more.
+/// Returns `true` if a look-up of a buffer finds a region, after all notices have been processed.
 fn is_found(cache: &Cache<'_, '_, '_>, pages: &Pages) -> bool {
     for _ in 0..1_000_000 {
         let before = cache.stats();
@@ -125,7 +126,7 @@ fn memory_that_is_unmapped_and_mapped_anew_is_not_found() {
             assert_eq!(cache.stats().hits, hits, "stale, when it was mapped for the {anew}th time");
             let addr = pages.addr();
             drop(pages);
-            // Another thread of the tests may have taken the place.
+            // Another thread of the tests may have mapped the place.
             pages = match Pages::map(Some(addr), 2) {
                 Some(pages) => {
                     anew += 1;
@@ -139,7 +140,7 @@ fn memory_that_is_unmapped_and_mapped_anew_is_not_found() {
         }
         assert!(anew > 0, "the same place was never mapped again");
         let MrCacheStats { misses, uncached, invalidations, .. } = cache.stats();
-        // The last one is not known to have gone before the next look-up.
+        // The last removal may be detected only by the next look-up.
         assert!(invalidations + uncached + 1 >= misses, "{invalidations} invalidated, {uncached} never found");
     });
 }
@@ -177,7 +178,7 @@ fn memory_that_is_moved_is_found_at_neither_place() {
         is_found(cache, &to);
         let (place, flags) = (to.ptr, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
         std::mem::forget(to);
-        // SAFETY: mapped, and not used; both places belong to this test.
+        // SAFETY: mapped and unused, and both places belong to this test.
         let moved = unsafe { libc::mremap(from.ptr.as_ptr().cast(), PAGE, PAGE, flags, place.as_ptr()) };
         assert_eq!(moved, place.as_ptr().cast());
         let old = from.addr();
@@ -191,7 +192,7 @@ fn memory_that_is_moved_is_found_at_neither_place() {
 
 #[test]
 fn memory_that_cannot_be_watched_is_registered_for_each_buffer() {
-    /// In the program's file.
+    /// Page in the program's file.
     #[repr(align(4096))]
     struct Page([u8; PAGE]);
     static INITIALISED: Page = Page([1; PAGE]);
@@ -205,7 +206,7 @@ fn memory_that_cannot_be_watched_is_registered_for_each_buffer() {
     });
 }
 
-/// Unmaps memory on a thread of its own, which waits until the event is read, or the monitor is dropped.
+/// Unmaps memory on its own thread, which waits until the event is read or the monitor is dropped.
 fn unmap(pages: Pages) -> thread::JoinHandle<()> {
     let (addr, len) = (pages.addr().get(), pages.len);
     std::mem::forget(pages);
@@ -215,7 +216,7 @@ fn unmap(pages: Pages) -> thread::JoinHandle<()> {
     })
 }
 
-/// The reason for the promise that opening a monitor asks for: if this fails, Linux has mended it.
+/// Reason for the caller's promise to open a monitor. If this test fails, Linux has fixed it.
 #[test]
 fn addresses_are_free_before_the_notice_of_their_unmapping() {
     let Some(monitor) = open() else { return };
@@ -239,7 +240,7 @@ fn addresses_are_free_before_the_notice_of_their_unmapping() {
     while anew.is_none() && Instant::now() < deadline {
         anew = Pages::map(Some(addr), 1);
     }
-    // Else another thread of the tests has been quicker.
+    // Otherwise another thread of the tests was faster.
     let Some(anew) = anew else { return told() };
     drop(cache.register(anew.buf()).unwrap());
     assert_eq!(cache.stats().hits, 1, "mapped and looked up, before anybody was told");

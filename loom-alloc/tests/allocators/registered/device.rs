@@ -1,5 +1,5 @@
-//! Slabs in the memory of a device. No device is here, and the software transport takes none's memory: a buffer says that it is a
-//! device's after it was registered.
+//! Slabs in the memory of a device. This machine has no device, and the software transport refuses
+//! device memory, so the buffer claims to be of a device only after its registration.
 
 use std::cell::Cell;
 
@@ -62,7 +62,8 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     assert_eq!(slab.into_memory().0.len(), 300);
 }
 
-/// Where the data of the second part alone would be that of the whole, this would begin elsewhere than it says.
+/// Control of the address: it would be wrong if the data of the second part replaced that of the
+/// whole.
 #[test]
 fn a_devices_lease_begins_with_its_data() {
     let network = network();

@@ -1,4 +1,4 @@
-//! Slabs that peers reach.
+//! Slabs that are exposed to peers.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn peers_reach_each_buffer_and_part_at_its_own_place() {
                 part.window().copy_to(0, &mut bytes).unwrap();
                 assert!(bytes.iter().all(|byte| *byte == fill), "nobody else's bytes");
             }
-            // Whole again.
+            // Joined again.
             let last = parts.pop().unwrap();
             let NotJoined { lease: last, other: first } = last.rejoin(parts.remove(0)).unwrap_err();
             let whole = parts.pop().unwrap().rejoin(last).unwrap();
@@ -77,7 +77,7 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
             let mailbox = slab.lease().unwrap();
             let remote = mailbox.remote();
             a.inject_write(to_b, &remote, 2, b"hello").unwrap();
-            // SAFETY: that was the only write there will be before the lease is exposed again.
+            // SAFETY: no other write follows before the lease is exposed again.
             let mut message = unsafe { mailbox.into_lease() };
             assert_eq!((message.capacity(), message.len(), message.remote()), (64, 64, Some(remote)));
             message.consume(2).unwrap();
@@ -103,14 +103,14 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
     }
 }
 
-/// Whatever was data in them when they were exposed again.
+/// Data of the leases does not prevent the join after they are exposed again.
 #[test]
 fn exposed_neighbours_are_joined() {
     let network = network();
     let [domain, _] = domains(&network);
     let slab = ExposedSlab::open_in(&domain, SlabAttr::new(1, 64), BOTH, Global).unwrap();
     let (first, second) = slab.lease().unwrap().split(32).unwrap();
-    // SAFETY: nobody has been told about it.
+    // SAFETY: no peer has its address.
     let mut first = unsafe { first.into_lease() };
     first.set_len(3).unwrap();
     let first = first.expose().unwrap();
@@ -122,7 +122,7 @@ fn exposed_neighbours_are_joined() {
 #[test]
 fn regions_opened_in_another_way_are_cut_up_too() {
     let network = network();
-    // Where regions belong to endpoints.
+    // Endpoint-bound regions.
     let domain = Domain::open(&network.info_requiring(RequiredModes::ENDPOINT_REGIONS)).unwrap();
     let attr = SlabAttr::new(2, 50).align(1);
     let refused = ExposedSlab::open_in(&domain, attr, BOTH, Global).unwrap_err();
@@ -156,7 +156,7 @@ fn memory_that_may_not_be_written_is_refused() {
     assert_eq!(refused.error, OpenError::Access);
 }
 
-/// A lease of a slab that no peer reaches has no remote region.
+/// A lease of a slab without remote access has no remote region.
 #[test]
 fn local_slabs_have_no_remote_regions() {
     let network = network();

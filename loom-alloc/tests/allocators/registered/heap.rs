@@ -66,7 +66,7 @@ fn memory_outside_the_heap_has_no_descriptor() {
     let network = network();
     let [_, domain] = domains(&network);
     let mut memory = HeapMemory::open_in(&domain, LAYOUT, Global).unwrap();
-    // An allocator that takes no notice of the memory that it is given.
+    // Allocator that ignores the given memory.
     let heap = RegisteredHeap::new(&mut memory, |_| Global);
     let mut elsewhere = Vec::new_in(&heap);
     elsewhere.extend_from_slice(b"hello");
@@ -100,7 +100,7 @@ fn only_blocks_within_the_memory_have_a_descriptor() {
         assert_eq!(alloc.descriptor_of(range(from, len)).is_some(), inside, "{len} bytes from {from} on");
     }
     assert_eq!(alloc.descriptor_of(range(1, usize::MAX)), None);
-    // SAFETY: handed out above with this layout.
+    // SAFETY: allocated above with this layout.
     unsafe { alloc.deallocate(begin, LAYOUT) };
     assert!(alloc.allocate(LAYOUT).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Registered memory over the software transport: leases, their parts, what is posted of them, and heaps.
+//! Registered memory over the software transport: leases, their parts, posted data, and heaps.
 
 mod device;
 mod exposed;
@@ -16,7 +16,7 @@ fn network() -> Network<'static> {
     Network::new(NetworkAttr::default()).unwrap()
 }
 
-/// A domain that takes any buffer, and one that takes registered ones only.
+/// Domains: one that accepts any buffer, and one that requires registered ones.
 fn domains(network: &Network<'static>) -> [Domain<'static, Soft<'static>>; 2] {
     let local = network.info_requiring(RequiredModes::LOCAL_REGISTRATION);
     [network.info(), local].map(|info| Domain::open(&info).unwrap())

@@ -1,4 +1,4 @@
-//! Stories of leases, as the fuzz target `registered` plays them.
+//! Stories of leases, shared with the fuzz target `registered`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a slab and a lease do, one rule at a time.
+//! One test for each rule of slabs and leases.
 
 use std::cell::Cell;
 use std::mem;
@@ -103,13 +103,13 @@ fn invalid_arguments_are_refused() {
     let mut memory = [mem::MaybeUninit::uninit(); 1000];
     let arena = Arena::new(&mut memory);
     assert_eq!(Slab::open_in(&domain, SlabAttr::new(10, 100), &arena).unwrap_err(), OpenError::OutOfMemory);
-    // Room for the buffers, but not for the table.
+    // Room for the buffers, without room for the table.
     assert_eq!(Slab::open_in(&domain, SlabAttr::new(14, 1).align(64), &arena).unwrap_err(), OpenError::OutOfMemory);
     assert!(arena.used() < 64, "what was taken is given back, but for what aligned it");
     assert!(arena.high_water() > 800);
 }
 
-/// Bytes which tell when they are dropped, and which claim to be another kind of memory, or to be read only.
+/// Bytes that count their drops, and may claim another kind of memory, or to be read-only.
 struct Told<'a>(Box<[u8]>, &'a Cell<u32>, HmemIface, bool);
 
 // SAFETY: the bytes stay where they are.
@@ -134,7 +134,7 @@ fn memory_of_the_caller_is_cut_up_and_given_back() {
     let drops = Cell::new(0);
     let told = |len| Registered::new(&domain, Told(vec![7; len].into(), &drops, HmemIface::SYSTEM, true)).unwrap();
     let attr = SlabAttr::new(3, 100).align(1);
-    // As long as needed, and a byte less.
+    // The required length, and one byte less.
     let refused = Slab::over(told(299), attr, Global).unwrap_err();
     assert_eq!((refused.error, refused.value.0.len(), drops.get()), (OpenError::Size, 299, 0));
     drop(refused);
@@ -214,7 +214,7 @@ fn a_failed_allocation_is_an_error_and_leaves_no_region_open() {
     let attr = SlabAttr::new(10, 100);
     let allocations = fail_at_each(Global, |alloc| Slab::open_in(&domain, attr, alloc).map(drop));
     assert_eq!(allocations, 2);
-    // As many regions as the network has room for, and none is lost.
+    // All regions of the network are free, without a loss.
     let free = |domain: &Domain<'_, _>| {
         let regions = std::iter::from_fn(|| Registered::new(domain, vec![0_u8; 8]).ok());
         regions.collect::<Vec<_>>().len()

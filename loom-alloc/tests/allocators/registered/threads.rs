@@ -1,4 +1,4 @@
-//! A slab that threads share.
+//! Slab that threads share.
 
 use std::sync::mpsc;
 use std::thread;
@@ -9,10 +9,10 @@ use loom_core::domain::Domain;
 
 use crate::registered::network;
 
-/// Leases that each thread takes.
+/// Number of leases that each thread takes.
 const EACH: u32 = if cfg!(debug_assertions) { 1_000 } else { 10_000 };
 
-/// A message that says who has written it, and nothing else.
+/// Writes a message that consists of the writer's number.
 fn sign(lease: &mut SharedLease<'_>, by: u8) {
     let len = lease.room();
     lease.prepare(len).unwrap().fill(by);
@@ -60,14 +60,15 @@ fn leases_go_from_thread_to_thread_in_parts() {
             scope.spawn(move || {
                 for (by, mut part) in receiver {
                     assert!(is_signed(&part, by));
-                    // Somebody else's, if a buffer came back before its last part.
+                    // Another owner's, if a buffer returned before its last part.
                     part.data_mut().fill(by);
                     thread::yield_now();
                     assert!(is_signed(&part, by));
                 }
             })
         });
-        // All threads are joined by name: how a scope waits for others, ThreadSanitizer does not see.
+        // All threads are joined explicitly, because ThreadSanitizer does not see the wait of a
+        // scope.
         for thread in takers.into_iter().chain(receivers) {
             thread.join().unwrap();
         }

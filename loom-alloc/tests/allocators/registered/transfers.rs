@@ -1,4 +1,4 @@
-//! Leases in every operation, over domains that ask for local registration and others.
+//! Leases in every operation, over domains with and without local registration.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn leases_serve_every_operation() {
                 out.append(&pattern(len, seed + 1)).unwrap();
                 let written = a.write(to_b, &region.remote(), 0, out).map_err(PostError::from).unwrap();
                 drop(finish(&cq, written));
-                // A read goes into data: as much as is said to be there.
+                // A read fills the data, so the lease requires a length.
                 into.set_len(len).unwrap();
                 let read = a.read(to_b, &region.remote(), 0, into).map_err(PostError::from).unwrap();
                 let (into, _) = finish(&cq, read);
@@ -103,7 +103,7 @@ fn parts_of_a_lease_are_several_messages_or_one() {
             let [mut out, other, third] = [(); 3].map(|()| slab.lease().unwrap());
             out.append(b"head, and the body").unwrap();
             let (head, body) = out.split(4).unwrap();
-            // The message is received the other way round: 14 bytes, and the rest.
+            // The message is received in two other parts: 14 bytes, and the rest.
             let (front, back) = (third.split(14).unwrap().0, other);
             let received = endpoint
                 .recv_with(Source::Any, RecvOptions::default(), [front, back])

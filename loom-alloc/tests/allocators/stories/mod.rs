@@ -1,4 +1,4 @@
-//! Stories of blocks on arenas and on pools, as the fuzz targets `arena` and `pool` play them.
+//! Stories of blocks on arenas and pools, shared with the fuzz targets `arena` and `pool`.
 
 mod world;
 

@@ -1,4 +1,4 @@
-//! The peer table alone: against a `BTreeMap`, and with readers while it changes.
+//! The peer table alone: beside a `BTreeMap`, and with readers during changes.
 
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
@@ -16,7 +16,7 @@ fn places(count: usize) -> Vec<PeerSlot> {
     (0..count).map(|_| PeerSlot::default()).collect()
 }
 
-/// The address with this index that differs from others by `rest`.
+/// Returns an address with this index. `rest` distinguishes addresses of one index.
 const fn addr(rest: u32, index: u32) -> FabricAddr {
     FabricAddr((rest as u64) << 32 | index as u64)
 }
@@ -88,7 +88,7 @@ fn a_handle_never_reaches_a_later_peer() {
     let mut table = PeerTable::new(&mut entries);
     let mut old: Vec<Peer> = Vec::new();
     for round in 0..100 {
-        // Also the very same address again: it is a new peer after it was removed.
+        // Also reuses the same address: after a removal it is a new peer.
         let peer = table.insert(addr(round / 2, 0)).unwrap();
         assert!(!old.contains(&peer));
         assert!(old.iter().all(|old| table.addr(*old).is_none() && table.remove(*old).is_none()));
@@ -123,13 +123,13 @@ enum Step {
         rest: u32,
         index: u32,
     },
-    /// The `nth` handle ever given out, counted from the newest.
+    /// The `nth` handle ever returned, counted from the newest.
     Remove {
         nth: usize,
     },
 }
 
-/// A table, and an oracle of who is where: index to handle and address.
+/// A table, and its oracle: index to handle and address.
 #[derive(Default)]
 struct Oracle {
     there: BTreeMap<u32, (Peer, FabricAddr)>,
@@ -217,20 +217,23 @@ proptest! {
     }
 }
 
-/// Readers hold handles of which they know the address: whatever the writer does, a handle gives that address or none.
+/// Readers hold handles with known addresses. During all changes, a handle gives no address but its
+/// own.
 ///
-/// The writer never uses an address for two handles, so a reader can tell from the address which handle it belongs to.
+/// The writer does not use an address for two handles, so a reader can derive the handle from the
+/// address.
 #[test]
 fn concurrent_readers_never_see_another_peers_address() {
     const ROUNDS: u32 = 30_000;
     const READERS: usize = 2;
-    /// The writer goes on until each reader has so often found handles gone, however the threads are scheduled.
+    /// The writer continues until each reader has found this many removed handles, under any
+    /// schedule.
     const CHANGES: u64 = 20;
     let changes: [AtomicU64; READERS] = Default::default();
     let mut entries = places(2);
     let mut table = PeerTable::new(&mut entries);
     let peers = *table;
-    // The newest address in each place; the reader derives a handle from it through the table.
+    // Newest address in each place. The reader derives a handle from it through the table.
     let newest = [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)];
     let stop = AtomicBool::new(false);
     let start = Barrier::new(READERS + 1);
@@ -243,7 +246,7 @@ fn concurrent_readers_never_see_another_peers_address() {
                 scope.spawn(move || {
                     start.wait();
                     let (mut hits, mut misses) = (0u64, 0u64);
-                    // Handles by address: once a handle was seen with an address, it has no other, ever.
+                    // Handles by address: a handle keeps its first address.
                     let mut known: Vec<(Peer, FabricAddr)> = Vec::new();
                     while !stop.load(Ordering::Relaxed) {
                         for newest in newest {
@@ -263,7 +266,7 @@ fn concurrent_readers_never_see_another_peers_address() {
                             }
                         }
                         for peer in peers.iter() {
-                            // Gone by now, or with the address that it had from the beginning.
+                            // Removed, or still with its first address.
                             if let (Some(found), Some((_, wanted))) =
                                 (peers.addr(peer), known.iter().find(|(known, _)| *known == peer))
                             {
@@ -285,7 +288,7 @@ fn concurrent_readers_never_see_another_peers_address() {
         for round in 0.. {
             let index = round % 2;
             let fresh = addr(round, index);
-            // Every third peer is removed first; the others are displaced.
+            // Removes every third peer first. The others are displaced.
             if round % 3 == 0
                 && let Some(peer) = peers.iter().next()
             {
@@ -313,8 +316,8 @@ fn concurrent_readers_never_see_another_peers_address() {
     assert!(changes.into_iter().all(|changes| changes.into_inner() >= CHANGES), "while it changed");
 }
 
-/// A handle is plain data, and may be of another table: it may find a peer of this one by chance, but never an address that
-/// nobody inserted.
+/// A handle is plain data, possibly of another table. It can find a peer of this table by chance,
+/// but only an inserted address.
 #[test]
 fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
     const PLACES: u32 = 1024;
@@ -335,7 +338,7 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
                 }
             });
             start.wait();
-            // From the last place on: the writer comes to meet the reader.
+            // From the last place on, so that the writer meets the reader.
             for (index, peer) in (0..PLACES).zip(&foreign).rev() {
                 for _ in 0..50 {
                     let found = peers.addr(*peer);
@@ -347,11 +350,12 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
     }
 }
 
-/// ThreadSanitizer sees whether the table orders the two, which on this machine come in order anyway.
+/// ThreadSanitizer checks that the table orders the two accesses. This machine orders them anyway.
 #[test]
 fn reader_that_finds_a_peer_sees_earlier_writes_of_its_inserter() {
     struct Written(UnsafeCell<u64>);
-    // SAFETY: the cell is written before the peer is inserted, and read by a thread that has found it.
+    // SAFETY: the cell is written before the peer is inserted, and read by a thread that has found
+    // it.
     unsafe impl Sync for Written {}
     let mut found = 0;
     for round in 0..200 {
@@ -362,7 +366,7 @@ fn reader_that_finds_a_peer_sees_earlier_writes_of_its_inserter() {
             let reader = scope.spawn(move || {
                 for _ in 0..100_000 {
                     if peers.peer(addr(1, 0)).is_some() {
-                        // SAFETY: the table orders the write before this.
+                        // SAFETY: the table orders the write before this read.
                         return Some(unsafe { *written.0.get() });
                     }
                     spin_loop();

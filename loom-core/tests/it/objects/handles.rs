@@ -1,5 +1,5 @@
-//! Counted handles in any order: opened, cloned, parked and dropped, beside a model that counts, too. After each step as many blocks are
-//! taken from the allocator as the model says that objects are open.
+//! Counted handles opened, cloned, parked and dropped in any order, beside a model that counts
+//! them. After each step, the allocator has as many live blocks as the model has open objects.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use loom_core::vocabulary::{Access, Counted};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
 
-/// The global allocator, with the number of blocks that are taken.
+/// The global allocator, with its number of live blocks.
 #[derive(Debug, Default)]
 struct Counting {
     blocks: AtomicUsize,
@@ -40,7 +40,7 @@ unsafe impl Allocator for &Counting {
     }
 }
 
-/// What is done next. Numbers are taken modulo what there is.
+/// Next step. Numbers are taken modulo the number of choices.
 #[derive(Clone, Debug)]
 enum Step {
     Network,
@@ -57,7 +57,7 @@ enum Step {
     Receive(usize),
     Clone(usize),
     Drop(usize),
-    /// Hands a queue with its endpoints to another thread, and back.
+    /// Moves a queue with its endpoints to another thread, and back.
     Park(usize),
 }
 
@@ -98,10 +98,10 @@ struct Held {
 
 #[derive(Debug)]
 struct Object {
-    /// What it was opened on.
+    /// Objects that it was opened on.
     parents: Vec<usize>,
     handles: usize,
-    /// An endpoint lies in the block of its queue.
+    /// An endpoint is stored in the block of its queue.
     has_block: bool,
     /// Endpoints with counters stay on their thread.
     counted: bool,
@@ -112,12 +112,12 @@ struct World {
     held: Vec<Held>,
     objects: BTreeMap<usize, Object>,
     next: usize,
-    /// The planted miscount: endpoints keep no vector.
+    /// Planted miscount: endpoints do not keep their vector.
     miscounts: bool,
 }
 
 impl World {
-    /// A handle of this kind, by number.
+    /// Returns the `nth` handle of this kind.
     fn nth<V>(&self, nth: usize, of: impl Fn(&Thing) -> Option<&V>) -> Option<(&V, usize)> {
         let all: Vec<_> = self.held.iter().filter_map(|held| Some((of(&held.thing)?, held.object))).collect();
         (!all.is_empty()).then(|| all[nth % all.len()])
@@ -146,7 +146,7 @@ impl World {
         self.held.push(Held { thing, object });
     }
 
-    /// One handle less, and whatever ends with it.
+    /// Releases a handle, and every object that ends with it.
     fn released(&mut self, object: usize) {
         self.objects.get_mut(&object).unwrap().handles -= 1;
         loop {
@@ -194,7 +194,7 @@ impl World {
                 let Some((domain, parent)) = self.domain(nth) else { return };
                 match Mr::open_in(domain, vec![0; 8], Access::REMOTE_WRITE, alloc) {
                     Ok(region) => self.opened(Thing::Region(region), vec![parent]),
-                    // There are four places.
+                    // The network has four places for regions.
                     Err(error) => assert!(matches!(error, OpenError::Limit(_)), "{error:#}"),
                 }
             }
@@ -240,7 +240,7 @@ impl World {
                 self.opened(Thing::Endpoint(endpoint), parents);
                 self.objects.values_mut().last().unwrap().counted = counted;
             }
-            // Of another domain, or there are four endpoints.
+            // Of another domain, or the network has four endpoints.
             Err(error) => {
                 assert!(
                     matches!(error, OpenError::OtherDomain | OpenError::Errno(_) | OpenError::Limit(_)),
@@ -269,7 +269,8 @@ impl World {
         self.held.push(Held { thing, object });
     }
 
-    /// With all of its endpoints that are held, up to two. It is parked if these are all, by one handle each, and none stays here.
+    /// Parks a queue with up to two held endpoints. It succeeds if these are all of its endpoints,
+    /// with one handle each, and all can leave this thread.
     fn park(&mut self, nth: usize) {
         let Some((_, queue)) = self.queue(nth) else { return };
         let is_its =

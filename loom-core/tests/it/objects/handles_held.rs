@@ -1,5 +1,5 @@
-//! What code of the user's may do when an object ends: allocators, which are dropped with the last handle, hold handles themselves, open
-//! endpoints, and panic.
+//! User code at the end of an object. Allocators are dropped with the last handle: they hold
+//! handles themselves, open endpoints, and panic.
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted};
 
-/// The global allocator, with something that is dropped with it.
+/// The global allocator, with a value to drop.
 struct With<V>(V);
 
 // SAFETY: forwards.
@@ -40,7 +40,7 @@ fn network() -> Network<'static> {
     Network::new(NetworkAttr::default()).unwrap()
 }
 
-/// Runs when it is dropped.
+/// Function that runs at the drop.
 struct OnDrop(fn());
 
 impl Drop for OnDrop {
@@ -59,7 +59,7 @@ fn a_region_that_the_allocator_of_its_domain_holds_is_not_used_after_its_scope()
         *slot.lock().unwrap() = Some(Mr::open(&domain, vec![0_u8; 64], Access::REMOTE_WRITE).unwrap());
     });
     assert_eq!(DROPS.get(), 0, "the allocator is leaked, with the region that it holds");
-    // The region is closed: its place is free.
+    // The region is closed and its place is free.
     let domain = Domain::open(&network.info()).unwrap();
     let open = || Mr::open(&domain, vec![0_u8; 8], Access::REMOTE_WRITE);
     let all: Vec<_> = (0..network.attr().regions).map(|_| open().unwrap()).collect();
@@ -79,7 +79,7 @@ fn a_queue_that_the_allocator_of_its_domain_holds_is_closed_once() {
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();
         *slot.lock().unwrap() = Some(cq.park([endpoint]).unwrap());
     });
-    // Its endpoint is closed: all places of the network are free.
+    // Its endpoint is closed, and all ports of the network are free.
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 1).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
     let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).unwrap()).collect();
@@ -95,7 +95,7 @@ thread_local! {
     static DROPS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The counter's last handle is the closing endpoint's bond.
+/// The closing endpoint's bond is the last handle of the counter.
 #[test]
 fn an_endpoint_that_is_opened_in_the_place_of_a_closing_one_keeps_its_receives() {
     let domain = Domain::open(&network().info()).unwrap();
@@ -159,7 +159,7 @@ fn an_allocator_that_panics_unwinds_when_everything_is_closed() {
     drop((counter, other));
     let unwound = catch_unwind(AssertUnwindSafe(|| drop(first)));
     assert_eq!(*unwound.unwrap_err().downcast::<&str>().unwrap(), "an allocator's drop");
-    // Everything else goes on, and ends.
+    // All other operations continue, and end.
     let to = av.insert(&second.address().unwrap()).unwrap();
     peer.inject(to, &[3; 8]).unwrap();
     let Some(loom_core::completion::Completion::Op(done)) = cq.poll().unwrap() else { panic!("it arrives") };

@@ -1,4 +1,4 @@
-//! What goes to the log, and that no operation does.
+//! Logged events, and the absence of operations among them.
 
 use std::cell::RefCell;
 use std::mem::forget;
@@ -13,7 +13,7 @@ use loom_core::{
     Source, Tag,
 };
 
-/// Keeps the lines of each thread, and panics at one where a test wants that.
+/// A logger that keeps the lines of each thread, and panics at a line that a test chooses.
 struct Collector;
 
 thread_local! {
@@ -34,7 +34,7 @@ impl Log for Collector {
     fn flush(&self) {}
 }
 
-/// Set in the environment of a process whose logger panics.
+/// Set in the environment of a process with a panicking logger.
 const PANICS: &str = "LOOM_TEST_LOGGER_PANICS";
 
 fn collect() {
@@ -43,7 +43,7 @@ fn collect() {
     log::set_max_level(LevelFilter::Trace);
 }
 
-/// The lines of this thread since the last call, without what says which domain it is.
+/// Returns the lines of this thread since the last call, without the name of the domain.
 fn lines() -> Vec<String> {
     let lines = LINES.take();
     let numbered = |line: String| {
@@ -83,7 +83,7 @@ impl World {
     }
 }
 
-/// That these are the lines of this thread since the last ones.
+/// Checks the lines of this thread since the last call.
 #[track_caller]
 fn assert_lines(wanted: &[&str]) {
     assert_eq!(lines(), wanted);
@@ -153,7 +153,7 @@ fn decisions_of_quirks_are_logged_when_a_domain_opens() {
     for wanted in ["peeks are refused", "directed receives of messages without tag are refused", "claims are refused"] {
         assert!(decided.contains(&format!("{prefix}{wanted}")), "{decided:#?}");
     }
-    // A region that peers may still reach.
+    // A region that peers can still reach.
     drop(world.region);
     assert_lines(&["DEBUG loom::quirk memory of a region of 64 bytes is kept until no endpoint of its domain is open"]);
     drop((world.a, world.b));
@@ -226,7 +226,7 @@ fn no_operation_has_a_line() {
                 cq.finish(key, loom_core::Spins(1 << 20)).unwrap().result().unwrap();
             }
         }
-        // Posts that are refused, and events of peers.
+        // Refused posts, and peers' events.
         let peer = av.insert(&a.address().unwrap()).unwrap();
         let directed = b.recv(Source::Peer(peer), vec![0; 8]);
         assert_eq!(directed.is_err(), strict);
@@ -263,7 +263,7 @@ fn threads_that_open_and_close_log_separately() {
     assert_eq!(counts.map(|thread| thread.join().unwrap()), [1, 2, 3]);
 }
 
-/// Not run but by the test below.
+/// Runs only in the process of the test below.
 #[test]
 #[ignore = "ends the process"]
 fn a_logger_panics() {

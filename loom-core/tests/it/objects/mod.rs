@@ -1,12 +1,12 @@
 //! The objects: over the software transport, and over transports that follow a script.
 
-mod hostile_provider;
 mod collectives;
 mod completions;
 mod errors;
 mod futures;
 mod handles;
 mod handles_held;
+mod hostile_provider;
 #[cfg(feature = "log")]
 mod log;
 mod regions;

@@ -1,5 +1,5 @@
-//! Addresses, regions and attributes as values of `serde`: what is written is read back, the written form is fixed, and what does not fit
-//! is refused.
+//! Addresses, regions and attributes as values of `serde`. A written value is read back, the
+//! written form is fixed, and invalid input is refused.
 
 use std::fmt::Debug;
 
@@ -24,14 +24,14 @@ fn binary(value: &impl Serialize) -> Vec<u8> {
     postcard::to_slice(value, &mut out).unwrap().to_vec()
 }
 
-/// Comes back from both formats.
+/// Checks that the value is read back from both formats.
 #[track_caller]
 fn comes_back<V: Serialize + DeserializeOwned + PartialEq + Debug>(value: V) {
     assert_eq!(serde_json::from_str::<V>(&json(&value)).unwrap(), value);
     assert_eq!(postcard::from_bytes::<V>(&binary(&value)).unwrap(), value);
 }
 
-/// Comes back, and is written like this.
+/// Checks that the value is read back, and that this is its written form.
 #[track_caller]
 fn is_written<V: Serialize + DeserializeOwned + PartialEq + Debug>(value: V, text: &str, bytes: &[u8]) {
     assert_eq!(json(&value), text);
@@ -39,7 +39,7 @@ fn is_written<V: Serialize + DeserializeOwned + PartialEq + Debug>(value: V, tex
     comes_back(value);
 }
 
-/// Why this text is no such value.
+/// Returns the reason why this text is not such a value.
 #[track_caller]
 fn refused<V: DeserializeOwned + Debug>(text: &str) -> String {
     serde_json::from_str::<V>(text).unwrap_err().to_string()
@@ -60,7 +60,7 @@ fn addresses_are_text_for_people_and_bytes_for_machines() {
     is_written(name(), r#""fi_shm://7""#, &bytes);
     assert_eq!(json(&ipv4()), r#""fi_sockaddr_in://127.0.0.1:4242""#);
     comes_back(ipv4());
-    // As a person writes it.
+    // As written by a person.
     assert_eq!(serde_json::from_str::<EndpointAddr>(r#""127.0.0.1:4242""#).unwrap(), ipv4());
     let unknown = EndpointAddr::new(AddressFormat::from_raw(4242), &[0, 255]).unwrap();
     is_written(unknown, r#""fi_format_4242://00ff""#, &[10, 0x92, 0x10, 0, 0, 2, 0, 0, 0, 0, 255]);
@@ -78,12 +78,12 @@ fn invalid_addresses_are_refused() {
     for text in ["7", "null", "[1,2]", "{}"] {
         assert!(refused::<EndpointAddr>(text).contains("expected the text of an address"), "{text}");
     }
-    // The first byte is the length of what follows.
+    // The first byte is the length of the rest.
     let whole = binary(&name());
     let with = |len: u8, encoded: &[u8]| [&[len], encoded].concat();
     let encoded = &whole[1..];
     for bytes in [
-        // Shorter than a header, than the header says, and longer.
+        // Shorter than a header, shorter than the header's length, and longer.
         with(0, &[]),
         with(7, &encoded[..7]),
         with(18, &encoded[..18]),
@@ -91,12 +91,12 @@ fn invalid_addresses_are_refused() {
         // Longer than any address.
         with(8, &[9, 0, 0, 0, 1, 2, 0, 0]),
         with(8, &[9, 0, 0, 0, 255, 255, 255, 255]),
-        // Not all of it.
+        // Incomplete.
         whole[..12].to_vec(),
     ] {
         assert!(postcard::from_bytes::<EndpointAddr>(&bytes).is_err(), "{bytes:?}");
     }
-    // 521 bytes, which is more than the longest has.
+    // 521 bytes, more than the longest address has.
     let long = [&[0x89, 0x04][..], &[0; 521]].concat();
     assert!(postcard::from_bytes::<EndpointAddr>(&long).is_err());
 }
@@ -171,7 +171,7 @@ fn flags_are_names_for_people_and_keep_bits_that_are_unknown() {
     comes_back(CompletionFlags::RECV);
     comes_back(Counted::SEND);
     comes_back(MrFlags::RMA_EVENT);
-    // Names that are unknown, and bits of more than there are, are not.
+    // Unknown names, and bits beyond the type, are refused.
     assert!(refused::<Caps>("\"MSG | SMOKE_SIGNALS\"").contains("unrecognized named flag"));
     assert!(refused::<Caps>("\"MSG, TAGGED\"").contains("unrecognized named flag"));
     assert!(refused::<MrMode>("\"0x100000000\"").contains("invalid hex flag"));
@@ -271,7 +271,7 @@ fn attributes_are_written_field_by_field() {
 }
 
 proptest! {
-    /// Whatever a peer sends is a value or an error, and a value is one that comes back.
+    /// A peer's bytes are a value or an error, and a value is written and read back.
     #[test]
     fn any_bytes_are_a_value_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         if let Ok(address) = postcard::from_bytes::<EndpointAddr>(&bytes) {

@@ -1,5 +1,5 @@
-//! Twins of what needs a transport with connections, groups, or signals of other threads: they are compiled, over any such
-//! transport, and tested over libfabric (`tests/connected` and others).
+//! Twins that require a transport with connections, groups, or signals of other threads. They are
+//! compiled here over any such transport, and run over libfabric (`tests/connected` and others).
 
 #![allow(dead_code, reason = "what matters is that they compile")]
 

@@ -1,4 +1,4 @@
-//! What is lent, and for how long.
+//! Lifetimes of lent values.
 
 use core::mem::MaybeUninit;
 

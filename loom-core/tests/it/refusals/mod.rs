@@ -1,12 +1,13 @@
-//! What the types refuse, and next to each case a twin that differs in nothing else and is accepted.
+//! Code that the types refuse. Beside each case is an accepted twin that differs in one respect
+//! only.
 //!
-//! The cases are in `compile_fail/`; their messages are those of Rust 1.95. Another compiler words them differently, so
-//! there only the twins run. To renew the messages: `TRYBUILD=overwrite cargo test --features std --test it refusals`,
-//! then read every one of them.
+//! The cases are in `compile_fail/`, and their messages are those of Rust 1.95. Another compiler
+//! words them differently, so there only the twins run. To renew the messages, run
+//! `TRYBUILD=overwrite cargo test --features std --test it refusals`, then read each message.
 
 #![allow(clippy::needless_borrows_for_generic_args, reason = "borrowed memory is what the cases are about")]
 
-/// Declares the twins, and counts them.
+/// Declares the twins and counts them.
 macro_rules! twins {
     ($($(#[$doc:meta])* fn $name:ident() $body:block)*) => {
         pub(crate) const CASES: usize = [$(stringify!($name)),*].len();
@@ -24,7 +25,7 @@ mod values;
 
 use std::path::Path;
 
-/// The compiler whose messages are pinned.
+/// Compiler with the pinned messages.
 const PINNED: &str = "1.95.";
 
 #[test]

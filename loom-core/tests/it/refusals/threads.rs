@@ -1,4 +1,4 @@
-//! What stays on its thread.
+//! Values that stay on their thread.
 
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
@@ -31,7 +31,7 @@ twins! {
     fn parked_queue_with_buffers_of_one_thread() {
         struct Anywhere(Vec<u8>);
 
-        // SAFETY: lends what the vector lends.
+        // SAFETY: lends the memory of the vector.
         #[allow(unsafe_code, reason = "a buffer like that of the case")]
         unsafe impl Buffer for Anywhere {
             fn lend(&mut self) -> Lent {
@@ -50,7 +50,7 @@ twins! {
     fn region_of_memory_of_one_thread() {
         struct Anywhere(Vec<u8>);
 
-        // SAFETY: lends what the vector lends.
+        // SAFETY: lends the memory of the vector.
         #[allow(unsafe_code, reason = "a buffer like that of the case")]
         unsafe impl Buffer for Anywhere {
             fn lend(&mut self) -> Lent {
@@ -81,7 +81,8 @@ twins! {
     }
 }
 
-/// Compiles only if the type is not `$Auto`: where it is, two implementations fit and `_` is ambiguous.
+/// Compiles only if the type is not `$Auto`. Otherwise two implementations fit and `_` is
+/// ambiguous.
 ///
 /// Not a case of `compile_fail/`, because the message would list every private field.
 macro_rules! is_not {
@@ -116,19 +117,20 @@ type Post = Endpoint<'static, Soft<'static>, Box<[u8]>>;
 // A queue, its endpoints and pieces stay on the thread that opened it.
 is_not!(Queue: Send, Queue: Sync, Post: Send, Post: Sync, &Queue: Send, &Post: Send);
 is_not!(Piece<'static, Box<[u8]>>: Send, Piece<'static, Box<[u8]>>: Sync);
-// Parked they can go to another one.
+// Parked values can move to another thread.
 is!(Parked<'static, Soft<'static>, Box<[u8]>, 2>: Send);
 is_not!(Parked<'static, Soft<'static>, Box<[u8]>, 2>: Sync);
 
-// Neither do the raw handles, through which a port's cells can be reached.
+// Raw handles stay as well, because they give access to a port's cells.
 is_not!(SoftEndpoint<'static>: Sync, SoftCq<'static>: Sync, SoftCounter: Sync);
-// A raw region has numbers in it and no port, so that regions can be shared; one that is bound to an endpoint cannot.
+// A raw region contains numbers and no port, so regions can be shared. A region bound to an
+// endpoint cannot.
 is!(SoftMr<'static>: Send, SoftMr<'static>: Sync);
 is!(Mr<'static, Soft<'static>, Vec<u8>>: Send, Mr<'static, Soft<'static>, Vec<u8>>: Sync);
 is_not!(EndpointMr<'static, Soft<'static>, Vec<u8>>: Send);
 is_not!(EndpointMr<'static, Soft<'static>, Vec<u8>>: Sync);
 
-// What they are opened from is shared.
+// Networks and infos are shared.
 is!(Network<'static>: Send, Network<'static>: Sync);
 is!(Info<Soft<'static>>: Send, Info<Soft<'static>>: Sync);
 is!(Domain<'static, Soft<'static>>: Send, Domain<'static, Soft<'static>>: Sync);

@@ -1,4 +1,4 @@
-//! Datatypes and layouts: what only the type of a value tells.
+//! Datatypes and layouts, which depend on the type of a value only.
 
 use loom_core::atomic::{BaseOp, FetchOp, Operation};
 use loom_core::immediate::{Field, Layout};

@@ -1,4 +1,5 @@
-//! Atomic operations of several threads and endpoints on the same memory, while its owner takes part: no update is lost.
+//! Atomic operations of several threads and endpoints on shared memory, together with its owner. No
+//! update is lost.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,18 +17,18 @@ use loom_core::{Hints, Peer, Spins};
 /// Threads beside the owner's, each with two endpoints.
 const THREADS: u16 = 3;
 const ENDPOINTS: u16 = 2;
-/// Operations of each thread, the owner's among them: a million in all.
+/// Operations of each thread, including the owner's: a million in total.
 const EACH: usize = 250_000;
 const ALL: usize = EACH * (1 + THREADS as usize);
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 1 + THREADS * ENDPOINTS, tx_depth: 8, rx_depth: 8, ..NetworkAttr::DEFAULT };
 
-/// Of everything.
+/// Time limit of a test.
 const LIMIT: Duration = Duration::from_secs(120);
 
 type Ports<'e> = (&'e Cq<'static, Soft<'static>, ()>, &'e [(Endpoint<'static, Soft<'static>, ()>, Peer)]);
 
-/// The owner and the threads do their parts at the same time; `thread` says what it has done.
+/// Runs the owner and the threads at the same time. `thread` returns its result.
 fn all_at_once<R: Send>(
     owner: impl FnOnce(&Mr<'static, Soft<'static>, Vec<u8>>, usize) -> R,
     thread: impl Fn(&Domain<'static, Soft<'static>>, Ports<'_>, (&RemoteRegion, u64)) -> R + Sync,
@@ -97,7 +98,7 @@ fn a_million_fetch_adds_of_threads_endpoints_and_the_owner_each_see_another_valu
     assert!(seen.into_iter().all(|seen| seen));
 }
 
-/// One word counts those who found in it what they had expected, the other one everybody.
+/// One word counts the operations that found their expected value, the other one all of them.
 #[test]
 fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_all_count() {
     let (results, [swapped, tried]) = all_at_once(
@@ -133,7 +134,7 @@ fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_all_count() {
     assert!(results.iter().all(|successes| *successes > 0), "everybody takes part: {results:?}");
 }
 
-/// Two endpoints of a queue, of which the first reaches the second.
+/// Two endpoints of a queue. The first one reaches the second.
 fn pair(test: impl FnOnce(&Domain<'static, Soft<'static>>, Ports<'_>)) {
     let network = Network::new(ATTR).unwrap();
     let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
@@ -145,7 +146,7 @@ fn pair(test: impl FnOnce(&Domain<'static, Soft<'static>>, Ports<'_>)) {
     test(&domain, (&cq, &[(cq.endpoint(&av).unwrap(), peer)]));
 }
 
-/// Memory of the program that begins this number of bytes behind a multiple of 16.
+/// Leaked memory that begins this number of bytes behind a multiple of 16.
 fn memory(begin: usize) -> &'static mut [u8] {
     let memory = vec![0; 64].leak();
     let aligned = memory.as_ptr().align_offset(16);
@@ -160,7 +161,7 @@ fn atomic_needs_an_aligned_address_wherever_its_region_begins() {
         for begin in 0..16 {
             let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
             let region = Mr::open(domain, memory(begin), access).unwrap();
-            // An offset that is not aligned is refused at once.
+            // An unaligned offset is refused at once.
             for offset in [0, 8] {
                 let key = endpoint.fetch_value(*peer, &region.remote(), offset, add, 3).unwrap();
                 let value = cq.wait_value(key, Spins(10)).unwrap().unwrap().value::<u64>();
@@ -171,7 +172,7 @@ fn atomic_needs_an_aligned_address_wherever_its_region_begins() {
     });
 }
 
-/// The processor reads 16 bytes in one step only by an instruction that writes.
+/// The processor can read 16 bytes in one step only by an instruction that writes.
 #[test]
 fn memory_that_may_only_be_read_is_read_in_elements_below_16_bytes() {
     fn read<E: Element>(
@@ -182,7 +183,7 @@ fn memory_that_may_only_be_read_is_read_in_elements_below_16_bytes() {
         let (endpoint, peer) = &ends[0];
         let region = Mr::open(domain, memory(0), access).unwrap();
         let (owned, all) = (region.remote(), Access::REMOTE_READ | Access::REMOTE_WRITE);
-        // A forged record: the check of this side lets the operation through.
+        // A forged record: this side's check accepts the operation.
         let forged = RemoteRegion { base: owned.base, len: owned.len, key: owned.key, access: all };
         let op = domain.query_atomic(ReadOp::<E>::READ).unwrap();
         let key = endpoint.read_value(*peer, &forged, 0, op).unwrap();

@@ -1,5 +1,5 @@
-//! What a closed endpoint of the software transport leaves behind, and a cancelled send: nothing. Places in its queue,
-//! cells, places for receives and for the endpoint itself all come back, however often.
+//! Resources of closed endpoints and cancelled sends. Slots in the queue, cells, places for
+//! receives and ports are all returned, in every round.
 
 use loom_core::av::Av;
 use loom_core::buffer::Lent;
@@ -19,7 +19,7 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag, TagMatch};
 
 const DEPTH: usize = 4;
-/// More than the raw queue has places for.
+/// More than the places of the raw queue.
 const ROUNDS: usize = 2 * (DEPTH + PEER_EVENTS);
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
@@ -49,7 +49,8 @@ fn take_cancelled(cq: &Queue, poll: Poll) -> usize {
     count
 }
 
-/// Opens an endpoint, lets `post` post what nobody answers, closes it, and takes what comes back; again and again.
+/// Repeatedly opens an endpoint, lets `post` post unanswered operations, closes it, and takes the
+/// cancelled ones.
 fn again_and_again(attr: CqAttr, poll: Poll, post: impl Fn(&Closing<'_>) -> usize) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -57,7 +58,7 @@ fn again_and_again(attr: CqAttr, poll: Poll, post: impl Fn(&Closing<'_>) -> usiz
     let owner = Queue::open(&domain, attr).unwrap();
     let idle = owner.endpoint(&av).unwrap();
     for round in 0..ROUNDS {
-        // Its address changes places with nobody, but it takes in what earlier rounds have sent.
+        // The idle endpoint keeps its port, and receives the messages of earlier rounds.
         let peer = av.insert(&idle.address().unwrap()).unwrap();
         let endpoint = owner.endpoint(&av).unwrap();
         let posted = post(&Closing { endpoint: &endpoint, peer });
@@ -118,7 +119,7 @@ fn offers_that_have_arrived(closing: &Closing<'_>) -> usize {
     2
 }
 
-/// More than are copied into cells, so that they are offers; one is cancelled first.
+/// Messages too long for cells, so that they are offers. One is cancelled first.
 fn offers(closing: &Closing<'_>) -> usize {
     let key = closing.endpoint.send(closing.peer, bytes(9)).unwrap();
     closing.endpoint.cancel(key).unwrap();
@@ -134,7 +135,7 @@ fn untaken_offers_return_their_cells() {
         let av = Av::open(&domain, 2).unwrap();
         let owner = Queue::open(&domain, attr).unwrap();
         for round in 0..ROUNDS {
-            // Both close, so that both sides give the cells back: the sender first, or the receiver.
+            // Both close, so that both sides return cells: the sender first, or the receiver.
             let (sender, receiver) = (owner.endpoint(&av).unwrap(), owner.endpoint(&av).unwrap());
             let peer = av.insert(&receiver.address().unwrap()).unwrap();
             let posted = offers(&Closing { endpoint: &sender, peer });
@@ -194,10 +195,11 @@ fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
 
 #[test]
 fn cancelled_sends_return_their_cells() {
-    // Without lanes: a short message then needs a cell.
+    // Without lanes a short message requires a cell.
     apart_with(NetworkAttr { lanes: 0, ..ATTR }, |apart| {
         for round in 0..ROUNDS {
-            // As many as the sender has cells. In every second round they have arrived when it takes them back.
+            // As many as the sender has cells. In every second round they arrive before they are
+            // revoked.
             let keys = [7, 7].map(|tag| apart.offer(tag).unwrap());
             if round % 2 == 0 {
                 apart.poll_receiver();
@@ -216,7 +218,7 @@ fn cancelled_sends_return_their_cells() {
     });
 }
 
-/// The others stay, in the order in which they were sent.
+/// The other sends stay, in their order.
 #[test]
 fn cancelled_sends_between_others() {
     for cancelled in 0..4 {
@@ -226,7 +228,7 @@ fn cancelled_sends_between_others() {
             apart.sender.cancel(keys[cancelled]).unwrap();
             assert_eq!(take_cancelled(apart.sender.cq(), any), 1);
             apart.poll_receiver();
-            // Into the cell that came back.
+            // Into the returned cell.
             apart.offer(4).unwrap();
             for tag in (0..5).filter(|tag| *tag != cancelled as u64) {
                 apart.receiver.tagged_recv(Source::Any, TagMatch::ANY, bytes(100)).unwrap();
@@ -236,7 +238,7 @@ fn cancelled_sends_between_others() {
     }
 }
 
-/// Limits come from an info, so that one of another network must not open anything on this one.
+/// Limits come from an info, so an info of another network must not open an object.
 #[test]
 fn an_info_of_another_network_is_refused() {
     let small = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT }).unwrap();
@@ -248,8 +250,8 @@ fn an_info_of_another_network_is_refused() {
     assert!(owner.endpoint(Binding::to(&av).info(small.info())).is_ok());
 }
 
-/// RMA of every kind through the handle of an endpoint that has closed, while another endpoint is in its place, whose address
-/// is not in the vector.
+/// RMA of every kind through the handle of a closed endpoint. Another endpoint has its port, and
+/// the address of that one is not in the vector.
 #[test]
 fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     let network = Network::new(NetworkAttr { regions: 1, ..ATTR }).unwrap();
@@ -283,7 +285,7 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     };
     drop(first);
     all_fail();
-    // There are two places, of which the other one is taken.
+    // Of two ports, the other one is taken.
     let _second = peers.endpoint(&av).unwrap();
     all_fail();
     assert!(peers.poll().unwrap().is_none(), "the second endpoint is told of nothing");
@@ -292,7 +294,7 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     assert_eq!(memory, [1; 8], "nothing was written");
 }
 
-/// Such as nobody is told of when it succeeds.
+/// A successful unsignaled send has no completion.
 #[test]
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
 fn an_unsignaled_send_that_fails_is_counted_and_frees_its_resources() {
@@ -307,14 +309,14 @@ fn an_unsignaled_send_that_fails_is_counted_and_frees_its_resources() {
     for round in 1..=ROUNDS as u64 {
         let b = owner.endpoint(&av).unwrap();
         let to_b = av.insert(&b.address().unwrap()).unwrap();
-        // An offer that nobody takes up.
+        // An offer without a receive.
         // SAFETY: the bytes are read only, and outlive the queue.
         unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &lend(100)) }.unwrap();
         drop(b);
         let Some(Completion::Unclaimed(error)) = owner.poll().unwrap() else { panic!("its failure") };
         assert_eq!(error.errno, Errno::ECONNRESET);
         assert_eq!((counter.read(), counter.read_error(), owner.strays()), (0, round, round));
-        // Known at once.
+        // Detected at once.
         // SAFETY: as above.
         let refused = unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &lend(8)) };
         assert_eq!(refused, Err(PostError::Errno(Errno::EHOSTUNREACH)));

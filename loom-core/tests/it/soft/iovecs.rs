@@ -1,5 +1,5 @@
-//! Several buffers in one operation of the software transport: any number on either side, short and long, before and after
-//! the receive; and no place, cell or buffer is lost.
+//! Operations of the software transport with several buffers: any number on either side, short and
+//! long, before and after the receive. No place, cell or buffer is lost.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
@@ -30,7 +30,7 @@ const ATTR: NetworkAttr =
 #[derive(Clone, Debug, PartialEq)]
 struct Many(Vec<Box<[u8]>>);
 
-// SAFETY: the boxes' bytes stay where they are.
+// SAFETY: the boxes' bytes stay in place.
 #[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
 unsafe impl Buffer for Many {
     fn lend(&mut self) -> Lent {
@@ -48,7 +48,7 @@ impl SourceBuffer for Many {}
 impl TargetBuffer for Many {}
 
 impl Many {
-    /// So many buffers of `len` bytes together, the first ones longer or shorter; some may have none.
+    /// Cuts `bytes` into `count` buffers of different lengths, some of them empty.
     fn cut(bytes: &[u8], count: usize, seed: usize) -> Self {
         let mut rest = bytes;
         let mut list: Vec<Box<[u8]>> = Vec::new();
@@ -170,7 +170,7 @@ fn a_receive_takes_a_place_for_each_buffer_and_gives_it_back() {
                     assert_eq!(pair.end(sent).1, Ok(8));
                 }
             }
-            // Refused when two more are missing than there are.
+            // Refused with two places too few.
             let two = pair.receive(Many::cut(&[0; 8], 2, 0)).unwrap();
             assert_eq!(pair.receive(four()), Err(PostError::Again));
             let one = pair.receive(Many::cut(&[0; 8], 1, 0)).unwrap();
@@ -238,7 +238,8 @@ fn as_many_buffers_are_granted_as_there_are_places_for() {
     }
 }
 
-/// However short, such a message is offered: its sender is told when it has been received.
+/// Such a message is offered, however short. Its sender's operation completes when it has been
+/// received.
 #[test]
 fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
     with_pair(ATTR, |pair| {
@@ -325,7 +326,7 @@ fn several_parts_are_looked_at_before_any_is_written() {
     });
 }
 
-/// A cell that has come back is its sender's: what a receive into several buffers still has to do, it does without it.
+/// A returned cell belongs to its sender. A receive into several buffers ends without it.
 #[test]
 fn threads_reuse_cells_while_receives_of_several_buffers_end() {
     const MESSAGES: u64 = 30_000;
@@ -347,14 +348,14 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
                 let sent = if tagged { sender.tagged_inject(to, Tag(1), &bytes) } else { sender.inject(to, &bytes) };
                 match sent {
                     Ok(()) => number += 1,
-                    // The other thread runs, where both have one processor.
+                    // Lets the other thread run, in case both share a processor.
                     Err(error) if error.is_transient() => std::thread::yield_now(),
-                    // The receiver is gone.
+                    // The receiver has closed.
                     Err(_) => break,
                 }
             }
         });
-        // Also when an assertion fails: the sender would go on.
+        // Stops the sender, also when an assertion fails.
         struct Stop<'s>(&'s AtomicBool);
         impl Drop for Stop<'_> {
             fn drop(&mut self) {
@@ -394,12 +395,13 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
     });
 }
 
-/// Without room in cells nothing lies in them; what begins where the last one ends is somebody else's.
+/// Without room in cells no data is in them, so an address at the end of the last cell is other
+/// memory.
 #[test]
 fn a_message_from_behind_the_last_cell_is_no_list() {
     let attr = NetworkAttr { eager_size: 0, tx_depth: 1, ..ATTR };
     let len = attr.layout::<&Behind<'_>>().unwrap().size();
-    // The network's block, and right behind it what is sent: as an arena would place it.
+    // The network's block, and the message right behind it, as in an arena.
     let mut memory = vec![0_u8; len + 128 + 4096].into_boxed_slice();
     let arena = Behind(Mutex::new(&mut memory));
     let network = Network::new_in(attr, &arena).unwrap();
@@ -413,7 +415,7 @@ fn a_message_from_behind_the_last_cell_is_no_list() {
         let endpoints = [(); 2].map(|()| cq.endpoint(&av).unwrap());
         let [to_first, to_second] = [0, 1].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
         let mut out = message;
-        // From either endpoint: one has the last cell.
+        // From either endpoint, because one has the last cell.
         for (from, into, to) in [(0, 1, to_second), (1, 0, to_first)] {
             let room = vec![0; expected.len()].leak();
             let received = endpoints[into].recv(Source::Any, room).map_err(PostError::from).unwrap();
@@ -425,17 +427,17 @@ fn a_message_from_behind_the_last_cell_is_no_list() {
     });
 }
 
-/// Gives its memory out once, from an aligned place; what is behind can be had.
+/// Allocator for one aligned block. The memory behind it is available.
 struct Behind<'m>(Mutex<&'m mut [u8]>);
 
 impl<'m> Behind<'m> {
-    /// The 128 bytes right behind what was given out.
+    /// Returns the 128 bytes right behind the block.
     fn rest(&self) -> &'m mut [u8] {
         core::mem::take(&mut *self.0.lock().unwrap()).split_at_mut(128).0
     }
 }
 
-// SAFETY: what is given out is taken from the slice, and stays as long as that.
+// SAFETY: the block is part of the slice, and lives as long.
 #[allow(unsafe_code, reason = "implements the unsafe trait `Allocator`")]
 unsafe impl loom_core::allocator_api2::alloc::Allocator for &Behind<'_> {
     fn allocate(

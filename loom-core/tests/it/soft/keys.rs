@@ -1,4 +1,4 @@
-//! Keys of regions over the software transport: drawn, so that a peer has to be told them.
+//! Keys of regions over the software transport. They are random, so that a peer cannot derive them.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,8 @@ use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, MemoryKey};
 
-/// The keys of regions of a network with this seed, in the order in which they were opened: some open at a time.
+/// Keys of regions of a network with this seed, in the order of opening. Some regions are open at a
+/// time.
 fn keys(seed: u64) -> Vec<MemoryKey> {
     let network = Network::new(NetworkAttr { seed, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -30,7 +31,7 @@ fn keys_are_those_of_the_networks_seed() {
     assert_eq!(all.len(), 600, "each is drawn once, and another seed draws others");
 }
 
-/// Whether a write with this key is let in.
+/// Passes a test that a write with a key is accepted.
 fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'static>>)) {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();

@@ -1,5 +1,5 @@
-//! Lanes of the software transport: who talks a lot gets one, messages keep their order on the two ways that there are then, and
-//! closing leaves nothing behind.
+//! Lanes of the software transport. A frequent sender gets one, messages keep their order on both
+//! ways, and closing frees all resources.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -19,7 +19,7 @@ use loom_core::vocabulary::{CompletionFlags, EndpointAddr, Errno, ImmediateData,
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 8, tx_depth: 16, rx_depth: 64, eager_size: 128, regions: 0, ..NetworkAttr::DEFAULT };
 
-/// More short messages than an endpoint sends without a lane, if it may have one.
+/// More short messages than an endpoint sends before it gets a lane, if it may have one.
 const MANY: u64 = 100;
 
 type Bytes = Box<[u8]>;
@@ -69,7 +69,7 @@ impl Node {
         (done.into_buf()[..len].into(), tag)
     }
 
-    /// Talks to a receiver until it has a lane, if it gets one.
+    /// Sends to a receiver until it has a lane, if it gets one.
     fn talk(&self, receiver: &Node) -> Peer {
         let to = self.knows(receiver);
         for number in 0..MANY {
@@ -84,7 +84,8 @@ fn message(number: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| (number.wrapping_mul(31).wrapping_add(at * 7) % 251) as u8).collect()
 }
 
-/// Short ones by the lane, longer ones in cells, long ones from the sender's buffer; with a receive at hand, or with none.
+/// Short messages by the lane, longer ones in cells, long ones from the sender's buffer, each with
+/// and without a posted receive.
 const LENS: [usize; 7] = [8, 0, 104, 105, 120, 1000, 64];
 
 #[test]
@@ -100,7 +101,7 @@ fn messages_keep_their_order_whichever_way_they_go() {
                 let buf = message.clone().into();
                 sender.cq.post(buf, Spins(1000), |buf| sender.endpoint.tagged_send(to, Tag(9), buf)).unwrap();
             }
-            // Some of them have come before a receive is posted.
+            // Some messages arrive before a receive is posted.
             for _ in 0..start {
                 receiver.cq.progress().unwrap();
             }
@@ -122,7 +123,8 @@ fn messages_without_a_receive_leave_their_lane() {
     let (sender, receiver) = (Node::open(&network), Node::open(&network));
     let to = sender.talk(&receiver);
     for round in 0..10 {
-        // As many as a lane has slots: those behind go by the inbox, because the slots' cells are away.
+        // Fills the slots of a lane. Later messages travel by the inbox, because the slots' cells
+        // are away.
         let mut sent = 0;
         while sender.endpoint.tagged_inject(to, Tag(sent), &message(sent, 20)).is_ok() {
             sent += 1;
@@ -172,7 +174,8 @@ fn short_message_is_truncated_with_an_error() {
     }
 }
 
-/// A multi-receive takes more messages than the receiver's queue has places for. Those of the inbox have others before them in the lane.
+/// A multi-receive takes more messages than the receiver's queue has places for. Messages of the
+/// inbox have earlier ones in the lane.
 #[test]
 fn messages_keep_their_order_when_the_queue_of_their_receiver_is_full() {
     const BEFORE: u64 = 180;
@@ -214,7 +217,7 @@ fn immediate_data_and_sources_come_by_lanes() {
     }
 }
 
-/// More peers that talk than there are lanes, and than a receiver accepts.
+/// More peers send than lanes exist, and than a receiver accepts.
 #[test]
 fn a_receiver_gets_messages_of_all_its_peers() {
     let network = Network::new(NetworkAttr { endpoints: 13, ..ATTR }).unwrap();
@@ -231,7 +234,7 @@ fn a_receiver_gets_messages_of_all_its_peers() {
     }
 }
 
-/// More than one sender that always has sent something already.
+/// Several senders with lanes that are never empty.
 #[test]
 fn messages_of_a_sender_arrive_beside_lanes_that_are_never_empty() {
     let network = Network::new(ATTR).unwrap();
@@ -277,7 +280,7 @@ fn sender_reaches_more_peers_than_it_has_lanes() {
     let network = Network::new(ATTR).unwrap();
     let sender = Node::open(&network);
     let receivers: Vec<_> = (0..7).map(|_| Node::open(&network)).collect();
-    // Again and again, so that lanes go from one to the other.
+    // Repeated, so that lanes move from one receiver to another.
     for round in 0..4 {
         for receiver in &receivers {
             let to = sender.talk(receiver);
@@ -295,7 +298,7 @@ fn sends_by_a_lane_fail_when_the_receiver_has_closed() {
         let receiver = Node::open(&network);
         let peers = senders.each_ref().map(|sender| sender.talk(&receiver));
         for (sender, to) in senders.iter().zip(peers) {
-            // The receiver closes before it receives these.
+            // The receiver closes before it receives these messages.
             for number in 0..round % 8 {
                 sender.endpoint.tagged_inject(to, Tag(number), &[1]).unwrap();
             }
@@ -356,7 +359,7 @@ fn messages_of_a_closed_sender_are_received() {
             sender.endpoint.tagged_inject(to, Tag(number), &message(number, 30)).unwrap();
         }
         drop(sender);
-        // In the same place, while the lane of the one before may still be its receiver's.
+        // In the same port, while the previous endpoint's lane can still belong to its receiver.
         let next = Node::open(&network);
         let to = next.knows(&receiver);
         next.endpoint.tagged_inject(to, Tag(99), &[9]).unwrap();
@@ -405,8 +408,8 @@ fn threads_talk_while_endpoints_come_and_go() {
     });
 }
 
-/// Sends so many messages and receives as many, in the order in which they were sent. Whoever is first closes while the other still
-/// receives.
+/// Sends this number of messages and receives as many, in their order. The first side closes while
+/// the other one still receives.
 fn exchange(node: &Node, to: Peer, messages: u64) {
     let (mut sent, mut done, mut posted, mut received) = (0, 0, 0, 0);
     let begin = Instant::now();
@@ -415,12 +418,12 @@ fn exchange(node: &Node, to: Peer, messages: u64) {
         if sent < messages && node.endpoint.tagged_send(to, Tag(sent % 3), message(sent, len_of(sent)).into()).is_ok() {
             sent += 1;
         }
-        // Late, now and then.
+        // Now and then the receiver is late.
         while posted < messages && posted < received + 8 && (sent % 16 > 4 || sent == messages) {
             node.endpoint.tagged_recv(Source::Any, TagMatch::ANY, vec![0; 1000].into()).unwrap();
             posted += 1;
         }
-        // So that the other one comes by, where there is one processor.
+        // Lets the other thread run on a single processor.
         thread::yield_now();
         while let Some(completion) = node.cq.poll().unwrap() {
             let Completion::Op(op) = completion else { panic!("{completion:?}") };

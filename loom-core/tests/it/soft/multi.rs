@@ -1,5 +1,5 @@
-//! Multi-receives of the software transport: whatever is sent, and whenever buffers are posted, every message arrives once, in
-//! its sender's order, and no place in a queue is lost. With tags and without.
+//! Multi-receives of the software transport. For any order of messages and buffers, every message
+//! arrives once, in its sender's order, and no place in a queue is lost. With and without tags.
 
 use std::collections::VecDeque;
 
@@ -19,10 +19,10 @@ const EAGER: u32 = 64;
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 3, tx_depth: 256, rx_depth: 8, eager_size: EAGER, regions: 0, ..NetworkAttr::DEFAULT };
 const DEPTH: usize = 8;
-/// Events that the receiver's queue has places for.
+/// Places for events in the receiver's queue.
 const PLACES: usize = DEPTH + PEER_EVENTS;
 
-/// Numbers of a small generator (Knuth's).
+/// Knuth's linear congruential generator.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// The message of a sender with this number: it begins with both, if it is long enough, and tells its length.
+/// Message of a sender with this number. Its bytes depend on sender, number and position.
 fn message(sender: usize, number: usize, len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from((sender * 101 + number * 7 + at) % 256).unwrap()).collect()
 }
@@ -171,9 +171,10 @@ fn whatever_is_sent_arrives_once_and_in_order() {
                 match random.below(5) {
                     0 | 1 if sent.iter().all(|sent| sent.len() < 60) => {
                         let sender = random.below(2);
-                        // Mostly no longer than what is left, and now and then offered.
+                        // Mostly no longer than the rest of a buffer, sometimes an offer.
                         let longest = if random.below(20) == 0 { 3 * MIN } else { MIN };
-                        // The two senders' have other lengths, so that also what is cut off is known by them.
+                        // The two senders use different lengths, so that a truncated message shows
+                        // its sender, too.
                         let len = random.below(longest / 2) * 2 + sender;
                         world.send(sender, numbers[sender], len);
                         sent[sender].push_back((numbers[sender], len));
@@ -189,7 +190,7 @@ fn whatever_is_sent_arrives_once_and_in_order() {
                         back += over.len();
                         for piece in pieces {
                             let result = piece.result();
-                            // Whose it is, what it says tells: each sender's come in order.
+                            // The contents show the sender. Each sender's messages arrive in order.
                             let whose = sent.iter().enumerate().position(|(sender, sent)| {
                                 let Some((number, len)) = sent.front().copied() else { return false };
                                 match result {
@@ -270,7 +271,7 @@ fn a_peek_at_a_full_queue_loses_no_message() {
 fn offers_that_are_taken_back_leave_no_trace() {
     with_world(1, |world| {
         let key = world.post(1 << 14);
-        // More often than the queue has places.
+        // More rounds than places in the queue.
         for number in 0..2 * PLACES {
             let sent = world.send(0, number, EAGER as usize + 1);
             world.senders[0].cancel(sent).unwrap();
@@ -287,7 +288,7 @@ fn offers_that_are_taken_back_leave_no_trace() {
     });
 }
 
-/// Each multi-receive takes what its tag, its mask and its source accept, and the oldest that accepts a message takes it.
+/// The oldest multi-receive that accepts a message by tag, mask and source takes it.
 #[test]
 fn tags_masks_and_sources_decide_which_buffer_is_filled() {
     with_messages(true, 1, |world| {
@@ -321,7 +322,7 @@ fn tags_masks_and_sources_decide_which_buffer_is_filled() {
         let expected = [(exact, 0, 0x105), (of_two, 1, 0x106), (any, 0, 0x106), (exact, 1, 0x105), (any, 0, 0x1ff)];
         assert_eq!((told, over.len()), (expected.to_vec(), 0));
         drop(pieces);
-        // The one that nobody wanted waits, and the plain receive has taken none.
+        // The unaccepted message waits, and the plain receive is still posted.
         let last = world.receiver.tagged_recv(Source::Any, Tag(0x200), vec![0; 8].into()).unwrap();
         assert!(matches!(world.rx.poll().unwrap(), Some(Completion::Op(done)) if done.key() == last));
         for key in [plain, exact, of_two, any] {
@@ -332,7 +333,8 @@ fn tags_masks_and_sources_decide_which_buffer_is_filled() {
     });
 }
 
-/// A message that was claimed is its claim's: a multi-receive that accepts it takes those behind it.
+/// A claimed message belongs to its claim. A multi-receive that accepts it takes the messages
+/// behind it.
 #[test]
 fn a_claimed_message_takes_no_room_from_a_multi_receive() {
     with_messages(true, 1, |world| {
@@ -345,7 +347,7 @@ fn a_claimed_message_takes_no_room_from_a_multi_receive() {
             assert_eq!(answer.key, peek);
             let found = answer.message().unwrap().expect("it is there");
             let claim = found.claim.expect("it is claimed");
-            // Of exactly two messages.
+            // Room for exactly two messages.
             let key = world.post(20);
             let (pieces, over) = world.received();
             let numbers: Vec<_> = pieces.iter().map(|piece| piece.result().unwrap().tag.unwrap().0 & 0xf).collect();
@@ -361,7 +363,7 @@ fn a_claimed_message_takes_no_room_from_a_multi_receive() {
                 assert!(matches!(world.rx.poll().unwrap(), Some(Completion::Peek(_))));
             }
             assert_eq!(world.rx.in_flight(), 0);
-            // A peek finds nothing: what a multi-receive takes is gone.
+            // A peek finds no message, because a multi-receive has taken it.
             let key = world.post(100);
             world.send(1, 4, 10);
             world.receiver.tagged_peek(Source::Any, TagMatch::ANY).unwrap();

@@ -1,4 +1,5 @@
-//! Peeks, claims and discards of the software transport, where senders change their mind and endpoints close.
+//! Peeks, claims and discards of the software transport, with senders that cancel and endpoints
+//! that close.
 
 use loom_core::av::Av;
 use loom_core::completion::{Claim, Completion, Found, Peek};
@@ -14,11 +15,12 @@ use loom_core::vocabulary::{Errno, Tag};
 
 type Bytes = Box<[u8]>;
 
-/// Messages of more than 8 bytes are offered. An endpoint has two cells, and places for two receives.
+/// Messages of more than 8 bytes are offered. An endpoint has two cells, and places for two
+/// receives.
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
 const LONG: usize = 100;
-/// More than there are cells, and places in a queue.
+/// More than cells, and than places in a queue.
 const ROUNDS: usize = 200;
 
 struct Pair {
@@ -57,7 +59,7 @@ impl Pair {
         self.answer(key).unwrap().claim.unwrap()
     }
 
-    /// How an operation ended.
+    /// Returns the result of an operation.
     fn end(&self, key: OpKey) -> Result<usize, Errno> {
         let done = self.cq.wait(key, Spins(100)).unwrap().unwrap();
         done.result().map(|transfer| transfer.len).map_err(|error| error.errno)
@@ -125,7 +127,8 @@ fn a_claimed_message_of_a_closed_sender() {
             assert_eq!(pair.fetch(claims[1]), Err(Errno::ENOMSG));
             let key = pair.receiver.tagged_peek(Source::Any, Tag(1)).unwrap();
             assert!(pair.answer(key).is_none());
-            // What the closed endpoint might still have reported keeps its room until the queue was seen empty.
+            // Possible late events of the closed endpoint keep their room until the queue was seen
+            // empty.
             assert!(pair.cq.poll().unwrap().is_none());
         }
     });

@@ -1,4 +1,5 @@
-//! Counters of what peers do: how much each operation counts, where, and that threads lose and invent nothing.
+//! Counters of peers' operations: the count of each operation, its counter, and exact counts under
+//! concurrent threads.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -26,7 +27,7 @@ type Bytes = Box<[u8]>;
 type Queue = Cq<'static, S, Bytes>;
 
 const BOTH: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
-/// Of everything.
+/// Time limit of a test.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn counter(domain: &Domain<'static, S>) -> Counter<'static, S> {
@@ -64,7 +65,7 @@ impl World {
         World { a, to_b, reads, writes, of_region, region, b, cq, domain, av }
     }
 
-    /// What is counted: reads, writes, and what is written to the region.
+    /// Counts of reads, of writes, and of writes to the region.
     fn counts(&self) -> [u64; 3] {
         assert!([&self.reads, &self.writes, &self.of_region].iter().all(|counter| counter.read_error() == 0));
         [self.reads.read(), self.writes.read(), self.of_region.read()]
@@ -126,7 +127,7 @@ fn each_operation_of_a_peer_counts_once() {
     let misaligned = a.atomic_value(to_b, &remote, aligned + 1, add, 1);
     assert_eq!(misaligned, Err(PostError::Misaligned { size: 8 }));
 
-    // What is forbidden, or goes elsewhere.
+    // Forbidden writes, and writes elsewhere.
     let only_read = Mr::open(&world.domain, words(1), Access::REMOTE_READ).unwrap();
     let told = only_read.remote();
     let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: Access::REMOTE_WRITE };
@@ -217,7 +218,7 @@ fn threads_lose_and_invent_no_count() {
     let [reads, all, of_region] = [(); 3].map(|()| counter(&domain));
     let av = Av::open(&domain, 4).unwrap();
     let cq = Queue::open(&domain, CqAttr::new(32)).unwrap();
-    // One counter counts for two endpoints, what peers write and what the owner does.
+    // One counter for two endpoints counts peers' writes and the owner's operations.
     let own = Counted::WRITE | Counted::REMOTE_WRITE;
     let one = cq.endpoint(Binding::to(&av).counter(Counted::REMOTE_READ, &reads).counter(own, &all)).unwrap();
     let two = cq.endpoint(Binding::to(&av).counter(Counted::REMOTE_READ | own, &all)).unwrap();
@@ -255,7 +256,7 @@ fn threads_lose_and_invent_no_count() {
                 over.fetch_add(1, Ordering::Release);
             });
         }
-        // The owner adds, and counts what it does itself, meanwhile.
+        // Meanwhile the owner adds, and counts its own operations.
         let until = Instant::now() + LIMIT;
         let to_itself = av.insert(&one.address().unwrap()).unwrap();
         let (mut before, mut own, mut added) = ([0; 3], 0, 0);
@@ -274,7 +275,8 @@ fn threads_lose_and_invent_no_count() {
             cq.progress().unwrap();
         }
         let done = THREADS * EACH;
-        // Of each round two reads and two writes for each endpoint. The owner's writes are counted as such, and as a peer's.
+        // Each round has two reads and two writes for each endpoint. The owner's writes count as
+        // such, and as a peer's.
         let expected = [2 * done, (2 + 4) * done + 2 * own + added, 2 * 3 * done + own];
         assert_eq!([reads.read(), all.read(), of_region.read()], expected);
         let sum = region.window().element::<u64>(64 + usize::try_from(offset).unwrap()).unwrap().load();
@@ -283,13 +285,14 @@ fn threads_lose_and_invent_no_count() {
     assert_eq!([&reads, &all, &of_region].map(Counter::read_error), [0; 3]);
 }
 
-/// An endpoint and a region that the owner has opened: what peers need to know, and how many of their writes have succeeded.
+/// An endpoint and a region of the owner: the values for peers, and the number of their successful
+/// writes.
 struct Round {
     number: u64,
     address: EndpointAddr,
     remote: RemoteRegion,
     done: AtomicU64,
-    /// Threads that have taken it, under the lock of what is on, and still write.
+    /// Threads that have taken the round, under the lock, and still write.
     users: AtomicU64,
 }
 
@@ -313,7 +316,7 @@ fn endpoints_regions_and_counters_are_closed_while_peers_count() {
                     let Some(round) = now.lock().unwrap().inspect(|round| {
                         round.users.fetch_add(1, Ordering::Relaxed);
                     }) else {
-                        // Others run, where there are more threads than processors.
+                        // Lets others run where there are more threads than processors.
                         std::thread::yield_now();
                         continue;
                     };
@@ -348,7 +351,7 @@ fn endpoints_regions_and_counters_are_closed_while_peers_count() {
         let until = Instant::now() + LIMIT;
         let mut counted = 0;
         for number in 0..ROUNDS {
-            // Freed with their last handle, so that a count which came later would be seen by AddressSanitizer.
+            // Freed with their last handle, so that AddressSanitizer detects a later count.
             let [of_endpoint, of_region] = [(); 2].map(|()| counter(&domain));
             let endpoint = cq.endpoint(Binding::to(&av).counter(Counted::REMOTE_WRITE, &of_endpoint)).unwrap();
             let region = Mr::open(&domain, words(8), MrAttr::new(BOTH).counter(&of_region)).unwrap();
@@ -368,7 +371,7 @@ fn endpoints_regions_and_counters_are_closed_while_peers_count() {
             }
             let (endpoint, region) = (of_endpoint.read(), of_region.read());
             assert!(endpoint >= number % 4 && endpoint <= region, "{endpoint} of {region}");
-            // Nobody has the round any more when its writes are summed up.
+            // No thread uses the round after this, so its writes can be summed up.
             *now.lock().unwrap() = None;
             while round.users.load(Ordering::Acquire) > 0 {
                 assert!(Instant::now() < until);
@@ -399,7 +402,8 @@ unsafe impl Allocator for Freed {
     }
 }
 
-/// In a strict network a region that is dropped while endpoints are open is reached until they are closed.
+/// In a strict network, a region dropped while endpoints are open stays reachable until they are
+/// closed.
 #[test]
 fn a_region_that_is_kept_counts_and_keeps_its_counter() {
     let network = Network::new(NetworkAttr { endpoints: 4, strict: true, ..NetworkAttr::DEFAULT }).unwrap();
@@ -415,7 +419,7 @@ fn a_region_that_is_kept_counts_and_keeps_its_counter() {
     drop(region);
     let write = || {
         cq.retry(until, || a.inject_write(to_b, &remote, 0, &[1; 8])).unwrap();
-        // It is done when its peer has polled a few times.
+        // The peer's polls complete the write.
         for _ in 0..1000 {
             cq.progress().unwrap();
         }

@@ -1,7 +1,8 @@
-//! Threads that sleep on a queue of the software transport: every event of a peer wakes them up, at whatever moment it comes.
+//! Threads that sleep on a queue of the software transport. Every event of a peer wakes them up,
+//! whenever it arrives.
 //!
-//! Peers begin after a random number of steps: before the sleep, just when it begins, and in the middle of it. A lost wake-up costs the
-//! whole [`LIMIT`], and fails the test.
+//! Peers begin after a random number of steps: before the sleep, at its start, and in the middle of
+//! it. A lost wake-up costs the whole [`LIMIT`], and fails the test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -29,12 +30,12 @@ type Bytes = Box<[u8]>;
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 4, tx_depth: 16, rx_depth: 64, eager_size: 256, regions: 4, ..NetworkAttr::DEFAULT };
 
-/// Of one sleep.
+/// Limit of one sleep.
 const LIMIT: Duration = Duration::from_secs(10);
 
 const ROUNDS: usize = if cfg!(miri) { 10 } else { 5000 };
 
-/// Of a thread that polls, and lets others run where there are more threads than processors.
+/// Deadline of a polling thread. It yields, in case there are more threads than processors.
 struct Patient(Instant);
 
 impl Deadline for Patient {
@@ -100,7 +101,8 @@ struct Peers<'a> {
     network: &'a Network<'static>,
 }
 
-/// A round, and above it after how many steps the peer begins. Not a channel: the peer is to begin within nanoseconds.
+/// A round, with the peer's number of steps in the upper half. Not a channel, because the peer must
+/// begin within nanoseconds.
 struct Go {
     word: AtomicU64,
     begun: AtomicU64,
@@ -146,9 +148,10 @@ struct Sleeper<'a> {
 }
 
 impl Sleeper<'_> {
-    /// Has the peer begin its next round soon. Half of the time this side takes some steps, too: what a peer does may take long.
+    /// Starts the peer's next round. Half of the time this side takes steps instead, because the
+    /// peer's action can be slow.
     fn begin(&mut self) {
-        // xorshift; the delays are of all sizes.
+        // xorshift, for delays of all sizes.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
@@ -292,7 +295,7 @@ fn thread_is_woken_when_its_long_message_was_received() {
     );
 }
 
-/// The peer of each round is an endpoint that closes, with the message unread.
+/// In each round the peer is an endpoint that closes while the message is unread.
 #[test]
 fn thread_is_woken_when_the_peer_closes() {
     let (tell, hear) = channel::<EndpointAddr>();
@@ -320,7 +323,7 @@ fn thread_is_woken_when_the_peer_closes() {
     );
 }
 
-/// The peer offers a message that nobody wants, and takes it back: that is no event.
+/// The peer revokes an offer without a receive, which is no event.
 #[test]
 fn thread_sleeps_on_when_an_offer_is_revoked() {
     const LEN: usize = 3000;
@@ -381,7 +384,7 @@ fn thread_is_woken_when_a_collective_operation_ends() {
     );
 }
 
-/// The sleeper has called, and the other member goes.
+/// The sleeper has called, and the other member leaves.
 #[test]
 fn thread_is_woken_when_a_group_is_broken() {
     let (tell, hear) = channel::<EndpointAddr>();
@@ -418,7 +421,8 @@ fn thread_is_woken_when_a_group_is_broken() {
     );
 }
 
-/// Signals come before, at the beginning of, and in the middle of a sleep, beside messages; none is lost, and no message.
+/// Signals arrive before, at the beginning of, and in the middle of a sleep, beside messages. No
+/// signal and no message is lost.
 #[test]
 fn thread_is_woken_by_signals_and_by_messages() {
     against(
@@ -463,8 +467,8 @@ fn thread_is_woken_by_signals_and_by_messages() {
     );
 }
 
-/// A queue is closed after its thread has said that it sleeps, while peers wake it up: they do not touch what was closed. Messages are
-/// addressed to whichever endpoint the place has.
+/// A queue closes after its thread has announced its sleep, while peers wake it up. They do not
+/// access the closed queue. Messages go to the current endpoint of the port.
 #[test]
 fn thread_closes_its_queue_while_peers_wake_it_up() {
     let network = &Network::new(ATTR).unwrap();
@@ -475,7 +479,7 @@ fn thread_closes_its_queue_while_peers_wake_it_up() {
             let mut sent = 0_u64;
             while let Ok(address) = hear.recv() {
                 let to = node.av.insert(&address).unwrap();
-                // Until it is gone, or there is no room.
+                // Until it has closed, or the queue is full.
                 for _ in 0..20 {
                     sent += u64::from(node.endpoint.inject(to, &[7; 8]).is_ok());
                 }
@@ -486,7 +490,7 @@ fn thread_closes_its_queue_while_peers_wake_it_up() {
         for round in 0..ROUNDS {
             let node = Node::open(&network.info(), CqAttr { wait: WaitObj::FD, ..CqAttr::new(8) });
             tell.send(node.endpoint.address().unwrap()).unwrap();
-            // Not every time: the endpoint may also close when nothing has come.
+            // Not every time, so that the endpoint also closes before a message.
             for _ in 0..round % 3 {
                 while !node.cq.may_sleep().unwrap() {
                     assert!(node.cq.poll().unwrap().is_none(), "no receive was posted");
@@ -498,7 +502,7 @@ fn thread_closes_its_queue_while_peers_wake_it_up() {
     });
 }
 
-/// Two endpoints on one queue: whichever has something wakes the thread up.
+/// Two endpoints on one queue: an event of either one wakes the thread up.
 #[test]
 fn thread_sleeps_for_all_endpoints_of_its_queue() {
     let (tell, hear) = channel::<EndpointAddr>();
@@ -545,7 +549,7 @@ fn sleep_ends_with_its_time_and_not_before() {
     }
 }
 
-/// What this thread does itself is at hand, and nobody would tell of it.
+/// An event of this thread itself is at hand, and would not cause a wake-up.
 #[test]
 fn queue_that_has_something_is_not_slept_on() {
     let network = Network::new(ATTR).unwrap();
@@ -555,7 +559,7 @@ fn queue_that_has_something_is_not_slept_on() {
     node.endpoint.send(me, filled(8, 1)).unwrap();
     assert!(!node.cq.may_sleep().unwrap(), "the end of the send");
     assert_eq!(node.sleeps_for_one(), Ok((8, filled(8, 1))));
-    // Unexpected: taken in, and no event.
+    // An unexpected message is stored, and is no event.
     assert!(node.cq.may_sleep().unwrap());
     node.endpoint.recv(Source::Any, filled(8, 0)).unwrap();
     assert!(!node.cq.may_sleep().unwrap(), "the receive has taken it");

@@ -1,5 +1,5 @@
-//! What the software transport gives and a strict network does not: a test for each row of the table in `loom_core::soft`, over
-//! both.
+//! Guarantees of the software transport that a strict network does not give: a test for each row of
+//! the table in `loom_core::soft`, over both.
 
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
@@ -20,7 +20,7 @@ use loom_core::{Driving, Endpoint, Error, OpKey, Peer, Spins};
 type Bytes = Box<[u8]>;
 type Side = Endpoint<'static, Soft<'static>, Bytes>;
 
-/// More than are sent at once.
+/// Longer than a cell, so that messages are offers.
 const LONG: usize = 1 << 12;
 const ALL: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
 const PEERS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Whatever is posted from here on is not the first.
+    /// Exchanges first messages, so that no later post is the first.
     fn meet(&self) {
         for (side, to) in [(&self.a, self.to_b), (&self.b, self.to_a)] {
             while side.inject(to, &[0]) == Err(PostError::Again) {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// How an operation ends, if it does so soon.
+    /// Returns the end of an operation, if it ends soon.
     fn ends(&self, side: &Side, key: OpKey) -> Option<Done<Bytes>> {
         (0..50).find_map(|_| {
             self.poll_both();
@@ -99,7 +99,7 @@ impl World {
     }
 }
 
-/// Runs `test` over the default network and over a strict one, both of them asked for `hints`.
+/// Runs `test` over the default network and over a strict one, both with `hints`.
 fn over_both_with(hints: &Hints<'_>, test: impl Fn(bool, &World)) {
     for strict in [false, true] {
         test(strict, &World::open(&network(strict).query(hints).unwrap()));
@@ -130,7 +130,7 @@ fn capabilities_are_granted_on_request() {
     let more = Caps::TAGGED | Caps::SOURCE | Caps::DIRECTED_RECV;
     assert_eq!(caps(true, more), more | messages | local);
     assert!(network(true).query(&Hints { caps: Caps::MULTICAST, ..Hints::default() }).is_err());
-    // What is not granted is refused.
+    // An operation without its grant is refused.
     over_both_with(&Hints { caps: Caps::MSG, ..Hints::default() }, |strict, world| {
         let tagged = world.a.tagged_recv(Source::Any, Tag(1), bytes(8)).map_err(|rejected| rejected.error);
         assert_eq!(tagged.err(), strict.then_some(PostError::NotGranted(Caps::TAGGED)));
@@ -217,7 +217,7 @@ fn the_first_post_to_a_peer_waits_until_both_have_polled() {
             let region = world.region(PEERS);
             let expected = if strict { Err(PostError::Again) } else { Ok(()) };
             assert_eq!(post(world, &region.remote()), expected);
-            // Neither side reaches it alone.
+            // Polls of one side are not enough.
             for _ in 0..100 {
                 world.a.cq().progress().unwrap();
                 assert_eq!(post(world, &region.remote()).is_ok(), !strict);
@@ -303,7 +303,7 @@ fn bytes_are_written_when_the_peer_polls() {
         world.meet();
         let region = world.region(PEERS);
         let written = world.a.write(world.to_b, &region.remote(), 0, bytes(16)).unwrap();
-        // It is over for the writer before the peer has it.
+        // The write completes for the writer before the peer has the data.
         let done = world.a.cq().wait(written, loom_core::Spins(1)).unwrap().expect("over at once");
         assert_eq!(done.result().unwrap().len, 16);
         for _ in 0..100 {
@@ -356,7 +356,7 @@ fn long_writes_and_reads_end_when_the_peer_has_polled() {
     });
 }
 
-/// Nothing overtakes what waits because there is no room for it to wait.
+/// No write overtakes one that was refused for lack of room.
 #[test]
 fn a_network_full_of_writes_returns_again() {
     for strict in [false, true] {
@@ -444,7 +444,7 @@ fn a_writer_gets_no_error_for_a_forbidden_target() {
     over_both(|strict, world| {
         world.meet();
         let region = world.region(Access::REMOTE_READ);
-        // As a peer describes it that claims more access than its owner grants.
+        // A forged record that claims more access than its owner grants.
         let remote = region.remote();
         let remote = RemoteRegion { base: remote.base, len: remote.len, key: remote.key, access: PEERS };
         let forged = RemoteRegion {
@@ -466,7 +466,7 @@ fn a_writer_gets_no_error_for_a_forbidden_target() {
         world.poll_both();
         world.poll_both();
         assert_eq!(byte(&region), 0);
-        // Who reads is told.
+        // A reader gets the error.
         let read = world.a.read(world.to_b, &forged, 0, bytes(8)).unwrap();
         assert_eq!(world.end(&world.a, read).result().unwrap_err().errno, Errno::ENOKEY);
     });
@@ -507,7 +507,7 @@ fn regions_are_reached_by_their_addresses() {
 
 struct Watched(Bytes, #[expect(dead_code, reason = "it is counted")] std::sync::Arc<()>);
 
-// SAFETY: lends what the box lends.
+// SAFETY: lends the memory of the box.
 unsafe impl Buffer for Watched {
     fn lend(&mut self) -> Lent {
         self.0.lend()
@@ -583,10 +583,10 @@ fn peeks_are_refused() {
 fn multi_receives_need_the_unsafe_form() {
     over_both(|strict, world| {
         assert_eq!(world.b.multi_recv(Source::Any, bytes(LONG)).is_err(), strict);
-        // SAFETY: no peer sends anything.
+        // SAFETY: no peer sends a message.
         assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, None, bytes(LONG)) }.is_ok());
     });
-    // Those of tagged messages are asked for: no provider has them otherwise.
+    // Tagged multi-receives require a hint, because no provider has them by default.
     over_both(|strict, world| {
         let refused = world.b.tagged_multi_recv(Source::Any, Tag(1), bytes(LONG)).map_err(|rejected| rejected.error);
         assert_eq!(refused.err(), strict.then_some(PostError::NotGranted(Caps::TAGGED_MULTI_RECV)));
@@ -594,7 +594,7 @@ fn multi_receives_need_the_unsafe_form() {
     over_both_with(&Hints { caps: ALL | Caps::TAGGED_MULTI_RECV, ..Hints::default() }, |strict, world| {
         let refused = world.b.tagged_multi_recv(Source::Any, Tag(1), bytes(LONG)).map_err(|rejected| rejected.error);
         assert_eq!(refused.err(), strict.then_some(PostError::NotSafe));
-        // SAFETY: no peer sends anything.
+        // SAFETY: no peer sends a message.
         assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, Some(Tag(1).into()), bytes(LONG)) }.is_ok());
     });
 }

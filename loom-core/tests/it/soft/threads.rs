@@ -1,4 +1,4 @@
-//! What one thread does to its endpoints while another is in the middle of their operations.
+//! Calls of one thread to its endpoints while another thread is in the middle of their operations.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -15,7 +15,7 @@ use loom_core::vocabulary::Errno;
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 64, regions: 0, ..NetworkAttr::DEFAULT };
 
-/// Says that the test is over when it is dropped, also by a panic: the other thread would go on.
+/// Ends the test when it is dropped, also by a panic. Otherwise the other thread would continue.
 struct Stop<'s>(&'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -24,19 +24,19 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// A close waits for the copy that the receiver is making: the buffers that come back are written to and freed at once, and
-/// the receiver must not see any of that.
+/// A close waits for the receiver's current copy. The returned buffers are overwritten and freed at
+/// once, and the receiver must not see that.
 #[test]
 fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
     const ROUNDS: usize = 60;
-    /// Long enough that the receiver is copying most of the time.
+    /// Long enough that the receiver mostly copies.
     const LEN: usize = 1 << 23;
     const MESSAGES: usize = 3;
     /// No message consists of this byte.
     const POISON: u8 = 0xee;
 
     let network = &Network::new(ATTR).unwrap();
-    /// Of one round.
+    /// Limit of one round.
     const LIMIT: Duration = Duration::from_secs(120);
 
     let stop = &AtomicBool::new(false);
@@ -53,10 +53,10 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
             tell.send(endpoint.address().unwrap()).unwrap();
             let (mut received, mut arrived) = (0, Vec::new());
             loop {
-                // What was sent before the end is received after it.
+                // Messages sent before the end are received after it.
                 let over = stop.load(Ordering::Acquire);
                 match cq.poll().unwrap() {
-                    // Looked at later: the next message is to be copied at once.
+                    // Checked later, so that the next message is copied at once.
                     Some(Completion::Op(done)) => arrived.push(done),
                     Some(other) => panic!("{other:?}"),
                     None => {
@@ -86,12 +86,12 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
             let endpoint = cq.endpoint(&av).unwrap();
             let byte = u8::try_from(round).unwrap();
             let sends: Vec<_> = (0..MESSAGES).map(|_| endpoint.send(to, vec![byte; LEN].into()).unwrap()).collect();
-            // Now the receiver copies: it has ended one, and goes on with the next.
+            // The receiver copies now: it has ended one message, and continues with the next.
             let first = cq.wait(sends[0], Instant::now() + LIMIT).unwrap().expect("in time");
             assert!(first.result().is_ok());
             completed += 1;
             drop(endpoint);
-            // All of them are there when the endpoint has closed.
+            // The closed endpoint has returned all of them.
             let mut back = 1;
             while let Some(completion) = cq.poll().unwrap() {
                 let Completion::Op(done) = completion else { panic!("{completion:?}") };
@@ -103,7 +103,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
                         cancelled += 1;
                     }
                 }
-                // From its end: a copy begins at the other one.
+                // From its end, because a copy begins at the start.
                 bytes.rchunks_mut(4096).for_each(|chunk| chunk.fill(POISON));
                 back += 1;
             }

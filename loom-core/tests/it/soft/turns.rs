@@ -13,7 +13,7 @@ type Bytes = Box<[u8]>;
 /// Messages to the busy endpoint: more than one turn.
 const FLOOD: usize = 60;
 
-/// The tags that a queue receives, in order, until it has nothing more.
+/// Returns the tags that a queue receives, in order, until it is empty.
 fn received(cq: &Cq<'_, Soft<'_>, Bytes>) -> Vec<u64> {
     let mut tags = Vec::new();
     while let Some(Completion::Op(done)) = cq.poll().unwrap() {
@@ -63,7 +63,7 @@ fn refused_senders_find_every_cell_that_comes_home() {
     }
     while cq.poll().unwrap().is_some() {}
     assert!(send(0).unwrap_err().error.is_transient(), "all cells are kept by unexpected messages");
-    // One in the middle comes home; a few tries find it, wherever the search has got to.
+    // A cell in the middle returns. A few tries find it from any position of the search.
     for tag in [200, 3, 130] {
         let key = b.tagged_recv(Source::Any, Tag(tag), vec![0; 8].into()).unwrap();
         let tries = (1..=DEPTH).find(|_| send(1 << 20).is_ok());

@@ -1,4 +1,4 @@
-//! The work table beside a model of its semantics: a list in the order in which work was added.
+//! The work table beside a model of its semantics: a list in the order of addition.
 
 mod world;
 

@@ -1,9 +1,9 @@
-//! Stories of deferred work, and their oracle: a list in the order in which work was added.
+//! Stories of deferred work, and their oracle: a list in the order of addition.
 
 use loom_deferred::work_table::{Phase, Place, WorkKey, WorkTable};
 
 const PLACES: usize = 6;
-/// The values of three counters, by name.
+/// Values of three counters, by name.
 type Counters = [u64; 3];
 
 #[derive(Clone, Copy, Debug)]
@@ -16,17 +16,17 @@ pub enum Step {
         counter: usize,
         by: u64,
     },
-    /// Takes out what is due in a list, and does this with it.
+    /// Takes due work out of a list, and does this with it.
     Try {
         list: u32,
         then: Then,
     },
-    /// Of the work that was added so many before.
+    /// Ends the work that was added this number of additions before.
     End(usize),
     Cancel(usize),
     Flush(Option<usize>),
     TakeReturned,
-    /// Of the work that was added so many before.
+    /// Takes out the work that was added this number of additions before.
     #[allow(dead_code, reason = "the fuzz target, which includes this file, takes from the whole list")]
     TakeReturnedOf(usize),
 }
@@ -39,7 +39,7 @@ pub enum Then {
     End,
 }
 
-/// One piece of work, as the model has it.
+/// Work in the model.
 #[derive(Clone, Debug)]
 struct Piece {
     key: WorkKey,
@@ -51,17 +51,17 @@ struct Piece {
 
 #[derive(Default)]
 struct Model {
-    /// In the order in which they were added.
+    /// Pieces in the order of addition.
     pieces: Vec<Piece>,
     returned: Vec<usize>,
     counters: Counters,
 }
 
 impl Model {
-    /// What is due for a counter: the first of the lowest threshold.
+    /// Due work of a counter: the first with the lowest threshold.
     fn due(&self, counter: usize) -> Option<usize> {
         let waiting = self.pieces.iter().filter(|piece| piece.counter == counter && piece.phase == Phase::Waiting);
-        // The first one, where several are the least.
+        // The first one, if several have the lowest threshold.
         let first = waiting.min_by_key(|piece| piece.threshold)?;
         (first.threshold <= self.counters[counter]).then_some(first.number)
     }
@@ -77,7 +77,7 @@ impl Model {
 
 type Table = WorkTable<Vec<Place<usize, usize>>>;
 
-/// A counter comes back when nothing waits for it any more, and only then.
+/// Checks that a counter returns exactly when its last work has ended.
 fn lets_go(model: &Model, counter: usize, last: Option<usize>) {
     assert_eq!(last, (!model.waits_for(counter)).then_some(counter));
 }

@@ -1,4 +1,4 @@
-//! Flows in shared memory as the rings of an initiator and a target.
+//! Flows in shared memory as rings of an initiator and a target.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use support::posting::LIMIT;
 use super::super::world::{attr, network};
 use super::{Domain, SLOT, audio, payload, video};
 
-/// A flow of one domain, sent into a flow of another one.
+/// Sends a flow of one domain into a flow of another one.
 struct Gateway {
     initiator: Initiator<'static, Soft<'static>, Ring, Global>,
     target: Target<'static, Soft<'static>, Ring, Global>,
     sent: FlowKey,
     received: FlowKey,
-    /// After the initiator and the target, whose rings keep their flows.
+    /// Writer, dropped after the initiator and the target, because its rings keep their flows.
     to: FlowWriter,
     reader: FlowReader,
     from: FlowWriter,
@@ -48,7 +48,7 @@ impl Gateway {
         gateway
     }
 
-    /// Polls until an event is the expected one.
+    /// Polls until an expected event.
     fn next(&mut self, is_expected: impl Fn(Option<TargetEvent>) -> bool) -> Option<TargetEvent> {
         let until = Instant::now() + LIMIT;
         loop {
@@ -92,7 +92,8 @@ fn grains_of_a_flow_arrive_in_a_flow_and_readers_see_complete_ones() {
                     Some(TargetEvent::Complete { index: of, .. }) if of == index => 17,
                     event => panic!("{event:?}"),
                 };
-                // The header with all slices of the source has arrived, and the grain is not committed.
+                // The header with all slices of the source has arrived, and the grain is not
+                // committed.
                 let early = gateway.reader.read_grain(index, valid, &mut slot, Duration::ZERO);
                 assert!(early.is_err(), "{early:?}");
                 gateway.to.commit_grain(index, valid, false).unwrap();

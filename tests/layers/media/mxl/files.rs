@@ -1,4 +1,4 @@
-//! Files of flows, as other programs see them, and as they forge them.
+//! Files of flows, as other programs see and forge them.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};

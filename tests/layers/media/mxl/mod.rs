@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use loom_media::mxl::{FlowReader, FlowWriter};
 
 const ID: &str = "5fbec3b1-1b0f-417d-9059-8b94a47197ed";
-/// Slot of `video` in a ring: pages.
+/// Bytes of a slot of `video` in a ring: whole pages.
 const STRIDE: usize = 16_384;
-/// Header and payload of `video`: no multiple of a page.
+/// Bytes of header and payload of `video`: no multiple of a page.
 const SLOT: usize = 8192 + 17 * 256;
 
-/// Directory of a test, deleted afterwards.
+/// Directory of a test, which is deleted at its end.
 struct Domain(PathBuf);
 
 impl Domain {
@@ -66,7 +66,7 @@ fn definition(rest: &str) -> String {
     format!(r#"{{"id":"{ID}","label":"a flow","tags":{{"urn:x-nmos:tag:grouphint/v1.0":["a:b"]}},{rest}}}"#)
 }
 
-/// Five slots of 17 slices of 256 bytes.
+/// Definition of five slots of 17 slices of 256 bytes.
 fn video() -> String {
     definition(
         r#""format":"urn:x-nmos:format:video","media_type":"video/v210","grain_rate":{"numerator":25,"denominator":1},
@@ -74,7 +74,7 @@ fn video() -> String {
     )
 }
 
-/// Two channels of 19,456 samples of 4 bytes.
+/// Definition of two channels of 19,456 samples of 4 bytes.
 fn audio() -> String {
     definition(
         r#""format":"urn:x-nmos:format:audio","sample_rate":{"numerator":48000},"channel_count":2,"bit_depth":32"#,

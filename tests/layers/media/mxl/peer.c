@@ -1,5 +1,5 @@
-/* A peer of MXL's fabrics over tcp, by libfabric alone: five slots of 17 slices of 256 bytes, or two channels of
- * 4-byte samples. Verifies the fields of headers, and each byte behind them.
+/* Peer of MXL's fabrics over tcp that uses libfabric alone: five slots of 17 slices of 256 bytes,
+ * or two channels of 4-byte samples. It verifies the fields of headers, and each byte behind them.
  *
  *   peer target video|audio COUNT      prints its info as JSON, then a line for each grain or block
  *   peer initiator video|audio COUNT   reads the info of a target from its standard input
@@ -105,7 +105,7 @@ static void base64(const uint8_t *in, size_t len)
 		uint32_t bits = (uint32_t)in[at] << 16 | (at + 1 < len ? (uint32_t)in[at + 1] << 8 : 0) | (at + 2 < len ? in[at + 2] : 0);
 		for (int digit = 0; digit < 4; digit++) {
 			char c = at + (size_t)digit > len ? '=' : digits[bits >> (18 - 6 * digit) & 63];
-			/* As MXL's printer. */
+			/* MXL's printer escapes slashes. */
 			printf(c == '/' ? "\\/" : "%c", c);
 		}
 	}

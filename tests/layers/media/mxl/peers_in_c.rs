@@ -1,5 +1,5 @@
-//! MXL's fabrics beside a peer that is written in C, by MXL's documents alone (`peer.c`): both verify each byte. loom has
-//! libfabric or its own TCP, the peer has libfabric.
+//! MXL's fabrics beside a peer in C that follows MXL's documents alone (`peer.c`). Both verify each
+//! byte. loom uses libfabric or its own TCP, and the peer uses libfabric.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Peer {
         line.trim_end().into()
     }
 
-    /// Waits for its end, which has a limit of its own.
+    /// Waits for its end, which has its own limit.
     fn succeeds(mut self) -> Vec<String> {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();

@@ -43,7 +43,7 @@ fn slices_are_read_when_they_are_committed() {
     assert_eq!(reader.read_grain(6, 8, &mut slot, NOW), Err(MxlError::TooEarly));
     assert_eq!(reader.read_grain(6, 7, &mut slot, NOW).map(|header| header.valid), Ok(7));
     assert!(slot[8192..] == payload(6)[..7 * 256]);
-    // An open grain keeps its slices, and one that is reopened in a slot has none.
+    // An open grain keeps its slices, and one that is reopened in a slot has no slices.
     writer.grain(6).unwrap();
     assert!(reader.read_grain(6, 7, &mut slot, NOW).is_ok());
     writer.commit_grain(6, 7, true).unwrap();

@@ -119,8 +119,8 @@ impl World<'_, '_> {
         (at + 1 + number % (NODES - 1)) % NODES
     }
 
-    /// Operations of a node at rest: receives without a message, and sends with an unrequested
-    /// rest.
+    /// Number of operations of a node at rest: receives without a message, and sends with an
+    /// unrequested rest.
     fn operations(&self, at: usize) -> usize {
         let own = |message: &&Message| message.from == at && message.len > FITS;
         let waiting = self.sides.iter().flat_map(|side| &side.waiting).filter(own).count();
@@ -128,7 +128,7 @@ impl World<'_, '_> {
         self.sides[at].posted.len() + waiting + claimed
     }
 
-    /// Messages that hold packets of `to`.
+    /// Number of messages that hold packets of `to`.
     fn held(&self, from: usize, to: usize) -> usize {
         let side = &self.sides[to];
         let claimed = side.claimed.iter().map(|(_, message)| message);

@@ -1,4 +1,4 @@
-//! Messages that stay in the provider's buffers until they are claimed or discarded (`FI_BUFFERED_RECV`).
+//! Messages in the provider's buffers until they are claimed or discarded (`FI_BUFFERED_RECV`).
 
 use loom_core::transport::{Context, Endpoints, Messages, Msg};
 use loom_core::vocabulary::{CompletionFlags, EndpointOption, Mode, OpFlags, OptionValue};
@@ -17,12 +17,12 @@ impl Buffered {
         unsafe { (*self.context).context = context.as_ptr().cast() };
         let context = Context::space(self.context.cast());
         let msg = Msg { address: FabricAddr::UNSPEC, pieces, data: None, context, flags };
-        // SAFETY: what is lent outlives the event; the context is the provider's own.
+        // SAFETY: lent memory outlives the event. The context is the provider's own.
         retry(|| (), || unsafe { T::recvmsg(endpoint, &msg, None) });
     }
 }
 
-/// The next completion but for those of sends, if there is one.
+/// Returns the next completion except those of sends, if one is queued.
 fn read(cq: &Queue) -> Option<CqTaggedEntry> {
     let mut entries = [CqTaggedEntry::default()];
     // SAFETY: the queue is open, and this thread is its only user.
@@ -43,10 +43,11 @@ fn next(cq: &Queue) -> CqTaggedEntry {
     }
 }
 
-/// Sends a message, which the receiver has posted nothing for, and returns what is told of it.
+/// Sends a message without a posted receive, and returns its event.
 fn arrives(cq: &Queue, endpoint: &Endpoint<Local>, own: FabricAddr, sent: &[u8]) -> Buffered {
     let from = crate::raw::source(sent);
-    // SAFETY: the bytes outlive the message, which is claimed or discarded by the caller; words are no pointers.
+    // SAFETY: the bytes outlive the message, which is claimed or discarded by the caller. Words are
+    // no pointers.
     retry(|| assert!(read(cq).is_none()), || unsafe { T::send(endpoint, own, &from, None, None, word(2)) });
     let entry = next(cq);
     Buffered { entry, context: entry.op_context.expect("a context").as_ptr().cast() }
@@ -78,8 +79,8 @@ fn messages_are_buffered_until_they_are_claimed_or_discarded() {
             other => panic!("{other:?}"),
         };
     println!("at least {least} bytes of a message that is not whole");
-    // The sender of a long message that is discarded waits for ever, and its domain cannot be closed. What is claimed of
-    // libfabric 2, which has the mode and does not name it any more, never comes.
+    // The sender of a long message that is discarded waits for ever, and its domain cannot be
+    // closed. A claimed message of libfabric 2, which has the mode without its name, never arrives.
     let takes = [(64, OpFlags::DISCARD), (8000, OpFlags::DISCARD), (64, OpFlags::CLAIM), (100_000, OpFlags::CLAIM)];
     let count = if library_version().major < 2 { takes.len() } else { 2 };
     for (len, take) in takes.into_iter().take(count) {
@@ -89,7 +90,8 @@ fn messages_are_buffered_until_they_are_claimed_or_discarded() {
         let Buffered { entry, .. } = buffered;
         assert_eq!((entry.len, entry.flags.contains(CompletionFlags::RECV)), (len, true));
         let starts = if entry.flags.contains(CompletionFlags::MORE) { least } else { len };
-        // SAFETY: the provider's buffer, which holds so much of the message until that is claimed or discarded.
+        // SAFETY: the provider's buffer, which holds this part of the message until it is claimed
+        // or discarded.
         let start =
             unsafe { std::slice::from_raw_parts(entry.buf.expect("bytes").as_ptr().cast_const().cast::<u8>(), starts) };
         assert_eq!(start, &sent[..starts], "in place");

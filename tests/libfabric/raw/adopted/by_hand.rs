@@ -1,4 +1,4 @@
-//! Everything opened through the C objects.
+//! Objects that are all opened through the C objects.
 
 use std::alloc::Layout;
 use std::ptr;
@@ -25,7 +25,7 @@ fn open(info: &RawInfo) -> (Fabric<Local>, Domain<Local>) {
     // SAFETY: just opened.
     let fabric = unsafe { Fabric::from_ptr(raw) };
     let open = entry!(raw_fabric, ops => domain).unwrap();
-    // SAFETY: the fabric is open; the info is only read.
+    // SAFETY: the fabric is open. The info is only read.
     let code = unsafe { open(raw_fabric, info.as_ptr(), &raw mut raw_domain, ptr::null_mut()) };
     let raw = opened(code, raw_domain).unwrap();
     // SAFETY: a domain of this fabric, opened with this info, which was found at this level.
@@ -38,7 +38,7 @@ fn open_cq(domain: *mut sys::fid_domain) -> NonNull<sys::fid_cq> {
     let mut raw = ptr::null_mut();
     let mut attr = sys::fi_cq_attr { size: 16, format: CqFormat::TAGGED.as_raw(), ..Default::default() };
     let open = entry!(domain, ops => cq_open).unwrap();
-    // SAFETY: the domain is open; `raw` is where the queue goes.
+    // SAFETY: the domain is open. The queue goes to `raw`.
     let code = unsafe { open(domain, &raw mut attr, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).unwrap()
 }
@@ -46,7 +46,7 @@ fn open_cq(domain: *mut sys::fid_domain) -> NonNull<sys::fid_cq> {
 fn open_counter(domain: *mut sys::fid_domain) -> NonNull<sys::fid_cntr> {
     let (mut raw, mut attr) = (ptr::null_mut(), sys::fi_cntr_attr::default());
     let open = entry!(domain, ops => cntr_open).unwrap();
-    // SAFETY: the domain is open; `raw` is where the counter goes.
+    // SAFETY: the domain is open. The counter goes to `raw`.
     let code = unsafe { open(domain, &raw mut attr, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).unwrap()
 }
@@ -62,7 +62,7 @@ pub(super) unsafe fn open_endpoint(
 ) -> Result<NonNull<sys::fid_ep>, Errno> {
     let mut raw = ptr::null_mut();
     let open = entry!(domain, ops => endpoint).unwrap();
-    // SAFETY: the domain is open; the info is only read.
+    // SAFETY: the domain is open. The info is only read.
     let code = unsafe { open(domain, info, &raw mut raw, ptr::null_mut()) };
     let endpoint = opened(code, raw)?;
     let ready = to.iter().try_for_each(|(object, flags)| {
@@ -73,7 +73,7 @@ pub(super) unsafe fn open_endpoint(
     match ready.and_then(|()| unsafe { enable(raw) }) {
         Ok(()) => Ok(endpoint),
         Err(errno) => {
-            // SAFETY: open, unknown to anybody, and used no more.
+            // SAFETY: open, not shared, and used no more.
             unsafe { close(raw) }.unwrap();
             Err(errno)
         }
@@ -87,7 +87,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         println!("{info}");
         // SAFETY: the info is only read.
         let copy = NonNull::new(unsafe { Library::get().unwrap().fi_dupinfo(info.raw().as_ptr()) }).unwrap();
-        // SAFETY: libfabric has allocated it, as a copy of what it has found.
+        // SAFETY: libfabric has allocated it, as a copy of an info that it has found.
         let raw_info = unsafe { RawInfo::from_ptr(copy) }.unwrap();
         assert_eq!(T::attributes(&raw_info), *info.attributes());
         let (fabric, domain) = open(&raw_info);
@@ -96,7 +96,8 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         let layout: Layout = T::cq_layout(16);
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout) }).unwrap();
-        // SAFETY: just opened, in this format, with nothing to sleep on; the memory stays until the queue is closed.
+        // SAFETY: just opened, in this format, without a wait object. The memory stays until the
+        // queue is closed.
         let tx = unsafe { Cq::from_ptr(&domain, open_cq(raw_domain), false, WaitObj::NONE, memory) }.unwrap();
         // SAFETY: as above.
         let rx: Queue = unsafe { EntryCq::from_ptr(&domain, open_cq(raw_domain), WaitObj::NONE) }.unwrap();
@@ -122,13 +123,13 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         let (sent, mut room) = (pattern(21, 100), vec![0; 100]);
         let (from, into) = (source(&sent), target(&mut room));
         let mut received = [CqTaggedEntry::default(); 2];
-        // SAFETY: the queue is open, and this thread is its only user; and so below.
+        // SAFETY: the queue is open, and this thread is its only user, here and below.
         let nothing = || assert_eq!(unsafe { rx.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
-        // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
+        // SAFETY: the bytes outlive the events, which are waited for below. Words are no pointers.
         retry(nothing, || unsafe {
             T::recv(&endpoint, FabricAddr::UNSPEC, &into, Some(TagMatch::exact(TAG)), word(1))
         });
-        // SAFETY: as above; the peer is in the vector.
+        // SAFETY: as above. The peer is in the vector.
         retry(nothing, || unsafe { T::send(&endpoint, own, &from, Some(TAG), Some(DATA), word(2)) });
         let (end, mut of_rx, mut of_tx) = (Instant::now() + LIMIT, 0, None);
         while of_rx == 0 || of_tx.is_none() {
@@ -144,11 +145,11 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         while unsafe { T::counter_read(&counter) } != Ok(1) {
             assert!(Instant::now() < end, "nothing is counted");
         }
-        // SAFETY: open, and used no more; and so are those below, without children.
+        // SAFETY: open, and used no more, as are those below, without children.
         let closing = unsafe { T::endpoint_close(&endpoint, InFlight::NOTHING) }.unwrap();
         ran.push(info.provider().to_owned());
         if closing != Closing::Closed {
-            // Over shm, one may have to wait for those of other tests, which it then outlives.
+            // Over shm, one may have to wait for those of other tests, and outlives them.
             assert_eq!((info.provider(), closing), ("shm", Closing::Retired));
             continue;
         }
@@ -156,7 +157,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         unsafe { T::counter_close(&counter) }.unwrap();
         // SAFETY: as above.
         unsafe { T::cq_close(&tx) }.unwrap();
-        // SAFETY: the queue is closed; the layout is that of the allocation.
+        // SAFETY: the queue is closed. The layout is that of the allocation.
         unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
         // SAFETY: as above.
         unsafe { rx.close() }.unwrap();
@@ -175,7 +176,7 @@ fn an_endpoint_that_does_not_open_leaves_its_place_free() {
     for info in infos() {
         let opened = Opened::new(&info);
         let refuse = || Err(Errno::ECANCELED);
-        // SAFETY: nothing is opened.
+        // SAFETY: no object is opened.
         let error = unsafe { Endpoint::from_fn(&opened.domain, info.raw(), false, refuse) }.unwrap_err();
         assert_eq!((error.errno, error.left_open), (Errno::ECANCELED, false));
         // Its place is free.
@@ -200,7 +201,7 @@ fn a_region_and_an_event_queue_are_adopted() {
         let register = entry!(domain, mr => reg).unwrap();
         let access = u64::from(sys::FI_SEND | sys::FI_RECV);
         let at = bytes.as_mut_ptr().cast();
-        // SAFETY: the domain is open; the memory outlives the region.
+        // SAFETY: the domain is open. The memory outlives the region.
         let code = unsafe { register(domain.cast(), at, 64, access, 0, 5, 0, &raw mut raw, ptr::null_mut()) };
         let raw = opened(code, raw).unwrap();
         // SAFETY: just opened, and closed below.
@@ -220,7 +221,7 @@ fn a_region_and_an_event_queue_are_adopted() {
             (ptr::null_mut(), sys::fi_eq_attr { flags: u64::from(sys::FI_WRITE), ..Default::default() });
         let fabric = opened_all.fabric.as_ptr();
         let open = entry!(fabric, ops => eq_open).unwrap();
-        // SAFETY: the fabric is open; `raw` is where the queue goes.
+        // SAFETY: the fabric is open. The queue goes to `raw`.
         let code = unsafe { open(fabric, &raw mut attr, &raw mut raw, ptr::null_mut()) };
         // SAFETY: just opened.
         let eq = unsafe { Eq::<Local>::from_ptr(opened(code, raw).unwrap()) };

@@ -9,7 +9,7 @@ use super::by_hand::open_endpoint;
 use super::*;
 use loom_fabric::ofi::Library;
 
-/// Closes an endpoint that is not over `shm`.
+/// Closes an endpoint over a provider other than `shm`.
 fn close_endpoint(endpoint: &Endpoint<Local>) {
     // SAFETY: open, and used no more.
     assert_eq!(unsafe { T::endpoint_close(endpoint, InFlight::NOTHING) }, Ok(Closing::Closed));
@@ -22,15 +22,15 @@ fn insert(opened: &Opened<'_>, endpoint: &Endpoint<Local>) -> FabricAddr {
     unsafe { T::av_insert(&opened.av, &address) }.unwrap()
 }
 
-/// A copy of an info, of which endpoints are opened that share contexts.
+/// Returns a copy of an info for endpoints that share contexts.
 fn sharing(info: &Info<T>, change: impl FnOnce(&mut sys::fi_ep_attr)) -> RawInfo {
     // SAFETY: the info is only read.
     let copy = NonNull::new(unsafe { Library::get().unwrap().fi_dupinfo(info.raw().as_ptr()) }).unwrap();
     // SAFETY: the copy is ours.
     let attributes = unsafe { (*copy.as_ptr()).ep_attr };
-    // SAFETY: the copy's own, which it has as the info has.
+    // SAFETY: the copy owns them, and has them as the info has.
     change(unsafe { &mut *attributes });
-    // SAFETY: libfabric has allocated it, and it is changed where it may be.
+    // SAFETY: libfabric has allocated it, and the changed fields may change.
     unsafe { RawInfo::from_ptr(copy) }.unwrap()
 }
 
@@ -59,11 +59,11 @@ fn an_alias_posts_with_flags_of_its_own() {
         let mut alias = ptr::null_mut();
         let mut asked = sys::fi_alias { fid: &raw mut alias, flags: u64::from(sys::FI_TRANSMIT | sys::FI_COMPLETION) };
         let control = entry!(fid, ops => control).unwrap();
-        // SAFETY: the endpoint is open; this is what the command takes.
+        // SAFETY: the endpoint is open. The argument fits the command.
         let code = unsafe { control(fid, sys::FI_ALIAS.cast_signed(), (&raw mut asked).cast()) };
         match opened(code, alias) {
             Ok(raw) => {
-                // SAFETY: of the endpoint, which was which is closed afterwards.
+                // SAFETY: an alias of the endpoint, which is closed after it.
                 let alias = unsafe { Endpoint::from_ptr(domain, raw.cast(), true) };
                 // The endpoint's own sends do not report their success, those of the alias do.
                 for (from, reports) in [(&endpoint, 0), (&alias, 1)] {
@@ -88,7 +88,7 @@ fn an_alias_posts_with_flags_of_its_own() {
     assert_eq!(ran, ["sockets"]);
 }
 
-/// A message of which the sender has so many completions.
+/// Transfers a message, and checks the sender's number of completions.
 fn sends(
     from: &Endpoint<Local>,
     (into, to): (&Endpoint<Local>, FabricAddr),
@@ -98,13 +98,14 @@ fn sends(
     let end = Instant::now() + LIMIT;
     let (sent, mut room) = (pattern(41, 100), vec![0; 100]);
     let (lent, target) = (crate::raw::source(&sent), crate::raw::target(&mut room));
-    // SAFETY: the bytes outlive the operations, whose message is waited for below; words are no pointers.
+    // SAFETY: the bytes outlive the operations: their message is waited for below. Words are no
+    // pointers.
     retry(|| (), || unsafe { T::recv(into, FabricAddr::UNSPEC, &target, None, word(1)) });
-    // SAFETY: as above; the peer is in the vector.
+    // SAFETY: as above. The peer is in the vector.
     retry(|| (), || unsafe { T::send(from, to, &lent, None, None, word(2)) });
     let (mut of_rx, mut of_tx) = (0, 0);
     let mut idle = None;
-    // What is not to come would come soon after the rest.
+    // Unexpected completions would arrive soon after the rest.
     while idle.is_none_or(|since: Instant| since.elapsed() < std::time::Duration::from_millis(200)) {
         assert!(Instant::now() < end, "no message");
         // SAFETY: the queue is open, and this thread is its only user.
@@ -127,7 +128,7 @@ fn endpoints_share_a_transmit_context() {
         let (mut stx, open) = (ptr::null_mut(), entry!(raw_domain, ops => stx_ctx).unwrap());
         // SAFETY: the info is only read.
         let attributes = unsafe { (*info.raw().as_ptr()).tx_attr };
-        // SAFETY: the domain is open; `stx` is where the context goes.
+        // SAFETY: the domain is open. The context goes to `stx`.
         let code = unsafe { open(raw_domain, attributes, &raw mut stx, ptr::null_mut()) };
         if let Err(errno) = opened(code, stx) {
             println!("{provider}: no shared transmit context: {errno}");
@@ -179,7 +180,7 @@ fn endpoints_without_connections_share_their_receives() {
         let (mut srx, open) = (ptr::null_mut(), entry!(raw_domain, ops => srx_ctx).unwrap());
         // SAFETY: the info is only read.
         let attributes = unsafe { (*info.raw().as_ptr()).rx_attr };
-        // SAFETY: the domain is open; `srx` is where the context goes.
+        // SAFETY: the domain is open. The context goes to `srx`.
         let code = unsafe { open(raw_domain, attributes, &raw mut srx, ptr::null_mut()) };
         let raw = match opened(code, srx) {
             Ok(raw) => raw,
@@ -198,7 +199,7 @@ fn endpoints_without_connections_share_their_receives() {
         // SAFETY: of this domain, and closed after the endpoints.
         let shared = unsafe { Endpoint::from_ptr(domain, raw, false) };
         let raw_info = sharing(&info, |attributes| {
-            // `shm` finds a count of shared contexts too many.
+            // `shm` refuses a count of shared contexts.
             if provider == "sockets" {
                 attributes.rx_ctx_cnt = usize::MAX;
             }
@@ -237,7 +238,7 @@ fn endpoints_without_connections_share_their_receives() {
         }
         ran.push(provider);
         if info.provider() == "shm" {
-            // They outlive each other.
+            // Each outlives the other.
             continue;
         }
         close_endpoint(&two[1]);

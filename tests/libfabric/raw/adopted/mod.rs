@@ -1,6 +1,8 @@
-//! What has no safe form: opened through the C objects, adopted, and used with the transport's raw functions.
+//! Features without a safe form: opened through the C objects, adopted, and used with the
+//! transport's raw functions.
 //!
-//! What a provider does not have is asserted to be refused, and printed. Run with `--nocapture` to see it.
+//! If a provider lacks one, the tests check that it is refused, and print it. Run with
+//! `--nocapture` to see it.
 
 mod buffered;
 mod by_hand;
@@ -26,7 +28,7 @@ use support::library_version;
 use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, retry};
 use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};
 
-/// The function in an object's operation table, as libfabric's static inline functions find it.
+/// Looks up a function in an object's operation table, like libfabric's static inline functions.
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
         // SAFETY: the object is open.
@@ -54,29 +56,29 @@ fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
 unsafe fn bind<F, O>(object: *mut F, to: *mut O, flags: u64) -> Result<(), Errno> {
     let fid = object.cast::<sys::fid>();
     let bind = entry!(fid, ops => bind).unwrap();
-    // SAFETY: the caller's promise; every object begins with its `fid`.
+    // SAFETY: the caller's promise. Every object begins with its `fid`.
     done(unsafe { bind(fid, to.cast(), flags) })
 }
 
 /// `fi_enable`
 ///
 /// # Safety
-/// The endpoint is open, with what it needs.
+/// The endpoint is open, with its required bindings.
 unsafe fn enable(endpoint: *mut sys::fid_ep) -> Result<(), Errno> {
     let fid = endpoint.cast::<sys::fid>();
     let control = entry!(fid, ops => control).unwrap();
-    // SAFETY: the caller's promise; the command takes no argument.
+    // SAFETY: the caller's promise. The command takes no argument.
     done(unsafe { control(fid, sys::FI_ENABLE.cast_signed(), std::ptr::null_mut()) })
 }
 
-/// `fi_close` of what loom has no handle for.
+/// `fi_close` of an object without a handle of loom.
 ///
 /// # Safety
 /// It is open, without children, and used no more.
 unsafe fn close<F>(object: *mut F) -> Result<(), Errno> {
     let fid = object.cast::<sys::fid>();
     let close = entry!(fid, ops => close).unwrap();
-    // SAFETY: the caller's promise; every object begins with its `fid`.
+    // SAFETY: the caller's promise. Every object begins with its `fid`.
     done(unsafe { close(fid) })
 }
 
@@ -84,9 +86,9 @@ unsafe fn close<F>(object: *mut F) -> Result<(), Errno> {
 fn open_vector(domain: &Domain<Local>, mut attr: sys::fi_av_attr) -> Result<Av<Local>, Errno> {
     let (raw_domain, mut raw) = (domain.as_ptr(), std::ptr::null_mut());
     let open = entry!(raw_domain, ops => av_open).unwrap();
-    // SAFETY: the domain is open; `raw` is where the vector goes.
+    // SAFETY: the domain is open. The vector goes to `raw`.
     let code = unsafe { open(raw_domain, &raw mut attr, &raw mut raw, std::ptr::null_mut()) };
-    // SAFETY: a vector of this domain; what else is promised is kept below.
+    // SAFETY: a vector of this domain. The callers keep the other promises.
     opened(code, raw).map(|raw| unsafe { Av::from_ptr(domain, raw) })
 }
 
@@ -95,7 +97,8 @@ fn open_queue(domain: &Domain<Local>) -> Queue {
     unsafe { EntryCq::open(domain, 16, WaitObj::NONE) }.unwrap()
 }
 
-/// An address in memory from which providers read as much as the format has, of several: behind each other.
+/// Returns addresses one behind the other in memory, with room after them: of an address, providers
+/// read as many bytes as the format has.
 fn together(addresses: &[&EndpointAddr]) -> Vec<u8> {
     let mut bytes: Vec<u8> = addresses.iter().flat_map(|address| address.bytes()).copied().collect();
     bytes.resize(bytes.len() + 512, 0);
@@ -124,12 +127,13 @@ fn infos_with(caps: Caps) -> Vec<Info<T>> {
     PROVIDERS.iter().filter_map(info).collect()
 }
 
-/// Whether sources are granted, and can be believed.
+/// Returns `true` if sources are granted, and reliable.
 fn has_sources(info: &Info<T>) -> bool {
     info.caps().contains(Caps::SOURCE)
 }
 
-/// A tagged message from an endpoint to itself or to another with the same queue; returns its source.
+/// Sends a tagged message from an endpoint to itself or to another with the same queue. Returns its
+/// source.
 fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, FabricAddr), seed: u8) -> FabricAddr {
     let end = Instant::now() + LIMIT;
     let (sent, mut room) = (pattern(seed, 100), vec![0; 100]);
@@ -138,9 +142,9 @@ fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, Fabr
         assert_eq!(unsafe { cq.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
     };
     let (lent, target) = (super::source(&sent), super::target(&mut room));
-    // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
+    // SAFETY: the bytes outlive the events, which are waited for below. Words are no pointers.
     retry(nothing, || unsafe { T::recv(into, FabricAddr::UNSPEC, &target, Some(TagMatch::exact(TAG)), word(1)) });
-    // SAFETY: as above; the peer is in the vector.
+    // SAFETY: as above. The peer is in the vector.
     retry(nothing, || unsafe { T::send(from, to, &lent, Some(TAG), Some(DATA), word(2)) });
     let mut found = Vec::new();
     while found.len() < 2 {

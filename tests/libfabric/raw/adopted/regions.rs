@@ -18,10 +18,10 @@ fn infos() -> Vec<Info<T>> {
     infos
 }
 
-/// Writes to a place of the peer's, and returns whether the operation is reported to have gone well.
+/// Writes to a place of the peer, and returns `true` if the operation is reported as successful.
 ///
 /// # Safety
-/// The queue is the endpoint's only one; nobody uses the peer's memory meanwhile.
+/// The queue is the endpoint's only one, and the peer's memory is not used meanwhile.
 unsafe fn write(cq: &Queue, endpoint: &Endpoint<Local>, target: RmaTarget, bytes: &[u8]) -> bool {
     let end = Instant::now() + LIMIT;
     let from = crate::raw::source(bytes);
@@ -75,7 +75,7 @@ fn peers_reach_the_first_range_of_a_region() {
         let ranges = places.map(|place| sys::iovec { iov_base: place.cast(), iov_len: LEN });
         let (mut raw, register) = (ptr::null_mut(), entry!(domain, mr => regv).unwrap());
         let access = u64::from(sys::FI_REMOTE_WRITE);
-        // SAFETY: the domain is open; the memory outlives the region; `raw` is where it goes.
+        // SAFETY: the domain is open. The memory outlives the region. It goes to `raw`.
         let code =
             unsafe { register(domain.cast(), ranges.as_ptr(), 2, access, 0, 7, 0, &raw mut raw, ptr::null_mut()) };
         // SAFETY: just opened, of memory that outlives it.
@@ -86,7 +86,7 @@ fn peers_reach_the_first_range_of_a_region() {
             RmaTarget { to: own, addr: RemoteAddr(addr as u64), key: T::mr_key(&region) }
         };
         let sent = pattern(51, LEN);
-        // SAFETY: the queue is the endpoint's only one, and the memory is not looked at.
+        // SAFETY: the queue is the endpoint's only one, and the memory is not read.
         assert!(unsafe { write(&cq, &endpoint, target(0), &sent) });
         // SAFETY: as above.
         let second = unsafe { write(&cq, &endpoint, target(1), &sent) };
@@ -95,14 +95,14 @@ fn peers_reach_the_first_range_of_a_region() {
             // SAFETY: the queue is open, and this thread is its only user.
             let _ = unsafe { cq.read(&mut [CqTaggedEntry::default()]) };
         }
-        // SAFETY: the operations are over.
+        // SAFETY: the operations have ended.
         let there = unsafe { start.cast::<[[u8; LEN]; 3]>().read_volatile() };
         println!("{provider}: the second range: reported {second}, there {}", there[2] == *sent);
         assert_eq!(there[0], *sent);
         assert_eq!(there[1], [0; LEN], "between the ranges");
         assert_eq!(there[2], [0; LEN], "the second range can be reached: the documentation says otherwise");
         ran.push(provider);
-        // SAFETY: open, and used no more: nothing is in flight.
+        // SAFETY: open, and used no more, with no operation in flight.
         unsafe { T::mr_close(&region) }.unwrap();
         // SAFETY: open, without endpoints, and used no more.
         opened_all.close(&endpoint, || unsafe { cq.close() }.unwrap());
@@ -113,11 +113,11 @@ fn peers_reach_the_first_range_of_a_region() {
 /// `fi_control`
 ///
 /// # Safety
-/// The object is open, and the argument is what the command takes.
+/// The object is open, and the argument fits the command.
 unsafe fn control<F, A>(object: *mut F, command: u32, argument: &mut A) -> Result<(), Errno> {
     let fid = object.cast::<sys::fid>();
     let control = entry!(fid, ops => control).unwrap();
-    // SAFETY: the caller's promise; every object begins with its `fid`.
+    // SAFETY: the caller's promise. Every object begins with its `fid`.
     done(unsafe { control(fid, command.cast_signed(), ptr::from_mut(argument).cast()) })
 }
 
@@ -134,10 +134,10 @@ fn no_provider_here_has_raw_keys() {
         let raw_key = bytes.as_mut_ptr();
         let mut get =
             sys::fi_mr_raw_attr { flags: 0, base_addr: &raw mut base_addr, raw_key, key_size: &raw mut key_size };
-        // SAFETY: the region is open; this is what the command takes.
+        // SAFETY: the region is open. The argument fits the command.
         let got = unsafe { control(region.as_ptr(), sys::FI_GET_RAW_MR, &mut get) };
         let mut map = sys::fi_mr_map_raw { flags: 0, base_addr: 0, raw_key, key_size: 8, key: &raw mut key };
-        // SAFETY: the domain is open; this is what the command takes.
+        // SAFETY: the domain is open. The argument fits the command.
         let mapped = unsafe { control(opened_all.domain.as_ptr(), sys::FI_MAP_RAW_MR, &mut map) };
         println!("{}: {got:?}, {mapped:?}", info.provider());
         assert_eq!((got, mapped), (Err(Errno::ENOSYS), Err(Errno::ENOSYS)));

@@ -1,4 +1,4 @@
-//! Ids of the user's that stand in completions in place of addresses (`FI_AV_USER_ID`).
+//! Ids of the user in completions, in place of addresses (`FI_AV_USER_ID`).
 
 use super::*;
 use loom_core::transport::{AddressVectors, Endpoints};
@@ -19,7 +19,8 @@ fn completions_have_the_id_that_the_user_gave_an_address() {
         let address = unsafe { T::endpoint_address(&endpoint) }.unwrap();
         let (raw, bytes, mut own) = (av.as_ptr(), together(&[&address]), ID);
         let insert = entry!(raw, ops => insert).unwrap();
-        // SAFETY: the vector is open, and has no event queue; there is one address, and one number: the id, and then the address.
+        // SAFETY: the vector is open, and has no event queue. It gets one address, and one number:
+        // the id, and then the address.
         let code =
             unsafe { insert(raw, bytes.as_ptr().cast(), 1, &raw mut own, sys::FI_AV_USER_ID, std::ptr::null_mut()) };
         if code == 1 {
@@ -27,7 +28,7 @@ fn completions_have_the_id_that_the_user_gave_an_address() {
             let source = moves(&cq, &endpoint, (&endpoint, FabricAddr(own)), 34);
             println!("{provider}: the id of {own:#x} is {ID:#x}, and a message from there is from {source:?}");
             match (library_version().major, provider.as_str()) {
-                // They take the flag, and do not heed it.
+                // They accept the flag, and ignore it.
                 (_, "sockets") | (1, "shm") => assert_eq!(source, FabricAddr(own)),
                 (_, "udp;ofi_rxd") => assert!(!has_sources(&info)),
                 _ => {

@@ -9,14 +9,14 @@ use loom_fabric::ofi::Eq;
 
 use super::*;
 
-/// What an event queue says of insertions.
+/// Report of an event queue about insertions.
 #[derive(Debug, PartialEq)]
 enum Said {
     Inserted { vector: Fid, context: u64, count: u64 },
     Failed(Fault),
 }
 
-/// The next event, if there is one within a while.
+/// Returns the next event, if one arrives before the end.
 fn next(eq: &Eq<Local>, end: Instant) -> Option<Said> {
     let mut data = CmData::EMPTY;
     loop {
@@ -38,15 +38,15 @@ fn next(eq: &Eq<Local>, end: Instant) -> Option<Said> {
     }
 }
 
-/// `fi_av_insert` of addresses, which goes on until the events are there.
+/// `fi_av_insert` of addresses, which lasts until the events have arrived.
 ///
 /// # Safety
-/// The vector is open with a queue; `peers` stays until the end of the insertion was reported.
+/// The vector is open with a queue, and `peers` stays until the end of the insertion is reported.
 unsafe fn insert(av: &Av<Local>, bytes: &[u8], peers: &mut [u64], context: usize) -> i32 {
     let raw = av.as_ptr();
     let insert = entry!(raw, ops => insert).unwrap();
     let context = std::ptr::without_provenance_mut(context);
-    // SAFETY: the caller's promise; providers read the addresses in the call, or copy them.
+    // SAFETY: the caller's promise. Providers read the addresses in the call, or copy them.
     unsafe { insert(raw, bytes.as_ptr().cast(), peers.len(), peers.as_mut_ptr(), 0, context) }
 }
 
@@ -85,7 +85,7 @@ fn insertions_are_reported_by_an_event_queue() {
         let soon = || Instant::now() + Duration::from_millis(300);
         let vector = Fid(av.as_ptr().addr() as u64);
         let mut own = [u64::MAX];
-        // SAFETY: `own` stays where it is until the event is there.
+        // SAFETY: `own` does not move until the event has arrived.
         let code = unsafe { insert(&av, &together(&[&address]), &mut own, 77) };
         let said = next(&eq, soon());
         println!("{provider}: one address: {code}, {said:?}");
@@ -96,7 +96,7 @@ fn insertions_are_reported_by_an_event_queue() {
         }
         moves(&cq, &endpoint, (&endpoint, FabricAddr(own[0])), 33);
 
-        // One of no known family; `shm` takes any name.
+        // An address of an unknown family. `shm` accepts any name.
         if provider != "shm" {
             let mut wrong = together(&[&address]);
             wrong[..2].copy_from_slice(&99_u16.to_ne_bytes());

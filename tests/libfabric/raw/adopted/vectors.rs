@@ -1,4 +1,4 @@
-//! Address vectors that are maps, that are shared by name, and sets of addresses in them.
+//! Address vectors that are maps, or shared by name, and sets of addresses in them.
 
 use std::ffi::CString;
 use std::ptr;
@@ -7,7 +7,8 @@ use loom_core::transport::{AddressVectors, Closing, Endpoints, InFlight};
 
 use super::*;
 
-/// An address without what some add to it: `fi_shm://` in front, a zero byte at the end.
+/// Returns an address without the additions of some providers: `fi_shm://` in front, a zero byte at
+/// the end.
 fn name_of(address: &EndpointAddr) -> &[u8] {
     let bytes = address.bytes().strip_prefix(b"fi_shm://").unwrap_or(address.bytes());
     bytes.strip_suffix(b"\0").unwrap_or(bytes)
@@ -25,7 +26,7 @@ fn a_message_goes_by_the_addresses_of_a_map_and_of_a_table() {
             let endpoint = opened.endpoint_of(&av, (queue, queue), &[]);
             // SAFETY: the endpoint is open.
             let address = unsafe { T::endpoint_address(&endpoint) }.unwrap();
-            // SAFETY: the vector is open, and here and below has the address.
+            // SAFETY: the vector is open, and has the address here and below.
             let own = unsafe { T::av_insert(&av, &address) }.unwrap();
             println!("{}: a {name}, {own:?}", info.provider());
             let source = moves(&cq, &endpoint, (&endpoint, own), 31);
@@ -37,7 +38,7 @@ fn a_message_goes_by_the_addresses_of_a_map_and_of_a_table() {
                     assert_eq!((errno, info.provider(), library_version().major), (Errno::ENODATA, "udp;ofi_rxd", 1));
                 }
             }
-            // SAFETY: as above; nobody posts to it any more.
+            // SAFETY: as above. No later post uses it.
             unsafe { T::av_remove(&av, own) }.unwrap();
             opened.close(&endpoint, || {
                 // SAFETY: open, without endpoints, and used no more.
@@ -75,7 +76,7 @@ fn a_vector_is_shared_by_its_name() {
         // SAFETY: the vector is open.
         let own = unsafe { T::av_insert(&first, &address) }.unwrap();
 
-        // Who comes second finds what is there.
+        // The second one finds the addresses of the first.
         let second = open_vector(domain, attr(u64::from(sys::FI_READ))).unwrap();
         // SAFETY: the vector is open and has the address, as the first one has.
         assert_eq!(unsafe { T::av_lookup(&second, own) }.unwrap().bytes(), address.bytes());
@@ -98,12 +99,12 @@ fn a_vector_is_shared_by_its_name() {
     assert_eq!(shared, ["sockets"]);
 }
 
-/// `fi_av_set` of the addresses from one to another.
+/// Opens an `fi_av_set` of the addresses from one to another.
 fn open_set(av: *mut sys::fid_av, from: FabricAddr, to: FabricAddr) -> Result<*mut sys::fid_av_set, Errno> {
     let mut attr =
         sys::fi_av_set_attr { count: 4, start_addr: from.0, end_addr: to.0, stride: 1, ..Default::default() };
     let (mut raw, open) = (ptr::null_mut(), entry!(av, ops => av_set).unwrap());
-    // SAFETY: the vector is open; `raw` is where the set goes.
+    // SAFETY: the vector is open. The set goes to `raw`.
     let code = unsafe { open(av, &raw mut attr, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(NonNull::as_ptr)
 }
@@ -118,7 +119,8 @@ fn addresses_are_members_of_a_set() {
         // SAFETY: named in bindings.
         let queue = unsafe { cq.for_bindings() };
         let (endpoint, own) = opened_all.endpoint((queue, queue), &[]);
-        // Of all addresses there are; and an empty one, for which 1.17 reads before the begin of an array.
+        // A set of all addresses, and an empty one, for which 1.17 reads before the begin of an
+        // array.
         let sets = [(own, true), (FabricAddr::NOTAVAIL, false)];
         for (at, is_in) in sets.into_iter().take(if library_version().major < 2 { 1 } else { 2 }) {
             let set = open_set(av, at, at).unwrap();

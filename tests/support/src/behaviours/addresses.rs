@@ -1,4 +1,4 @@
-//! Address vectors: many peers at once, by range, and addresses that are none.
+//! Address vectors: insertions of many peers, by range, and of invalid addresses.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -63,7 +63,7 @@ fn reach<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &
     pair.finish(sent);
 }
 
-/// An address of a format that nobody has.
+/// An address of a format that no transport has.
 fn foreign() -> EndpointAddr {
     EndpointAddr::new(AddressFormat::from_raw(4242), &[1, 2, 3, 4]).expect("short")
 }
@@ -77,7 +77,7 @@ fn many_peers_may_be_inserted_at_once<T: Transport + 'static>(info: &Info<T>) {
             reach(pair, peer.expect("inserted"), endpoint, seed);
         }
         assert_eq!(pair.av.peer_table().iter().count(), 2 + 4);
-        // Those that were there before are the same peers, as with insertions of one.
+        // Earlier peers stay the same, as with insertions of one.
         let known = [pair.b.address().expect("address"), pair.a.address().expect("address")];
         assert_eq!(insert(pair.av, &known), [Ok(pair.to_b), Ok(pair.to_a)]);
         assert_eq!(insert(pair.av, &addresses(&ends)), peers);
@@ -90,7 +90,7 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
         let ends = more(pair, 3);
         let good = addresses(&ends);
         let nonsense = |at: usize| match (at % 2, SocketAddr::try_from(&good[0])) {
-            // Of the right form, and nowhere.
+            // A valid address of no endpoint.
             (0, Ok(mut socket)) => {
                 socket.set_port(0);
                 socket.into()
@@ -141,7 +141,7 @@ fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Inf
         }
         assert_eq!(told.iter().map(is_full).collect::<Vec<_>>(), [false, false, false, true, true, true]);
         assert_eq!(pair.av.peer_table().iter().count(), 4);
-        // Again and again: what has no place is not kept.
+        // Repeated: an address without a place is not kept.
         for _ in 0..20 {
             assert!(insert(pair.av, &good[2..]).iter().all(is_full));
         }
@@ -212,7 +212,8 @@ fn peer_is_found_by_its_address<T: Transport + 'static>(info: &Info<T>) {
             assert_eq!(pair.av.address(peer), Some(Ok(address.clone())), "byte for byte");
         }
         assert_eq!(pair.av.find(&foreign()), None);
-        // By name, where the provider knows names: the same peers. (`ofi_rxd` 1.17 has lost the address of its first peer.)
+        // By name, if the provider has names: the same peers. (`ofi_rxd` 1.17 has lost the address
+        // of its first peer.)
         for (address, (peer, (endpoint, seed))) in all.iter().zip(peers.iter().zip(ends.iter().zip(0..))) {
             let by_name = match SocketAddr::try_from(address) {
                 Ok(at) => pair.av.insert_service(&at.ip().to_string(), Some(&at.port().to_string())),
@@ -254,7 +255,7 @@ fn address_that_was_removed_may_be_inserted_again<T: Transport + 'static>(info: 
     });
 }
 
-/// Returns `true` if places return while endpoints are open; reports why, if not.
+/// Returns `true` if places return while endpoints are open. Reports the reason otherwise.
 fn places_return<T: Transport + 'static>(info: &Info<T>) -> bool {
     if info.provider() == "shm" {
         crate::report::partly(SHM_PLACES);
@@ -266,7 +267,7 @@ fn places_return<T: Transport + 'static>(info: &Info<T>) -> bool {
     is_tested(info)
 }
 
-/// The number of endpoints that take turns at the places of a vector.
+/// Number of endpoints that take turns at the places of a vector.
 fn takers<T: Transport + 'static>(info: &Info<T>) -> usize {
     match places_return(info) {
         true if info.provider() == "soft" => 4,
@@ -294,7 +295,7 @@ fn places_of_removed_peers_return<T: Transport + 'static>(info: &Info<T>) {
             gone.push(peer);
             assert!(gone.iter().all(|gone| pair.av.address(*gone).is_none()));
             assert_eq!(pair.av.peer_table().iter().collect::<HashSet<_>>(), [pair.to_a, pair.to_b].into());
-            // Addresses that no endpoint has, and refused ones.
+            // Unused addresses, and refused ones.
             if let Ok(mut socket) = SocketAddr::try_from(address)
                 && rounds > 2
             {
@@ -310,7 +311,8 @@ fn places_of_removed_peers_return<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// The later peer that has the place of a removed one, with the number of its endpoint; `None` if no place returns.
+/// Returns the later peer at the place of a removed one, with the number of its endpoint, or `None`
+/// if no place returns.
 fn later_at<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ends: &Ends<'_, T>, gone: Peer) -> Option<(Peer, usize)> {
     for (number, address) in addresses(ends).iter().enumerate().skip(1) {
         let Ok(peer) = pair.av.insert(address) else { continue };
@@ -329,7 +331,7 @@ fn operations_in_flight_outlive_their_peers_place<T: Transport + 'static>(info: 
         let ends = more(pair, takers(info));
         let peer = pair.av.insert(&ends[0].address().expect("its address")).expect("inserted");
         reach(pair, peer, &ends[0], 1);
-        // To it, and from it.
+        // A message in each direction.
         let sent = pair.post(pattern(len, 2), |buf| pair.a.send(peer, buf));
         let answered = pair.post(pattern(16, 3), |buf| ends[0].send(pair.to_a, buf));
         assert!(pair.av.remove(peer));
@@ -380,7 +382,8 @@ fn malformed_address_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 3);
         let good = addresses(&ends);
-        // Providers that compare addresses by family took these for any other, and the next ones for these.
+        // Providers that compare addresses by family accepted these for any other, and the next
+        // ones for these.
         let format = good[0].format();
         let of = |bytes: &[u8]| EndpointAddr::new(format, bytes).expect("short");
         let mut bad = vec![of(b"")];

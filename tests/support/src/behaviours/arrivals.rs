@@ -1,4 +1,4 @@
-//! Immediate data as named fields, and parts of transfers that are counted by it.
+//! Immediate data as named fields, and counts of parts of transfers by it.
 
 use loom_core::engine::arrivals::Arrivals;
 use loom_core::error::PostError;
@@ -22,7 +22,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 }
 
 data_layout! {
-    /// As wide as it may be over InfiniBand.
+    /// Fields of the maximum width over InfiniBand.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     struct Part {
         index: u8 = 6,
@@ -32,7 +32,7 @@ data_layout! {
 }
 
 data_layout! {
-    /// What no provider of four bytes carries.
+    /// Fields that exceed the four bytes of a provider.
     struct Wide {
         number: u64 = 33,
     }
@@ -42,7 +42,8 @@ const TRANSFERS: u32 = 3;
 const PARTS: u8 = 5;
 const LEN: usize = 256;
 
-/// Parts of several transfers come among each other; two wait for each, for half of the parts and for all.
+/// Counts interleaved parts of several transfers. Two waits per transfer: for half of the parts and
+/// for all.
 fn parts_are_counted<T: Transport + 'static>(info: &Info<T>) {
     info.carries::<Part>().expect("four bytes");
     let arrivals = Arrivals::open_in(TRANSFERS as usize, 2 * TRANSFERS as usize, allocator()).expect("a table");
@@ -54,7 +55,7 @@ fn parts_are_counted<T: Transport + 'static>(info: &Info<T>) {
         let half = u64::from(PARTS / 2);
         for transfer in 0..u64::from(TRANSFERS) {
             arrivals.wait_for(transfer, u64::from(PARTS)).expect("there is room");
-            // The first one's early parts have no one who waits for them yet.
+            // The first one's early parts arrive without a wait for them.
             if transfer > 0 {
                 arrivals.wait_for(transfer, half).expect("there is room");
             }

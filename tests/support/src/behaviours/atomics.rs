@@ -1,4 +1,4 @@
-//! Atomic operations: each of every datatype beside a plain computation, and what is refused.
+//! Atomic operations: each of every datatype compared with a plain computation, and refusals.
 
 use loom_core::atomic::{BaseOp, CompareOp, Complex, Element, FetchOp, Integer, Operation, Ordered, ReadOp};
 use loom_core::domain::Domain;
@@ -28,17 +28,17 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// An element with its bytes, values to compute with, and the plain computation.
+/// An element with its bytes, sample values, and the plain computation.
 trait Number: Element + PartialEq {
     fn write(self, out: &mut Vec<u8>);
     fn read(bytes: &[u8]) -> Self;
-    /// What is there, the operands, and what is compared: of the same number each.
+    /// Values in memory, operands, and compared values, of equal number.
     const SAMPLES: [[Self; 4]; 3];
-    /// What `fi_atomic(3)` says becomes of a value.
+    /// Result of an operation by `fi_atomic(3)`.
     fn expected(op: AtomicOp, value: Self, operand: Self, compare: Self) -> Self;
 }
 
-/// What is the same of every number: `$one` and `$zero` are those of logical operations.
+/// Computation for every number type. `$one` and `$zero` are those of logical operations.
 fn of_all<N: PartialEq + Copy>(op: AtomicOp, [value, operand, compare]: [N; 3], [zero, one]: [N; 2]) -> N {
     let logical = |is: bool| if is { one } else { zero };
     match op {
@@ -90,7 +90,7 @@ macro_rules! integers {
                 <$Type>::from_ne_bytes(bytes.try_into().expect("the bytes of one"))
             }
 
-            // Those that overflow, and are negative where there is such a thing.
+            // Values that overflow, and negative ones if the type has them.
             const SAMPLES: [[Self; 4]; 3] =
                 [[<$Type>::MAX, 0, 7, !0], [5, 3, 0, <$Type>::MIN], [<$Type>::MAX, 1, 9, 0x55]];
 
@@ -184,7 +184,7 @@ fn numbers<N: Number>(bytes: &[u8]) -> Vec<N> {
     bytes.chunks_exact(size_of::<N>()).map(N::read).collect()
 }
 
-/// A region that holds numbers between two that stay as they are.
+/// A region of numbers between two that stay unchanged.
 struct Numbers<'p, 'q, 'd, T: Transport, N> {
     pair: &'p Pair<'q, 'd, T>,
     mr: Mr<'d, T, Bytes>,
@@ -203,7 +203,7 @@ impl<'p, 'q, 'd, T: Transport + 'static, N: Number> Numbers<'p, 'q, 'd, T, N> {
         self.mr.window().copy_from(size_of::<N>(), &bytes(&[values])).expect("as many as there are");
     }
 
-    /// Waits until the numbers are these, and sees that their neighbours are what they were.
+    /// Waits until the numbers are these, and checks that their neighbours are unchanged.
     fn become_(&self, expected: &[N], what: &str) {
         let mut deadline = limit();
         let mut contents = room(self.mr.window().len());
@@ -222,7 +222,7 @@ impl<'p, 'q, 'd, T: Transport + 'static, N: Number> Numbers<'p, 'q, 'd, T, N> {
     }
 }
 
-/// An operation, if it is granted: else asking for it says so.
+/// Returns an operation if it is granted, and checks the refusal otherwise.
 fn query<T: Transport + 'static, O: Operation>(domain: &Domain<'_, T>, op: O, wanted: usize) -> Option<Granted<O>> {
     match domain.query_atomic(op) {
         Ok(granted) => {
@@ -236,7 +236,8 @@ fn query<T: Transport + 'static, O: Operation>(domain: &Domain<'_, T>, op: O, wa
     }
 }
 
-/// A pair whose provider has the operations that its info says it has: `net` says so, and has none.
+/// Opens a pair over a provider that has the operations of its info: `net` reports operations that
+/// it lacks.
 fn on_atomic_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     on_pair(info, |pair| {
         pair.warm_up();
@@ -250,7 +251,7 @@ fn on_atomic_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pai
     });
 }
 
-/// The operation that only reads, if it is granted.
+/// Returns the operation that only reads, if it is granted.
 fn look<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Option<Granted<ReadOp<u64>>> {
     let granted = pair.domain.query_atomic(ReadOp::<u64>::READ).ok();
     if granted.is_none() {
@@ -440,7 +441,7 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         read(1);
         assert_eq!(post(&|| a.atomic_value(to_b, &remote, 16, set, 9)), None, "nothing is fetched");
         target.become_(&[1, 9], "values");
-        // Kept by a wait for another one, they come by a poll, too.
+        // If a wait for another one has kept them, a poll returns them too.
         let first = retry(pair.cq, || a.fetch_value(to_b, &remote, 8, add, 1));
         let second = retry(pair.cq, || a.fetch_value(to_b, &remote, 8, add, 1));
         let fetched = pair.cq.wait_value(second, limit()).or_cut("the queue works").expect("in time");
@@ -541,7 +542,7 @@ fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>)
                 assert_eq!(a.read_value(to_b, &region, 8, look).map(drop), refused(READ));
             }
         }
-        // As much as is needed, and no more.
+        // The minimum access.
         let key = retry(pair.cq, || a.atomic_value(to_b, &with(WRITE), 8, set, 3));
         let mut deadline = limit();
         pair.cq
@@ -601,7 +602,7 @@ fn closed_endpoint_gives_atomics_back<T: Transport + 'static>(info: &Info<T>) {
         let first = retry(pair.cq, post);
         let (mut values, mut buffers) = (vec![first], Vec::new());
         for _ in 0..8 {
-            // A post that is refused for the moment is not repeated: the test polls after the close.
+            // A post that is refused temporarily is not repeated: the test polls after the close.
             values.extend(endpoint.fetch_value(pair.to_b, &remote, 8, add, 1).ok());
             buffers.extend(endpoint.atomic(pair.to_b, &remote, 16, add, bytes(&[&[1_u64], &[0]])).ok());
         }
@@ -614,7 +615,7 @@ fn closed_endpoint_gives_atomics_back<T: Transport + 'static>(info: &Info<T>) {
         }
         for key in values.iter() {
             let fetched = pair.cq.wait_value(*key, limit()).or_cut("the queue works");
-            // As `end_after_close` has it of buffers.
+            // The rule is that of buffers in `end_after_close`.
             assert!(fetched.is_some() || info.provider() == "shm" || !is_tested(info), "it ends with its endpoint");
             done += usize::from(fetched.is_some_and(|fetched| fetched.result().is_ok()));
         }

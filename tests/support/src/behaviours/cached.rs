@@ -1,4 +1,4 @@
-//! Buffers whose registrations are cached.
+//! Buffers with cached registrations.
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
 use loom_core::av::Av;
@@ -31,7 +31,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 type Cache<'d, T> = MrCache<'d, T, Notified, Memory>;
 type Buf<'c, 'd, 'm, T> = Cached<'c, 'd, T, &'m mut [u8]>;
 
-/// Of memory that stays.
+/// Opens a cache for memory that stays.
 fn open<'d, T: Transport + 'static>(domain: &Domain<'d, T>, capacity: u32) -> Cache<'d, T> {
     // SAFETY: in each case here, the memory of all buffers stays until the cache is closed.
     let monitor = unsafe { Notified::new() };
@@ -49,7 +49,7 @@ fn finish<'c, 'd, 'm, T: Transport + 'static>(cq: &Cq<'_, T, Buf<'c, 'd, 'm, T>>
     buf.into_inner()
 }
 
-/// Cuts memory into buffers of these lengths, one behind the other.
+/// Cuts memory into consecutive buffers of these lengths.
 fn cut(mut memory: &mut [u8], lengths: impl IntoIterator<Item = usize>) -> Vec<&mut [u8]> {
     let cut = |len| memory.split_off_mut(..len).expect("the memory is long enough");
     lengths.into_iter().map(cut).collect()
@@ -82,7 +82,8 @@ fn cached_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<T>) 
                 let remote = region.remote();
                 let written = post(cq, register(&cache, message), |out| a.write(to_b, &remote, 0, out));
                 let message = finish(cq, written);
-                // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+                // The completion of a write does not report that its bytes have arrived. A later
+                // read finds them.
                 let mut deadline = limit();
                 loop {
                     room.fill(0xee);
@@ -103,7 +104,7 @@ fn cached_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<T>) 
     assert_eq!(stats.in_use, 0);
 }
 
-/// Buffers that share pages: regions are replaced and evicted while receives are posted into them.
+/// Posts receives into buffers that share pages, while regions are replaced and evicted.
 fn cached_regions_come_and_go_between_messages<T: Transport + 'static>(info: &Info<T>) {
     const LEN: usize = 1000;
     const MOST: usize = 4;
@@ -118,7 +119,7 @@ fn cached_regions_come_and_go_between_messages<T: Transport + 'static>(info: &In
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, [LEN; 64]), cut(&mut into, [LEN; 64]));
         for round in 0..64 {
-            // Some from here and some from there.
+            // Buffers from various places of the memory.
             let count = round % MOST + 1;
             let at = |nth: usize| (round * 7 + nth * 13) % 60;
             let rooms = (0..count).map(|nth| register(&cache, into.remove(at(nth))));
@@ -160,7 +161,7 @@ fn cached_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info: &In
     });
     assert_eq!(cache.stats().in_use, 0);
     drop(cache);
-    // The domain closes: nothing of it is open.
+    // The domain closes, because no object of it is open.
     drop(Mr::open_in(&domain, vec![0; 8], Access::REMOTE_READ, allocator()).expect("a region"));
 }
 

@@ -1,4 +1,5 @@
-//! Queues, counters and vectors that are used after something of theirs was closed: endpoints, regions, addresses, in every order.
+//! Queues, counters and vectors after a close of their endpoints, regions or addresses, in every
+//! order.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// A message between two endpoints of one queue. The thread sleeps until it has arrived.
+/// Sends a message between two endpoints of one queue. The thread sleeps until it has arrived.
 fn exchange<T: Transport + 'static>(
     cq: &Cq<'_, T, Bytes>,
     (from, to): (&Endpoint<'_, T, Bytes>, &Endpoint<'_, T, Bytes>),
@@ -73,7 +74,7 @@ fn queue_is_slept_on_after_each_of_its_endpoints_was_closed<T: Transport + 'stat
         Cq::<T, Bytes>::open_in(&domain, CqAttr { wait: WaitObj::FD, endpoints: 8, ..CqAttr::new(64) }, allocator())
             .expect("queue");
     let asks = || {
-        // Queues that can be slept on need not have a descriptor.
+        // A queue with a wait object may have no descriptor.
         for _ in 0..3 {
             match cq.may_sleep() {
                 Ok(_) => {}
@@ -85,7 +86,7 @@ fn queue_is_slept_on_after_each_of_its_endpoints_was_closed<T: Transport + 'stat
     let mut all: Vec<_> = (0..4).map(|_| cq.endpoint(&av).expect("an endpoint")).collect();
     asks();
     exchange(&cq, (&all[0], &all[1]), &av, 1);
-    // The last, the first, one in the middle: and each time another one takes its place.
+    // The last, the first, one in the middle: each time another one takes its place.
     for (round, at) in [3, 0, 1].into_iter().enumerate() {
         drop(all.remove(at));
         asks();
@@ -128,13 +129,13 @@ fn idle_queue_with_a_closed_endpoint_costs_little<T: Transport + 'static>(info: 
             assert!(pair.cq.poll().or_cut("the queue works").is_none());
             rounds += 1;
         }
-        // A program that spins makes some 100,000 rounds.
+        // A spinning program makes some 100,000 rounds.
         assert!(rounds < 1000, "{rounds} rounds in {time:?}");
         pair.warm_up();
     });
 }
 
-/// A counter with a wait object, if the transport has them.
+/// Returns a counter with a wait object, if the transport has them.
 fn sleepy_counter<T: Transport + 'static>(domain: &Domain<'static, T>) -> Option<Counter<'static, T>> {
     match Counter::open(domain, CounterAttr { wait: WaitObj::UNSPEC }) {
         Ok(counter) => Some(counter),
@@ -179,7 +180,7 @@ fn counter_is_waited_for_after_one_of_its_endpoints_was_closed<T: Transport + 's
 
 struct World<T: Transport + 'static> {
     av: Av<'static, T>,
-    /// The first two are on the first queue, the third on the second one.
+    /// Queues: the first two endpoints are on the first one, the third on the second one.
     queues: [Cq<'static, T, Bytes>; 2],
     endpoints: [Option<Endpoint<'static, T, Bytes>>; 3],
     addresses: [EndpointAddr; 3],
@@ -259,7 +260,7 @@ fn calls_between_closings_in_every_order<T: Transport + 'static>(info: &Info<T>)
     let domain = Domain::open(info).expect("domain");
     let with_fd = Cq::<T, Bytes>::open(&domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(16) }).is_ok();
     drop(domain);
-    // Of two things, each is closed before the other one in some order.
+    // Each pair of objects, in both orders.
     for first in 0..CLOSINGS {
         let mut world = World::open(info, with_fd);
         world.call();

@@ -1,4 +1,4 @@
-//! Counters: what they count, and what is refused.
+//! Counters: counted operations, and refusals.
 
 use loom_core::CqError;
 use loom_core::atomic::{BaseOp, FetchOp};
@@ -35,7 +35,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// Whether there are counters; where there are none, opening one says so.
+/// Returns `true` if the transport has counters, and checks the refusal otherwise.
 pub fn counts<T: Transport + 'static>(info: &Info<T>) -> bool {
     let domain = Domain::open(info).expect("domain");
     let Err(error) = Counter::open(&domain, CounterAttr::default()).map(drop) else { return true };
@@ -143,11 +143,12 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// Of `net`, and `tcp` of libfabric 2.
+/// Reason for `net`, and `tcp` of libfabric 2.
 pub const NOTHING_COUNTED: &str = "The provider grants `FI_RMA_EVENT`, but does not count operations of peers \
     (`…-write-of-a-peer-is-not-counted`)";
 
-/// Whether this is one of the providers whose counters of what peers do stay at zero, and so they do.
+/// Returns `true` for a provider with counters of peers' operations that stay at zero, and checks
+/// that they do.
 pub fn never_counts<T: Transport + 'static>(
     pair: &Pair<'_, '_, T>,
     counter: &Counter<'_, T>,
@@ -218,7 +219,7 @@ fn atomics_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// Of two regions, one is counted: what is written there, and only that.
+/// Checks that a counter of one of two regions counts the writes there, and no others.
 fn writes_of_peers_to_a_region_are_counted<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
@@ -250,14 +251,15 @@ fn writes_of_peers_to_a_region_are_counted<T: Transport + 'static>(info: &Info<T
         reaches(pair.cq, &writes, round);
     }
     assert_eq!(writes.read_error(), 0);
-    // Where closing a region is no fence, endpoints go first.
+    // If closing a region is no fence, endpoints close first.
     drop(pair);
     drop(cq);
     assert_eq!(counted.close().expect("it closes")[16..24], pattern(8, 1)[..]);
     assert_eq!(writes.read(), 3);
 }
 
-/// Where the provider does not grant it, an endpoint is not opened with counters of what peers do.
+/// Checks that an endpoint with counters of peers' operations is refused if the provider does not
+/// grant them.
 pub fn counters_of_peers_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     let Ok(counter) = Counter::open(pair.domain, CounterAttr::default()) else { return };
     for counted in [Counted::REMOTE_READ, Counted::REMOTE_WRITE] {
@@ -291,7 +293,7 @@ fn a_failed_operation_is_counted_apart<T: Transport + 'static>(info: &Info<T>) {
         pair.b.cancel(cancelled).expect("cancels");
         pair.fail(cancelled, Errno::ECANCELED);
         let mut deadline = limit();
-        // Not every provider takes a receive that its user gave up for a failure.
+        // Some providers do not count a cancelled receive as a failure.
         let counts = ["soft", "sockets"].contains(&info.provider());
         while counts && of_b[0].read_error() == 0 {
             assert!(!deadline.passed(), "no failure counted within {LIMIT:?}");
@@ -334,7 +336,8 @@ fn a_counter_is_set_and_added_to<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!(counter.wait_fd(), Err(CqError::NotOpenedFor));
 }
 
-/// With messages on the way that nobody polls for: endpoints of `shm` stay open then, and reading would take those messages.
+/// Closes endpoints before their counter, with messages in flight that are not polled: endpoints of
+/// `shm` stay open then, and a read that polls would take those messages.
 fn a_counter_outlives_its_endpoints<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
@@ -405,6 +408,6 @@ fn invalid_counter_bindings_are_refused<T: Transport + 'static>(info: &Info<T>) 
             .into_iter()
             .fold(Binding::to(&av), |bound, counted| bound.counter(counted, &two));
     assert_eq!(cq.endpoint(many).unwrap_err(), OpenError::Counters);
-    // What was refused left nothing behind.
+    // The refused call has no effect.
     drop(cq.endpoint(Binding::to(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two)).expect("an endpoint"));
 }

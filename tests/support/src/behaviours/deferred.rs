@@ -1,4 +1,4 @@
-//! Deferred work: when it starts, in which order, and how each buffer comes back.
+//! Deferred work: its start, its order, and the return of each buffer.
 
 use loom_core::atomic::FetchOp;
 use loom_core::av::Av;
@@ -59,7 +59,8 @@ fn finish<T: Transport + 'static>(deferred: &Deferred<'_, T>, key: WorkKey) -> B
     }
 }
 
-/// The next two events: deferred work, and an operation that was not deferred, in whichever order. Their buffers.
+/// Returns the buffers of the next two events, in either order: deferred work, and an operation
+/// that was not deferred.
 fn both<T: Transport + 'static>(deferred: &Deferred<'_, T>, key: WorkKey) -> (Bytes, Bytes) {
     let (mut work, mut other) = (None, None);
     while work.is_none() || other.is_none() {
@@ -93,11 +94,11 @@ fn returned(event: DeferredEvent<'_, Bytes>) -> (WorkKey, Bytes, PostError) {
 
 const CANCELLED: PostError = PostError::Errno(Errno::ECANCELED);
 
-/// A pair that has talked, whose `b` counts what it receives.
+/// A warmed-up pair, with a counter of the receives of `b`.
 struct World<'q, T: Transport> {
     pair: Pair<'q, 'static, T>,
     received: Counter<'static, T>,
-    /// Bound to nothing, or to what `b` was to have it for.
+    /// Free counter, or counter of the given operations of `b`.
     go: Counter<'static, T>,
     deferred: Deferred<'static, T>,
 }
@@ -110,7 +111,7 @@ fn with_work<T: Transport + 'static>(info: &Info<T>, capacity: usize, test: impl
     with_work_and_written(info, capacity, None, test);
 }
 
-/// The same; `go` counts for `b` what is to be counted beside its receives.
+/// Opens a world in which `go` counts further operations of `b`.
 fn with_work_and_written<T: Transport + 'static>(
     info: &Info<T>,
     capacity: usize,
@@ -175,7 +176,7 @@ fn send_starts_when_a_receive_has_ended<T: Transport + 'static>(info: &Info<T>) 
 
 fn deferred_work_starts_in_the_order_of_thresholds<T: Transport + 'static>(info: &Info<T>) {
     with_work(info, 8, |World { pair, go, deferred, .. }| {
-        // Those of the same threshold in the order in which they are given.
+        // Work of equal thresholds runs in the order of its posts.
         let thresholds = [3_u64, 1, 4, 1, 5, 2, 6, 5];
         let mut keys: Vec<_> = (0..)
             .zip(thresholds)
@@ -211,7 +212,7 @@ fn deferred_work_starts_in_the_order_of_thresholds<T: Transport + 'static>(info:
     });
 }
 
-/// Each step receives at `b` and sends there, and counts for the next.
+/// Runs steps of a receive and a send at `b`, which count for the next step.
 fn deferred_chain_runs_in_order<T: Transport + 'static>(info: &Info<T>) {
     let steps: usize = if info.provider() == "soft" { 1000 } else { 100 };
     with_work(info, 2 * steps, |World { pair, go: chain, deferred, .. }| {
@@ -267,7 +268,7 @@ fn deferred_work_comes_back_in_each_state<T: Transport + 'static>(info: &Info<T>
             other => panic!("{other:?}"),
         }
         assert_eq!(deferred.cancel(key), Err(Errno::ENOENT), "it is over");
-        // Over, and not polled for.
+        // Completed, and not polled.
         let key = deferred.post((go, 0), &pair.a, Work::send(pair.to_b), pattern(8, 3)).expect("room");
         let into = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         let (sent, arrived) = both(deferred, key);
@@ -290,7 +291,7 @@ fn deferred_work_comes_back_in_each_state<T: Transport + 'static>(info: &Info<T>
         }
         quiet(deferred);
         assert!(deferred.is_empty());
-        // Counters are changed by thresholds, too.
+        // Thresholds also change counters.
         received.set(0).expect("sets");
         deferred.add((go, 1), received, 5).expect("room");
         deferred.set((received, 5), go, 40).expect("room");
@@ -424,7 +425,7 @@ fn reads_and_writes_are_deferred<T: Transport + 'static>(info: &Info<T>) {
         let region = Mr::open_in(pair.domain, room(256), access, allocator()).expect("a region");
         let (peer, region) = (pair.to_b, region.remote());
         let write = |offset| Work::Write { peer, region, offset, data: None };
-        // The read waits for the write, and what is refused counts as failed.
+        // The read waits for the write, and a refusal counts as a failure.
         let out = deferred.post_then((go, 1), &pair.a, write(64), go, pattern(64, 1)).expect("room");
         let into =
             deferred.post_then((go, 2), &pair.a, Work::Read { peer, region, offset: 64 }, go, room(64)).expect("room");
@@ -459,7 +460,7 @@ fn atomics_are_deferred<T: Transport + 'static>(info: &Info<T>) {
             assert_eq!(finish(deferred, key)[8..], sum.to_ne_bytes());
             sum += step;
         }
-        // As many bytes as are no elements.
+        // A length that is not a multiple of the element.
         let odd = deferred.post((go, 0), &pair.a, work, room(7)).expect("room");
         assert_eq!(returned(next(deferred)), (odd, room(7), PostError::NotElements { size: 8 }));
         assert!(deferred.is_empty());

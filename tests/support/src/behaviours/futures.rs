@@ -1,4 +1,4 @@
-//! Operations that are awaited: a driver polls their queue, and a task goes on when it is woken.
+//! Awaited operations: a driver polls their queue, and a woken task continues.
 
 use std::future::Future;
 use std::pin::pin;
@@ -44,7 +44,7 @@ impl Wake for Flag {
     }
 }
 
-/// Runs a future, which is polled only if it was woken.
+/// Runs a future. Polls it only after a wake.
 fn block_on<V>(drive: &impl Drive, future: impl Future<Output = V>) -> V {
     let flag = Arc::new(Flag(AtomicBool::new(true)));
     let waker = Waker::from(flag.clone());
@@ -101,7 +101,7 @@ fn posts_that_find_no_room_are_awaited<T: Transport + 'static>(info: &Info<T>) {
             }
         });
         let receives = async {
-            // Where a provider takes nothing for a while, those who wait are tried in turn.
+            // If a provider refuses posts for a while, waiting posts are retried in turn.
             let mut left: Vec<Bytes> = (0..MESSAGES).map(|seed| pattern(40, seed)).collect();
             while !left.is_empty() {
                 let received = driver.run(room(40), |buf| b.recv(Source::Any, buf)).await.or_cut("received");

@@ -25,7 +25,7 @@ const ANSWER: Tag = Tag(7);
 
 type Member<T> = Group<'static, T, Bytes, Memory>;
 
-/// Members that know each other, by their order; each is a peer of itself, too.
+/// Returns members, in their order. Each is a peer of all, and of itself.
 fn members<T: Transport + 'static>(domain: &Domain<'static, T>) -> Vec<Member<T>> {
     let open = |_| Prepared::open_in(domain, MEMBERS as usize, 16, allocator()).expect("prepared");
     let prepared: Vec<_> = (0..MEMBERS).map(open).collect();
@@ -33,7 +33,7 @@ fn members<T: Transport + 'static>(domain: &Domain<'static, T>) -> Vec<Member<T>
     prepared.into_iter().map(|member| member.connect(&addresses).expect("connected")).collect()
 }
 
-/// The first member's peers, without itself.
+/// Returns the first member's peers, without itself.
 fn others() -> impl Iterator<Item = PeerIndex> {
     (1..MEMBERS).map(PeerIndex)
 }
@@ -42,7 +42,7 @@ fn places<T: Transport + 'static>() -> Vec<Place<'static, T, Bytes>> {
     others().map(|_| Place::EMPTY).collect()
 }
 
-/// All requests are done, unless a plan of faults has it otherwise.
+/// Checks that all requests are done, unless a plan of faults prevents it.
 fn complete<T: Transport + 'static>(summary: Summary, places: &[Place<'static, T, Bytes>]) {
     for place in places {
         match place.outcome() {
@@ -72,7 +72,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
     let domain = Domain::open_in(info, allocator()).expect("domain");
     let members = members(&domain);
     let (first, others_of_it) = members.split_first().expect("members");
-    // Without tags, receives of one peer are refused by most that grant them.
+    // Most providers that grant receives from one peer refuse them without tags.
     let directed = tags(info) && info.caps().contains(Caps::DIRECTED_RECV);
     for len in [1, 64, most(info, 1 << 16)] {
         // Longer ones both ways crash libfabric 2's `shm` in one process.
@@ -120,7 +120,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
             }
         }
         if !directed {
-            // From which peer it is, a receive cannot say.
+            // A receive does not report its peer.
             crate::report::partly("A group receives answers from any peer, because receives have no source");
             gather_of_any(first, others_of_it, back);
             continue;
@@ -138,7 +138,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
     }
 }
 
-/// The answers, in any order.
+/// Gathers the answers, in any order.
 fn gather_of_any<T: Transport + 'static>(first: &Member<T>, others_of_it: &[Member<T>], len: usize) {
     let mut left: Vec<_> = others().map(|peer| pattern(len, peer.0 as usize + 10)).collect();
     while !left.is_empty() {

@@ -42,7 +42,7 @@ fn finish<'s, T: Transport + 'static>(cq: &Cq<'_, T, Lease<'s>>, key: OpKey) -> 
     (lease, result.or_cut("the operation succeeds"))
 }
 
-/// A lease with these bytes.
+/// Returns a lease with these bytes.
 fn filled<'s>(lease: Option<Lease<'s>>, bytes: &[u8]) -> Lease<'s> {
     let mut lease = lease.expect("one is left");
     lease.append(bytes).expect("there is room");
@@ -77,7 +77,8 @@ fn leases_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
             }
             let written = post(cq, filled(slab.lease(), &bytes), |out| a.write(to_b, &target.remote(), 0, out));
             drop(finish(cq, written));
-            // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+            // The completion of a write does not report that its bytes have arrived. A later read
+            // finds them.
             let mut deadline = limit();
             loop {
                 let mut into = slab.lease().expect("one is left");
@@ -144,9 +145,9 @@ fn peers_reach_each_exposed_lease_at_its_place<T: Transport + 'static>(info: &In
         let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut targets: Vec<_> = std::iter::from_fn(|| slab.lease()).collect();
-        // One of which another one is sent from.
+        // Another operation sends from one of them.
         let source = targets.pop().expect("three leases");
-        // SAFETY: nobody has been told about it.
+        // SAFETY: no peer has its address and key.
         let mut source = unsafe { source.into_lease() };
         let parts = targets.into_iter().map(|lease| lease.split(LEN / 2).expect("two parts"));
         let parts: Vec<_> = parts.flat_map(<[_; 2]>::from).collect();
@@ -169,7 +170,7 @@ fn peers_reach_each_exposed_lease_at_its_place<T: Transport + 'static>(info: &In
         let exposed = source.expose().expect("its slab is one that peers reach");
         let beyond = exposed.remote();
         let local = exposed.split(1).expect("two parts").0;
-        // SAFETY: nobody has been told about it.
+        // SAFETY: no peer has its address and key.
         let rejected = a.write(to_b, &beyond, 40, unsafe { local.into_lease() }).expect_err("beyond the lease");
         assert_eq!(rejected.error, PostError::OutOfBounds);
     });

@@ -1,4 +1,5 @@
-//! Opening, closing, dropping and forgetting: in any order that compiles, with operations in flight.
+//! Opening, closing, dropping and forgetting, in any order that compiles, with operations in
+//! flight.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -96,7 +97,8 @@ fn completed_operations_survive_the_close<T: Transport + 'static>(info: &Info<T>
         let received = pair.post(room(16), |buf| c.recv(Source::Any, buf));
         let sent = pair.post(pattern(16, 4), |buf| pair.a.send(to_c, buf));
         pair.finish(sent);
-        // The sender's completion does not say that the receiver has moved: let it.
+        // The sender's completion does not report that the receiver has made progress, so it gets
+        // time.
         let mut deadline = limit();
         while pair.cq.in_flight() > 0 {
             assert!(!deadline.passed(), "the message arrives");
@@ -125,7 +127,8 @@ fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport + 'static>(info: &I
     });
 }
 
-/// However long they are; and what has come back is not written to, whatever the peer still does.
+/// Closes an endpoint with reads of any length. The peer does not write to the returned buffers
+/// later.
 fn reads_in_flight_come_back_with_their_endpoint<T: Transport + 'static>(info: &Info<T>) {
     let lens = [8, 64, 4096, or_less(1 << 20, 1 << 16)];
     let content = pattern(lens[3], 1);
@@ -135,7 +138,7 @@ fn reads_in_flight_come_back_with_their_endpoint<T: Transport + 'static>(info: &
             let memory = content.clone();
             let region = Mr::open_in(pair.domain, memory, Access::REMOTE_READ, allocator()).expect("region");
             let c = pair.cq.endpoint(pair.av).expect("endpoint c");
-            // Connected, where that is a thing.
+            // Connects, if the provider has connections.
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(8, 2), |buf| c.send(pair.to_b, buf));
             pair.finish(received);
@@ -163,10 +166,10 @@ fn reads_in_flight_come_back_with_their_endpoint<T: Transport + 'static>(info: &
     }
 }
 
-/// A vector has the address of an endpoint that is closed when the first endpoint is opened that is bound to the vector: the vector of
-/// the endpoint's own domain, or of another one.
+/// Sends to an endpoint that closed before the first endpoint with this vector opened. The closed
+/// one was of the vector's domain, or of another one.
 fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: &Info<T>) {
-    // `shm` reads an address behind its prefix, whatever that is.
+    // `shm` accepts any bytes after an address's prefix.
     let prefixes: &[Option<&[u8]>] = if info.provider() == "shm" { &[None, Some(b""), Some(b"x://")] } else { &[None] };
     for (in_its_domain, prefix) in
         [true, false].into_iter().flat_map(|own| prefixes.iter().map(move |prefix| (own, *prefix)))
@@ -191,12 +194,12 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
         for seed in 0..32 {
             taken += usize::from(later.send(peer, pattern(64, seed)).is_ok());
             for _ in 0..100 {
-                // Whatever it is told.
+                // The result does not matter.
                 let _ = cq.poll();
             }
         }
         println!("{}: {taken} of 32 messages to it were taken", info.provider());
-        // The others go on.
+        // The others continue.
         let its_address = later.address().expect("its address");
         let itself = av.insert(&its_address).expect("inserted");
         let sent = post_on(&cq, pattern(64, 99), |buf| later.send(itself, buf));
@@ -207,7 +210,8 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
             if bytes == pattern(64, 99) {
                 break;
             }
-            // The places of `sm2` have no generation; and a system may give the port of a closed socket to the next one.
+            // The places of `sm2` have no generation, and a system may reuse the port of a closed
+            // socket.
             assert!(info.provider() == "sm2" || its_address == address, "the message of another address");
             assert_eq!(bytes, pattern(64, seed), "whose message is it");
             if its_address != address {
@@ -227,7 +231,7 @@ fn closing_in_the_middle_of_a_long_message<T: Transport + 'static>(info: &Info<T
                 let c = pair.cq.endpoint(pair.av).expect("endpoint c");
                 let d = pair.cq.endpoint(pair.av).expect("endpoint d");
                 let to_d = pair.av.insert(&d.address().expect("address")).expect("in the vector");
-                // Connected, where that is a thing.
+                // Connects, if the provider has connections.
                 let received = pair.post(room(8), |buf| d.recv(Source::Any, buf));
                 let sent = pair.post(pattern(8, 1), |buf| c.send(to_d, buf));
                 pair.finish(received);
@@ -290,7 +294,7 @@ fn every_buffer_is_dropped_once<T: Transport + 'static>(info: &Info<T>) {
         let a = cq.endpoint(&av).expect("endpoint a");
         let b = cq.endpoint(&av).expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
-        // Left in flight, parked, rejected, and taken.
+        // In flight, parked, rejected, and taken.
         let parked = post_on(cq, counted(16), |buf| a.recv(Source::Any, buf));
         let cancels = cancels_receives(info);
         if cancels {
@@ -363,7 +367,7 @@ fn panic_in_a_scope_closes_first<T: Transport + 'static>(info: &Info<T>) {
     assert!(unwound.is_err());
     memory.fill(1);
     drop(memory);
-    // Everything can be opened again.
+    // All objects can be opened again.
     let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     Pair::open(&domain, &cq, &av).warm_up();
 }
@@ -374,7 +378,7 @@ fn forgotten_endpoint_is_closed_with_its_queue<T: Transport + 'static>(info: &In
     // A scope that cannot close ends the process.
     let may_be_in_flight = is_tested(info) || cancels_receives(info);
     for _ in 0..20 {
-        // If endpoints stayed open, the software network would have no place left after a few rounds.
+        // If endpoints stayed open, the software network would be full after a few rounds.
         let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
         scope(|s| {
             let cq = Cq::open_in(&s.domain(&domain), CqAttr::new(8), allocator()).expect("queue");
@@ -404,10 +408,10 @@ fn forgotten_queue_leaks_without_other_effects<T: Transport + 'static>(info: &In
     std::mem::forget(endpoint);
     assert!(cq.wait(key, loom_core::deadline::Spins(3)).or_cut("the queue works").is_none());
     std::mem::forget(cq);
-    // Vector and domain have a child that is still open underneath: they leave their raw handles open too.
+    // A child of the vector and the domain is still open: they leave their raw handles open too.
     drop(av);
     drop(domain);
-    // And another domain is not concerned.
+    // Another domain is not affected.
     on_pair(info, |pair| pair.warm_up());
 }
 
@@ -514,7 +518,8 @@ fn foreign_address_is_refused<T: Transport + 'static>(info: &Info<T>) {
 }
 
 fn endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>) {
-    // As many as there are: where endpoints of one process cannot be closed alone, they keep their places.
+    // Room for all endpoints: if endpoints of one process cannot be closed alone, they keep their
+    // places.
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 64, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr { endpoints: 40, ..CqAttr::new(64) }, allocator()).expect("queue");
@@ -533,10 +538,10 @@ fn endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     }
 }
 
-/// A buffer whose `lend` panics.
+/// A buffer with a `lend` that panics.
 struct Hostile<'c>(&'c Cell<usize>);
 
-// SAFETY: it never lends anything.
+// SAFETY: it never lends memory.
 unsafe impl Buffer for Hostile<'_> {
     fn lend(&mut self) -> Lent {
         if self.0.get() == 0 {
@@ -566,17 +571,17 @@ fn buffer_that_panics_when_lent_is_dropped_once<T: Transport + 'static>(info: &I
         let unwound = catch_unwind(AssertUnwindSafe(|| a.recv(Source::Any, Hostile(&drops)).is_ok()));
         assert!(unwound.is_err());
         assert_eq!((drops.get(), cq.in_flight()), (1, 0));
-        // Both slots are still good.
+        // Both slots are still usable.
         post_on(cq, Hostile(&drops), |buf| a.recv(Source::Any, buf));
         post_on(cq, Hostile(&drops), |buf| a.recv(Source::Any, buf));
     });
     assert_eq!(drops.get(), 3);
 }
 
-/// A buffer whose destructor panics, and that is counted all the same.
+/// A counted buffer with a destructor that panics.
 struct Angry(Bytes, Arc<AtomicUsize>);
 
-// SAFETY: lends what the box lends.
+// SAFETY: lends the memory of the box.
 unsafe impl Buffer for Angry {
     fn lend(&mut self) -> Lent {
         self.0.lend()
@@ -606,17 +611,17 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
         let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
         let unwound = unwinds(|| drop(region));
         assert_eq!(unwound, fences(info), "where closing is no fence, the memory waits for the endpoint");
-        // The memory goes with the endpoint, and the buffer with the queue.
+        // The memory is dropped with the endpoint, and the buffer with the queue.
         let memory_unwound = unwinds(|| drop(endpoint));
         assert!(unwinds(|| drop(cq)));
-        // What a destructor that unwound has left over is dropped with the next queue.
+        // Objects that an unwound destructor has left are dropped with the next queue.
         let other = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(4), allocator()).expect("queue");
         let left_over = unwinds(|| drop(other));
         let dropped = dropped.load(Ordering::Relaxed);
         if is_tested(info) {
             assert_eq!((memory_unwound, left_over, dropped), (!fences(info), false, 2 * round));
         } else {
-            // The memory may stay, with an endpoint that may.
+            // The memory may stay with an endpoint that may stay open.
             assert!((round..=2 * round).contains(&dropped), "{dropped} in round {round}");
         }
     }

@@ -1,5 +1,5 @@
-//! What every transport has to show: one function for each behaviour, over whatever an info describes. `tests/providers/transports` runs them over every
-//! transport, `tests/fault_injection` over the software transport while things go wrong.
+//! Behaviours of every transport: one function each, over any info. `tests/providers/transports`
+//! runs them over every transport, `tests/fault_injection` over the software transport with faults.
 
 pub mod addresses;
 pub mod arrivals;
@@ -32,7 +32,7 @@ use loom_core::transport::{Signals, Transport};
 use self::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use self::needs::Behaviour;
 
-/// Every behaviour that one thread shows.
+/// Returns every behaviour of one thread.
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     [
         messages::cases(),
@@ -64,7 +64,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     .concat()
 }
 
-/// Those that need a domain which threads share.
+/// Returns the behaviours that require a domain which threads share.
 pub fn threaded_cases<T: Signals + 'static>() -> Vec<Behaviour<T>>
 where
     Domain<'static, T>: Send + Sync,
@@ -73,12 +73,13 @@ where
     [threads::cases(), sleeping::threaded_cases(), owned::threaded_cases(), signalling::cases()].concat()
 }
 
-/// Those of the software transport: of one thread, and of several. Compiled here, once for all test programs.
+/// Returns the behaviours of the software transport, of one thread and of several. They are
+/// compiled here, once for all test programs.
 pub fn soft_cases() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'static>>>) {
     (cases(), threaded_cases())
 }
 
-/// [`soft_cases`] that run under faults.
+/// Returns the cases of [`soft_cases`] that run under faults.
 pub fn soft_cases_under_faults() -> (Vec<Behaviour<Soft<'static>>>, Vec<Behaviour<Soft<'static>>>) {
     let (mut alone, mut threaded) = soft_cases();
     let others: Vec<Behaviour<Soft<'static>>> = [

@@ -1,4 +1,5 @@
-//! What a behaviour needs beside endpoints, and how asking for it is refused where it is not granted.
+//! Requirements of a behaviour beside endpoints, and the refusals of capabilities that are not
+//! granted.
 
 use loom_core::atomic::FetchOp;
 use loom_core::endpoint::Source;
@@ -10,11 +11,11 @@ use loom_core::vocabulary::{Access, Caps, Errno, MemoryKey, RemoteAddr, Tag};
 
 use crate::behaviours::pair::{Bytes, Pair, on_pair, pattern, room};
 
-/// One behaviour, over whatever an info describes.
+/// Case of a behaviour, over any info.
 pub type Case<T> = fn(&Info<T>);
 
-/// A behaviour's name, what has to be granted for it, and the case that shows it. A case that looks itself at what is granted
-/// needs less.
+/// Name of a behaviour, required capabilities, and its case. A case that checks grants itself
+/// requires less.
 pub type Behaviour<T> = (&'static str, Caps, Case<T>);
 
 pub const MSG: Caps = Caps::MSG;
@@ -27,7 +28,7 @@ pub const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
 pub const RMA_EVENT: Caps = RMA.union(Caps::RMA_EVENT);
 pub const ATOMIC_EVENT: Caps = ATOMIC.union(Caps::RMA_EVENT);
 
-/// Runs a case; where what it needs is not granted, sees that asking for it is refused instead.
+/// Runs a case, or checks that its required capabilities are refused if they are not granted.
 pub fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: &Info<T>) {
     let missing = needs.difference(info.caps());
     if missing.is_empty() {
@@ -56,12 +57,12 @@ pub fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: &Info<T
     });
 }
 
-/// Whether messages have tags here.
+/// Returns `true` if messages have tags.
 pub fn tags<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.caps().contains(Caps::TAGGED)
 }
 
-/// The buffer comes back, with an error that says what is not granted.
+/// Checks that the buffer returns, with an error that names the capability.
 fn is_refused<K: std::fmt::Debug>(asked: Result<K, Rejected<Bytes>>, missing: Caps) {
     let rejected = asked.expect_err("it is not granted");
     assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(missing), pattern(8, 1)));
@@ -82,7 +83,7 @@ fn reads_and_writes_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) 
         key: MemoryKey(1),
         access: Access::REMOTE_READ | Access::REMOTE_WRITE,
     };
-    // Where there are atomics, they have the modifiers of reads and writes, too.
+    // If atomics are granted, they have the modifiers of reads and writes, too.
     let granted =
         if pair.domain.info().caps().contains(Caps::ATOMIC) { Caps::READ | Caps::WRITE } else { Caps::empty() };
     let missing = |modifier: Caps| Caps::RMA | modifier.difference(granted);

@@ -56,7 +56,7 @@ where
     ]
 }
 
-/// Answers each message with what it was, at the end of which it says so.
+/// A server that checks each message, and posts its buffer again.
 struct Server<T: Transport> {
     endpoint: Endpoint<'static, T, Bytes>,
     domain: Domain<'static, T>,
@@ -82,7 +82,7 @@ impl<T: Transport + 'static> Server<T> {
         self.inbox.push(key);
     }
 
-    /// Serves what is there: the queue is polled while the server changes.
+    /// Serves queued messages. The loop polls the queue while it changes the server.
     fn turn(&mut self) {
         while let Some(completion) = self.cq.poll().or_cut("the queue works") {
             if let Completion::Op(done) = completion
@@ -139,7 +139,7 @@ impl<T: Transport + 'static> Server<T> {
     }
 }
 
-/// Posts until it is taken, with progress on both sides.
+/// Posts until the provider accepts it, with progress on both sides.
 fn insist_both<T: Transport + 'static, B: loom_core::buffer::Buffer>(
     own: &Cq<'_, T, Bytes>,
     other: &Cq<'_, T, B>,
@@ -238,16 +238,16 @@ struct Parts<T: Transport> {
     av: Option<Av<'static, T>>,
     cq: Option<Cq<'static, T, Bytes>>,
     endpoints: [Option<Endpoint<'static, T, Bytes>>; 2],
-    /// Where the provider has counters: bound to the first endpoint.
+    /// Counter of the first endpoint, if the provider has counters.
     counter: Option<Counter<'static, T>>,
-    /// Where memory that peers reach comes back for certain.
+    /// Region, if memory that peers reach is sure to return.
     region: Option<Mr<'static, T, Bytes>>,
 }
 
 const PARTS: usize = 7;
 
 impl<T: Transport + 'static> Parts<T> {
-    /// With receives in flight, and with a counter, or without.
+    /// Opens the parts with receives in flight, with or without a counter.
     fn open(info: &Info<T>, alloc: &'static Budget<Memory>, in_flight: bool, counts: bool) -> Self {
         let domain = Domain::open_in(info, alloc).expect("domain");
         let av = Av::open_in(&domain, 8, alloc).expect("address vector");
@@ -281,7 +281,7 @@ impl<T: Transport + 'static> Parts<T> {
         }
     }
 
-    /// How many blocks a handle keeps: its object, and what that was opened from.
+    /// Returns the number of blocks that a handle keeps: its object, and the objects below it.
     fn keeps(&self, which: usize) -> usize {
         match which {
             0 => 1,
@@ -298,7 +298,7 @@ impl<T: Transport + 'static> Parts<T> {
     }
 }
 
-/// Every `step`th of the orders of all parts.
+/// Returns every `step`th of the orders of all parts.
 fn orders(step: usize) -> impl Iterator<Item = [usize; PARTS]> {
     (0..5040).step_by(step).map(|number| {
         let (mut rest, mut number) = (vec![0, 1, 2, 3, 4, 5, 6], number);
@@ -352,7 +352,8 @@ fn forgotten_object_leaks_only_the_objects_that_it_keeps<T: Transport + 'static>
             if info.provider() == "soft" && fences(info) {
                 assert_eq!(blocks, keeps, "{forgotten} is forgotten, in flight: {in_flight}");
             }
-            // Memory that peers reach stays while an endpoint is open, and so do endpoints of `shm` beside others.
+            // Memory that peers reach stays while an endpoint is open, as do endpoints of `shm`
+            // beside others.
             let all = Parts::open(info, alloc, false, true).blocks();
             assert!((keeps..=all).contains(&blocks), "{forgotten} is forgotten, in flight: {in_flight}: {blocks}");
         }
@@ -392,7 +393,7 @@ fn forgotten_objects_of_a_scope_are_closed_with_it<T: Transport + 'static>(info:
             let endpoint = cq.endpoint(&av).expect("endpoint");
             let region = match Mr::open_in(&domain, &mut window[..], Access::REMOTE_WRITE, allocator()) {
                 Ok(region) => Some(region),
-                // Of providers that nobody has tried.
+                // Over untested providers.
                 Err(error) => {
                     assert_eq!(error, OpenError::NoFence);
                     None
@@ -405,7 +406,7 @@ fn forgotten_objects_of_a_scope_are_closed_with_it<T: Transport + 'static>(info:
                 _ => forget((domain, av, cq, endpoint, region)),
             }
         });
-        // Nobody else uses the memory: the borrows are over.
+        // No other user of the memory exists: the borrows have ended.
         inbox.fill(1);
         window.fill(2);
         assert!(inbox.iter().all(|byte| *byte == 1) && window.iter().all(|byte| *byte == 2));
@@ -421,7 +422,7 @@ where
     server.serve(2);
     let Server { endpoint, domain, cq, av, inbox, served } = server;
     let parked = cq.park([endpoint]).expect("there is no other handle");
-    // The receive is in flight on the way.
+    // The receive is in flight during the move.
     thread::scope(|threads| {
         let there = threads.spawn(move || {
             let (cq, [endpoint]) = parked.unpark();
@@ -457,7 +458,7 @@ where
                 server.serve(2);
             });
         }
-        // The threads keep what they use.
+        // The threads keep the objects that they use.
         drop((domain, av));
     });
 }
@@ -478,7 +479,7 @@ where
     let (cq, [endpoint]) = refused.value;
     let refused = cq.park([]).expect_err("there is an endpoint");
     let parked = refused.value.0.park([endpoint]).expect("there is no other handle");
-    // Dropped on the way: it is closed.
+    // Dropped during the move, it is closed.
     drop(parked);
 }
 

@@ -1,4 +1,4 @@
-//! Two endpoints on one queue, and what tests do with them.
+//! Two endpoints on one queue, with their operations in tests.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -24,12 +24,12 @@ pub use crate::posting::{LIMIT, Limit, OrCut, fails_with, post as post_on};
 
 pub type Bytes = Box<[u8]>;
 
-/// A deadline that a working transport never meets.
+/// Returns a deadline that a working transport never reaches.
 pub fn limit() -> Limit {
     Limit::new()
 }
 
-/// Whether this is a provider of libfabric 1, whose faults are not loom's.
+/// Returns `true` for a provider of libfabric 1, with faults that are not loom's.
 pub fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> bool {
     #[cfg(feature = "libfabric")]
     let old = crate::library_version().major < 2;
@@ -42,7 +42,7 @@ pub fn is_strict<T: Transport + 'static>(info: &Info<T>) -> bool {
     (info.provider(), info.domain()) == ("soft", "strict")
 }
 
-/// Whether closing a region ends what peers do there.
+/// Returns `true` if closing a region ends the operations of peers there.
 pub fn fences<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::MR_CLOSE_FENCES && T::quirks(info.raw()).mr_close
 }
@@ -52,12 +52,12 @@ pub fn masks<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::quirks(info.raw()).masked_recv
 }
 
-/// Whether the provider is one that the tests are known to have run over; if not, less may be asked of it.
+/// Returns `true` if the tests have run over the provider. Otherwise they may require less of it.
 pub fn is_tested<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::quirks(info.raw()).close_with_sends
 }
 
-/// Bytes that tell where they belong: by message and place.
+/// Bytes that identify their message and place.
 pub fn pattern(len: usize, seed: usize) -> Bytes {
     crate::posting::pattern(len, seed).into()
 }
@@ -66,15 +66,15 @@ pub fn room(len: usize) -> Bytes {
     vec![0xee; len].into()
 }
 
-/// Short enough to be sent at once, and so long that it is not.
+/// Lengths that are sent at once, and one that is not.
 pub const SIZES: [usize; 4] = [0, 1, 64, 1 << 20];
 
-/// A length, or as much of it as one message has room for.
+/// Returns a length, at most that of one message.
 pub fn most<T: Transport + 'static>(info: &Info<T>, len: usize) -> usize {
     len.min(info.attributes().endpoint.max_msg_size)
 }
 
-/// Whether messages carry immediate data: four bytes at least.
+/// Returns `true` if messages carry immediate data of four bytes or more.
 pub fn carries_data<T: Transport + 'static>(info: &Info<T>) -> bool {
     let width = info.attributes().domain.cq_data_size;
     assert!(width >= 4 || (width == 0 && ["udp", "sm2"].contains(&info.provider())), "{width} bytes");
@@ -100,7 +100,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         Pair { cq, av, domain, a, b, to_a, to_b }
     }
 
-    /// Sends from `a` to `b`, with a tag where there are tags.
+    /// Sends from `a` to `b`, with a tag if tags are granted.
     pub fn send(&self, tag: u64, buf: Bytes) -> OpKey {
         self.post(buf, |buf| match tags(self.domain.info()) {
             true => self.a.tagged_send(self.to_b, Tag(tag), buf),
@@ -108,7 +108,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         })
     }
 
-    /// Receives at `b` what `send` sends; without tags whatever comes next.
+    /// Receives the message of `send` at `b`, or without tags the next one.
     pub fn receive(&self, tag: u64, len: usize) -> OpKey {
         self.post(room(len), |buf| match tags(self.domain.info()) {
             true => self.b.tagged_recv(Source::Any, Tag(tag), buf),
@@ -137,8 +137,9 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         done.into_parts()
     }
 
-    /// Takes what the close of its endpoint made of an operation: nothing, where the provider cannot close endpoints of
-    /// one process, or in the middle of an operation, which does not end by itself; then the queue drops the buffer.
+    /// Returns the result of an operation after the close of its endpoint. Returns `None` if the
+    /// operation does not end by itself, and the provider cannot close the endpoint: one of several
+    /// in a process, or one with an operation in flight. Then the queue drops the buffer.
     pub fn end_after_close(&self, key: OpKey) -> Option<(Bytes, Result<Transfer, OpError>)> {
         if self.domain.info().provider() != "shm" && is_tested(self.domain.info()) {
             return Some(self.end(key));
@@ -159,7 +160,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         panic!("no event of a peer within {LIMIT:?}");
     }
 
-    /// So many short messages both ways that each endpoint has a lane to the other.
+    /// Sends enough short messages both ways that each endpoint has a lane to the other.
     fn talk(&self) {
         for number in 0..100 {
             for (from, to, into) in [(&self.a, self.to_b, &self.b), (&self.b, self.to_a, &self.a)] {
@@ -171,7 +172,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         }
     }
 
-    /// One message from `a` to `b`, checked: what follows meets a connection that is up.
+    /// Sends and compares one message from `a` to `b`, so that later ones have a connection.
     pub fn warm_up(&self) {
         let received = self.post(room(8), |buf| self.b.recv(Source::Any, buf));
         let sent = self.post(pattern(8, 99), |buf| self.a.send(self.to_b, buf));
@@ -184,7 +185,7 @@ thread_local! {
     pub static TALKS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Retries something without a buffer, such as an injected message.
+/// Retries a call without a buffer, such as an injected message.
 pub fn retry<T: Transport + 'static, V>(
     cq: &Cq<'_, T, Bytes>,
     post: impl Fn() -> Result<V, loom_core::error::PostError>,

@@ -1,4 +1,4 @@
-//! Regions that more is asked of than access: an endpoint, a key of one's own.
+//! Regions with more attributes than access: an endpoint, a requested key.
 
 use loom_core::Error;
 use loom_core::av::Av;
@@ -28,7 +28,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// Writes into a region of `b` until the bytes are seen there.
+/// Writes into a region of `b` until its bytes are visible there.
 fn write_and_see<T: Transport + 'static, M: Buffer + Send, H>(
     pair: &Pair<'_, '_, T>,
     region: &Mr<'_, T, M, H>,
@@ -82,7 +82,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         assert!(attributes.mr_mode.contains(MrMode::VIRT_ADDR) || told.base.0 == 0);
         write_and_see(pair, &region, &RemoteRegion { base: told.base, len: 100, key, access: told.access }, 1);
         assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
-        // Neither is there another way to it.
+        // No other way to it exists.
         let again = Mr::open_for(pair.domain, &pair.b, room(100), MrAttr::new(PEER_ACCESS).key(key));
         assert_eq!(again.unwrap_err(), OpenError::KeyTaken);
         write_and_see(pair, &region, &told, 2);
@@ -91,7 +91,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         unsafe { region.close_finished() }.expect("the provider closes it");
         let region = open().expect("the key is free again");
         write_and_see(pair, &region, &region.remote(), 3);
-        // Keys that nobody asks for go round those that are taken.
+        // Keys that are not requested pass over taken ones.
         let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").remote().key;
         let taken = MemoryKey(next.0 + 1);
         let _taken = Mr::open(pair.domain, room(8), MrAttr::new(PEER_ACCESS).key(taken)).expect("region");
@@ -100,11 +100,11 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
     });
 }
 
-/// Bytes that are said to be those of a device.
+/// Bytes that are reported as those of a device.
 #[derive(Debug)]
 struct OnDevice(Bytes);
 
-// SAFETY: the bytes stay where they are.
+// SAFETY: the bytes do not move.
 #[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
@@ -136,7 +136,7 @@ fn invalid_region_attributes_are_refused<T: Transport + 'static>(info: &Info<T>)
     assert_eq!(device.unwrap_err(), OpenError::DeviceMemory);
     let device = Registered::new(&domain, OnDevice(room(8)));
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
-    // SAFETY: nothing is exported, and nothing is registered.
+    // SAFETY: no memory is exported, and none is registered.
     #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
     let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
     assert_eq!(Mr::open(&domain, room(8), exported).unwrap_err(), OpenError::DeviceMemory);

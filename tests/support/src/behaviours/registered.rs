@@ -76,7 +76,8 @@ fn registered_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<
             let remote = region.remote();
             let written = post(cq, out, |out| a.write(to_b, &remote, 0, out));
             (out, _) = finish(cq, written);
-            // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+            // The completion of a write does not report that its bytes have arrived. A later read
+            // finds them.
             let mut deadline = limit();
             loop {
                 bytes_mut(&mut into).expect("a buffer of bytes").fill(0xee);
@@ -118,6 +119,6 @@ fn registered_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info:
             post(cq, buf, |buf| endpoint.recv(Source::Any, buf));
         }
     });
-    // The domain closes: nothing of it is open.
+    // The domain closes, because no object of it is open.
     drop(Mr::open_in(&domain, room(8), Access::REMOTE_READ, allocator()).expect("a region"));
 }

@@ -69,7 +69,8 @@ pub fn contents<T: Transport + 'static, M: Buffer + Send>(mr: &Mr<'_, T, M>) -> 
     bytes
 }
 
-/// A write is over for the writer before its bytes are seen by the peer, unless something says so: a message after it.
+/// Waits until a write's bytes are visible in the region. The write may complete earlier, and only
+/// a message after it would report them.
 fn settle<T: Transport + 'static, M: Buffer + Send>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T, M>, expected: &[u8]) {
     let mut deadline = crate::behaviours::pair::limit();
     while contents(mr)[..] != *expected {
@@ -174,7 +175,7 @@ fn range_beyond_the_region_is_refused<T: Transport + 'static>(info: &Info<T>) {
 pub const MAY_STAY: &str = "An endpoint may stay open until the process ends, with the memory that peers reach \
     through it";
 
-/// Whether a region can borrow memory, because it is known when peers stop reaching it.
+/// Returns `true` if a region can borrow memory, because the end of peers' access is defined.
 fn can_borrow<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
     fences(domain.info()) || T::quirks(domain.info().raw()).ends_with_queue
 }
@@ -206,7 +207,8 @@ fn borrowing_is_refused<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!(borrow_on_its_own(info, Access::SEND | Access::RECV), Ok(()), "peers do not reach it");
 }
 
-/// Exposes borrowed memory by way of a domain of its scope, with an endpoint that serves peers and without.
+/// Exposes borrowed memory through a domain of its scope, with or without an endpoint that serves
+/// peers.
 fn borrow_on_its_own<T: Transport + 'static>(info: &Info<T>, access: Access) -> Result<(), OpenError> {
     let mut memory = [[0u8; 256]; 2];
     let [before, beside] = &mut memory;
@@ -220,20 +222,21 @@ fn borrow_on_its_own<T: Transport + 'static>(info: &Info<T>, access: Access) -> 
     })
 }
 
-/// Exposes borrowed memory by way of a domain that is kept.
+/// Exposes borrowed memory through a domain that is kept.
 fn borrow_beside_others<T: Transport + 'static>(domain: &Domain<'_, T>, access: Access) -> Result<(), OpenError> {
     let mut memory = [0u8; 256];
     scope(|s| Mr::open_in(&s.domain(domain), &mut memory[..], access, allocator()).map(drop))
 }
 
-/// Where closing a region does not stop what peers have begun, no borrow may end while an endpoint serves them.
+/// Checks that no borrow ends while an endpoint serves peers, if closing a region does not stop
+/// their operations.
 fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     if !can_borrow(&domain) {
         return borrowing_is_refused(info);
     }
     assert_eq!(borrow_on_its_own(info, PEER_ACCESS), Ok(()));
-    // Others may have endpoints of it, or open one in the middle of the scope.
+    // Other code may have endpoints of it, or open one during the scope.
     let beside_others = || {
         assert_eq!(borrow_beside_others(&domain, Access::SEND | Access::RECV), Ok(()), "peers do not reach it");
         borrow_beside_others(&domain, PEER_ACCESS)
@@ -261,7 +264,7 @@ fn closed_region_gives_its_memory_back<T: Transport + 'static>(info: &Info<T>) {
     let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let pair = Pair::open(&domain, &cq, &av);
     pair.warm_up();
-    // SAFETY: nobody was told about the region.
+    // SAFETY: no peer has the region's key.
     assert!(unsafe { finished.close_finished() }.expect("the provider closes it")[..] == expected);
     if !fences(info) {
         late = match late.close() {
@@ -285,7 +288,7 @@ struct Watched {
     dropped: Arc<AtomicUsize>,
 }
 
-// SAFETY: lends what the box lends.
+// SAFETY: lends the memory of the box.
 unsafe impl Buffer for Watched {
     fn lend(&mut self) -> Lent {
         self.bytes.lend()
@@ -298,7 +301,8 @@ impl Drop for Watched {
     }
 }
 
-/// The peer's transfer is cut off, or goes on in memory that is there until the endpoints are closed.
+/// Closes regions during a peer's transfer. It is cut off, or continues in memory that stays until
+/// the endpoints are closed.
 fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached<T: Transport + 'static>(
     info: &Info<T>,
 ) {
@@ -315,8 +319,8 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
             Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region")
         });
         let written = pair.post(room(len), |buf| pair.a.write(pair.to_b, &regions[0].remote(), 0, buf));
-        // libfabric 1's shm never answers a read of a region that was closed. As long as it is not answered, the peer may
-        // write into the buffer, and the queue keeps it for ever.
+        // shm of libfabric 1 never answers a read of a closed region. Until the answer, the peer
+        // may write into the buffer, so the queue keeps it for ever.
         let read = || pair.post(room(len), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
         let read = if is_old(info, "shm") {
             crate::report::partly("A read of a closed region never ends");
@@ -333,12 +337,13 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         for _ in 0..2000 {
             pair.cq.progress().or_cut("the queue works");
         }
-        // Whatever became of them, the closed endpoints give the buffers back, or the closed queue drops them.
+        // The closed endpoints return the buffers, or the closed queue drops them.
         drop(pair);
         for key in iter::once(written).chain(read) {
             let _ = cq.wait(key, Instant::now());
         }
-        // Of a provider that is not tested, what never ends leaks with its queue, whose endpoint stays open then.
+        // Over an untested provider, an operation that never ends leaks with its queue, and its
+        // endpoint stays open.
         let may_leak = !is_tested(info) && cq.in_flight() > 0;
         drop(cq);
         if may_leak && dropped.load(Ordering::Relaxed) == 0 {
@@ -346,7 +351,7 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         }
         no_endpoint_is_open(&domain, &dropped, 2);
     }
-    // Over the software transport a write is over when it is posted.
+    // Over the software transport a write completes when it is posted.
     assert!(unfinished > 0 || fences(info), "regions were closed in the middle of transfers");
 }
 
@@ -369,7 +374,7 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
     no_endpoint_is_open(&domain, &dropped, 1);
 }
 
-/// The memory is dropped when no endpoint is open, unless one may have to stay open for good.
+/// Checks that the memory is dropped when no endpoint is open, unless one may have to stay open.
 fn no_endpoint_is_open<T: Transport + 'static>(domain: &Domain<'_, T>, dropped: &AtomicUsize, all: usize) {
     let dropped = dropped.load(Ordering::Relaxed);
     if can_borrow(domain) {
@@ -395,8 +400,9 @@ fn regions_of_one_domain_have_keys_of_their_own<T: Transport + 'static>(info: &I
     });
 }
 
-/// Providers answer a bad key with whatever they have: an error completion, an error that names no operation, success, or
-/// silence. What counts is that nothing is written and that every buffer comes back.
+/// Uses a bad key. Providers answer with an error completion, an error without an operation,
+/// success, or silence. The test requires only that no byte is written and that every buffer
+/// returns.
 fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
@@ -428,12 +434,13 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// The region as a peer describes it that claims more access than its owner grants.
+/// Returns the region as a peer that claims more access than its owner grants.
 fn with_all_access(region: &RemoteRegion) -> RemoteRegion {
     RemoteRegion { base: region.base, len: region.len, key: region.key, access: PEER_ACCESS }
 }
 
-/// Over some providers, the operation would succeed without data, or never end and block the posts behind it.
+/// Posts without the required access: over some providers, the operation would succeed without
+/// data, or never end and block the posts behind it.
 fn access_that_a_region_lacks_is_refused_by_the_post<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
@@ -514,7 +521,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         let refused = iter::repeat_with(|| pair.a.inject_write(pair.to_b, &claimed, 0, &[1, 2, 3]))
             .take(100)
             .find(|injected| *injected != Err(PostError::Again));
-        // Nothing reports the end of an injected write, so it is refused.
+        // The end of an injected write is not reported, so it is refused.
         fails_with(refused.expect("an answer"), Errno::EACCES);
         assert_eq!(contents(&mr), pattern(64, 1));
         let read = pair.post(room(64), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));

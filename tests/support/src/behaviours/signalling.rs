@@ -1,4 +1,4 @@
-//! Threads that wake up the one that sleeps on a queue.
+//! Threads that wake another one, which sleeps on a queue.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ pub fn cases<T: Signals + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// The signals come before the sleep, when it begins, and in the middle of it.
+/// Signals before the sleep, at its begin, and during it.
 fn a_signal_wakes_the_sleeper_up<T: Signals + 'static>(info: &Info<T>) {
     const ROUNDS: usize = 300;
     on_sleepy_pair(info, |pair| {
@@ -62,7 +62,7 @@ fn a_signal_wakes_the_sleeper_up<T: Signals + 'static>(info: &Info<T>) {
 fn a_signal_without_a_sleeper_ends_one_sleep<T: Signals + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         let signaller = pair.cq.signaller().expect("a signaller");
-        // Two are one.
+        // Two signals are one.
         for _ in 0..2 {
             signaller.signal().expect("signals");
         }
@@ -72,11 +72,11 @@ fn a_signal_without_a_sleeper_ends_one_sleep<T: Signals + 'static>(info: &Info<T
             begin.elapsed()
         };
         assert!(sleep(LIMIT) < LIMIT / 2);
-        // What is left of it at the provider is a part of this.
+        // The rest of the signal at the provider may take a part of this time.
         let time = Duration::from_millis(100);
         let slept = sleep(time);
         assert!(slept > time / 2, "{slept:?}");
-        // A completion goes first, and the signal waits.
+        // A completion is first, and the signal waits.
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
         signaller.signal().expect("signals");
@@ -151,7 +151,7 @@ fn signals_lose_no_completion<T: Signals + 'static>(info: &Info<T>) {
             }
             drop(end);
         });
-        // Nothing is left of them for long.
+        // The rest of the signals at the provider does not last.
         let time = Duration::from_millis(100);
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -165,7 +165,7 @@ fn signals_lose_no_completion<T: Signals + 'static>(info: &Info<T>) {
     });
 }
 
-/// Stops the other threads, also when this one panics.
+/// Guard that stops the other threads, also when this one panics.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

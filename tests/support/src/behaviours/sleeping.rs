@@ -1,4 +1,4 @@
-//! Queues on which a program sleeps until they have something, where the transport can wake it up.
+//! Queues on which a program sleeps until an event, if the transport can wake it.
 
 #![allow(unsafe_code, reason = "sleeps on a file descriptor by the system's own call")]
 
@@ -35,7 +35,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// Those that need a domain which threads share.
+/// Returns the behaviours that require a domain which threads share.
 pub fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
 where
     Domain<'static, T>: Sync,
@@ -50,7 +50,7 @@ where
     ]
 }
 
-/// Whether there is something to sleep on; where there is not, opening a queue with it says so.
+/// Returns `true` if the transport has wait objects, and checks the refusal otherwise.
 pub fn sleeps<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
     let opened =
         Cq::<T, Bytes>::open_in(domain, CqAttr { wait: WaitObj::FD, ..CqAttr::new(64) }, allocator()).map(drop);
@@ -75,7 +75,7 @@ pub fn on_sleepy_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(
     }
 }
 
-/// Whether the queue has a descriptor; one that can be slept on need not have.
+/// Returns `true` if the queue has a descriptor. A queue with a wait object may have none.
 pub fn has_descriptor<T: Transport + 'static>(domain: &Domain<'_, T>, cq: &Cq<'_, T, Bytes>) -> bool {
     match cq.wait_fd() {
         Ok(_) => true,
@@ -88,11 +88,11 @@ pub fn has_descriptor<T: Transport + 'static>(domain: &Domain<'_, T>, cq: &Cq<'_
     }
 }
 
-/// Sleeps on the descriptor; whether that was to the end.
+/// Sleeps on the descriptor. Returns `true` after the whole time.
 pub fn sleeps_on<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, time: Duration) -> bool {
     let fd = cq.wait_fd().expect("a descriptor");
     let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, and the descriptor is open as long as the queue is.
+    // SAFETY: one entry, and the descriptor is open as long as the queue.
     let woken = unsafe { libc::poll(&raw mut fds, 1, i32::try_from(time.as_millis()).unwrap()) };
     assert!(woken >= 0, "poll takes the descriptor");
     assert_eq!(fds.revents & libc::POLLNVAL, 0, "an open one");
@@ -102,7 +102,7 @@ pub fn sleeps_on<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, time: Duration) 
 fn sleeping_ends_when_the_time_has_passed<T: Transport + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         let (begin, time) = (Instant::now(), Duration::from_millis(30));
-        // It may wake up for nothing.
+        // Spurious wakes are allowed.
         while begin.elapsed() < time {
             assert!(pair.cq.poll_for(time).or_cut("the queue works").is_none());
         }
@@ -117,7 +117,7 @@ fn interrupted<R>(sleep: impl FnOnce() -> R) -> R {
     // SAFETY: a handler of no flags and an empty mask, in memory of zeros, is valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
-    // SAFETY: the handler does nothing, so any thread may run it at any time.
+    // SAFETY: the handler is empty, so any thread may run it at any time.
     assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) }, 0);
     // SAFETY: an event in memory of zeros is valid.
     let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
@@ -145,7 +145,7 @@ fn sleeping_ends_at_the_deadline_whatever_wakes_it<T: Transport + 'static>(info:
         assert!(slept.is_none() && Instant::now() >= deadline);
         assert!(deadline.elapsed() < LIMIT / 2, "{:?} late", deadline.elapsed());
         assert!(pair.cq.poll_until(deadline).or_cut("the queue works").is_none(), "it has passed");
-        // A deadline without a known time is looked at after each of some short sleeps.
+        // A deadline without a known time is checked after each of some short sleeps.
         assert!(pair.cq.poll_until(Spins(2)).or_cut("the queue works").is_none());
     });
 }
@@ -177,12 +177,13 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport + 'static>(info: &Info<T>) 
         }
         pair.warm_up();
         let mut deadline = limit();
-        // What connections still have to say to each other is read on the way.
+        // Messages that connections still exchange are read meanwhile.
         while !(pair.cq.may_sleep().or_cut("the queue works") && sleeps_on(pair.cq, Duration::from_millis(20))) {
             assert!(!deadline.passed(), "never idle");
             assert!(pair.cq.poll().or_cut("the queue works").is_none());
         }
-        // What waiting for another operation has kept is there to be polled, and nobody would wake the program up for it.
+        // The result that a wait for another operation has kept can be polled, and no event would
+        // wake the program for it.
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
         pair.finish(received);
@@ -212,21 +213,21 @@ fn objects_that_cannot_be_slept_on_are_refused<T: Transport + 'static>(info: &In
     for wait in [WaitObj::SET, WaitObj::POLLFD, WaitObj::from_raw(99)] {
         assert!(matches!(open(wait), Err(OpenError::Errno(_))), "{wait}");
     }
-    // Providers whose queues yield do not survive it.
+    // Providers with queues that yield do not survive it.
     for wait in [WaitObj::UNSPEC, WaitObj::YIELD, WaitObj::FD] {
         let opened = open(wait);
         println!("{}: {wait}: {opened:?}", info.provider());
         assert!(opened.is_err() || !matches!(info.provider(), "shm" | "sm2"), "{wait}");
         if info.provider() == "soft" {
-            // Nothing yields, and a strict network has nothing at all.
+            // The software transport does not yield, and a strict network has no wait objects.
             assert_eq!(opened.is_ok(), wait != WaitObj::YIELD && info.domain() != "strict", "{wait}");
         }
     }
     open(WaitObj::NONE).expect("a queue that is polled");
 }
 
-/// Two threads answer each other, and sleep until the other's message is there. A sleeper that nobody wakes up sleeps for
-/// the whole `LIMIT`.
+/// Runs two threads that answer each other, and sleep until the other's message arrives. Without a
+/// wake, a sleeper sleeps for the whole `LIMIT`.
 fn on_two_sleepers<T: Transport + 'static>(
     info: &Info<T>,
     sleep: fn(&Cq<'static, T, Bytes>) -> Option<Completion<'static, Bytes>>,
@@ -238,7 +239,7 @@ fn on_two_sleepers<T: Transport + 'static>(
     if !sleeps(domain) {
         return;
     }
-    // This thread's: the others have none placed.
+    // The allocator of this thread: other threads have the global one.
     let memory = allocator();
     let (to_left, from_right) = channel();
     let (to_right, from_left) = channel();
@@ -271,7 +272,7 @@ fn on_two_sleepers<T: Transport + 'static>(
             }
         }
         assert!(begin.elapsed() < LIMIT / 2, "sleepers are not woken up");
-        // Nobody leaves while the other may still need it.
+        // No thread leaves while the other may still need it.
         tell(&to_other, endpoint.address().expect("address"));
         let mut deadline = limit();
         while from_other.try_recv().is_err() {

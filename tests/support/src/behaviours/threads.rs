@@ -42,7 +42,7 @@ where
     let rounds = or_less(200, 20);
     let longest = most(info, 1 << 18);
     let domain = &Domain::open(info).expect("domain");
-    // This thread's: the others have none placed.
+    // The allocator of this thread: other threads have the global one.
     let memory = allocator();
     let (to_left, from_right) = channel();
     let (to_right, from_left) = channel();
@@ -64,7 +64,7 @@ where
             finish(sent);
             assert!(finish(received) == pattern(len, round + 1000 - seed), "round {round} of side {seed}");
         }
-        // Nobody leaves while the other may still need it.
+        // No thread leaves while the other may still need it.
         tell(&to_other, endpoint.address().expect("address"));
         let mut deadline = limit();
         while from_other.try_recv().is_err() {
@@ -80,10 +80,10 @@ where
     Domain<'static, T>: Sync,
     Av<'static, T>: Sync,
 {
-    // Where endpoints may stay open, fewer.
+    // Fewer if endpoints may stay open.
     let lives = if crate::behaviours::pair::is_tested(info) { or_less(100, 20) } else { 6 };
     let domain = &Domain::open(info).expect("domain");
-    // This thread's: the others have none placed.
+    // The allocator of this thread: other threads have the global one.
     let memory = allocator();
     let av = &Av::open_in(domain, 256, memory).expect("address vector");
     // `Av::insert` refuses the address of an endpoint that has closed.
@@ -112,8 +112,8 @@ where
     on_threads([Box::new(inserts), Box::new(opens)]);
 }
 
-/// One side sends and writes much more than the other takes, which opens, receives a little, and closes: endpoints, regions and
-/// queues, again and again.
+/// Sends and writes on one side much more than the other takes. The other opens, receives a little,
+/// and closes endpoints, regions and queues, repeatedly.
 fn threads_close_in_the_middle_of_traffic<T: Transport + 'static>(info: &Info<T>)
 where
     Domain<'static, T>: Sync,
@@ -126,28 +126,30 @@ where
         );
     }
     let longest = most(info, if segments { 1 << 18 } else { 1 << 16 });
-    // Far more than is received, and less than fills the memory of providers that keep what nobody receives.
+    // Much more than is received, and less than the memory of providers that keep messages without
+    // a receive.
     let most_sent = 30;
-    // Where closing waits a second for what peers still have, and where endpoints may stay open and are driven on, fewer.
+    // Fewer if closing waits a second for the messages of peers, and if endpoints may stay open and
+    // are still driven.
     let is_slow = info.provider() == "sm2" || !crate::behaviours::pair::is_tested(info);
     let lives = if is_slow { 6 } else { or_less(30, 6) };
     let has_regions = info.caps().contains(Caps::RMA);
     let domain = &Domain::open(info).expect("domain");
-    // This thread's: the others have none placed.
+    // The allocator of this thread: other threads have the global one.
     let memory = allocator();
     let stop = &AtomicBool::new(false);
     let (to_sender, from_other) = channel();
     let sends = move || {
         let mut deadline = limit();
         while let Some((address, region)) = hear(&from_other) {
-            // A vector for each life: some have an address that one had before, which libfabric 2.5's `tcp` crashes at
-            // (`tcp-peer-that-goes-while-one-connects-crashes`).
+            // A vector for each life: some have an address of an earlier one, at which `tcp` of
+            // libfabric 2.5 crashes (`tcp-peer-that-goes-while-one-connects-crashes`).
             let av = Av::open_in(domain, 4, memory).expect("address vector");
             let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
             let endpoint = cq.endpoint(&av).or_cut("endpoint");
             let peer = av.insert(&address).expect("in the vector");
             let (mut seed, mut sent) = (0, 0);
-            // Until the next life of the peer begins; whatever fails, fails with an error.
+            // Until the next life of the peer begins. Each failure has an error.
             while !stop.swap(false, Ordering::AcqRel) {
                 assert!(!deadline.passed(), "the other side goes on");
                 seed += 1;
@@ -163,7 +165,7 @@ where
                         assert!(!done.buf().is_empty(), "the buffer comes back");
                     }
                 }
-                // The other side has to come to where endpoints of a domain are driven together.
+                // The other side has to reach the code that drives endpoints of a domain together.
                 std::thread::yield_now();
             }
         }
@@ -202,14 +204,14 @@ where
                 std::thread::yield_now();
             }
         }
-        // Here its channel ends, and so the other side.
+        // Its channel ends here, and so does the other side.
         drop(to_sender);
     };
     on_threads([Box::new(sends), Box::new(closes)]);
 }
 
-/// One side waits for what comes last. Others send to it what it does not want, and take it back: they cancel, or
-/// close.
+/// Waits on one side for the last message. Others send messages that it does not receive, and
+/// cancel them, or close.
 fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport + 'static>(info: &Info<T>)
 where
     Domain<'static, T>: Sync,
@@ -218,7 +220,7 @@ where
         return;
     }
     let domain = &Domain::open(info).expect("domain");
-    // This thread's: the others have none placed.
+    // The allocator of this thread: other threads have the global one.
     let memory = allocator();
     let (to_first, at_first) = channel();
     let (to_second, at_second) = channel();
@@ -266,7 +268,7 @@ where
     on_threads([Box::new(waits), Box::new(move || takes_back(at_first)), Box::new(move || takes_back(at_second))]);
 }
 
-/// What threads may share, as far as the transport's threading level admits it.
+/// Objects that threads may share, within the transport's threading level.
 const _: () = {
     const fn shared<V: Sync>() {}
     shared::<Domain<'static, loom_core::soft::Soft<'_>>>();

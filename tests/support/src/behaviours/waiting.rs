@@ -1,4 +1,4 @@
-//! Queues: waiting for one operation, cancelling, depth, two provider queues.
+//! Queues: waits for one operation, cancels, depth, two provider queues.
 
 use std::time::{Duration, Instant};
 
@@ -43,21 +43,22 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// So long that a send is not over until it is received.
+/// Length of a send that does not complete before its receive.
 pub const LONG: usize = 1 << 16;
 
-/// More messages than a sender can have under way at a time.
+/// Number that exceeds the messages that a sender can have in flight.
 pub fn more_than_there_are() -> usize {
     or_less(500, 150)
 }
 
-/// Whether receives are cancelled at all. Datagrams of `udp` are not.
+/// Returns `true` if receives can be cancelled. Datagrams of `udp` cannot.
 pub fn cancels_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.provider() != "udp"
 }
 
-/// Whether an endpoint and its scope can be closed with receives posted; notes it if not. Of a provider that is not tested, an endpoint
-/// is closed when they have ended, and a scope that cannot close ends the process.
+/// Returns `true` if an endpoint and its scope can be closed with posted receives, and notes it
+/// otherwise. Over an untested provider, an endpoint is closed after their end, and a scope that
+/// cannot close ends the process.
 pub fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     let ends = is_tested(info) || cancels_receives(info);
     if !ends {
@@ -68,7 +69,7 @@ pub fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     ends
 }
 
-/// Whether a send can be cancelled while nobody has received it; notes it if not.
+/// Returns `true` if a send can be cancelled before its receive, and notes it otherwise.
 pub fn cancels_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
     let cancels = info.provider() == "soft" && !is_strict(info);
     if info.provider() == "udp" {
@@ -101,7 +102,7 @@ fn waiting_for_one_keeps_the_others<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let receives: Vec<_> = (0..8).map(|tag| pair.receive(tag, 8)).collect();
         let sends: Vec<_> = (0..8).map(|tag| pair.send(tag, pattern(8, usize::try_from(tag).unwrap()))).collect();
-        // The last first: all others complete on the way.
+        // The last first: the wait completes all others too.
         assert_eq!(pair.finish(receives[7]).0, pattern(8, 7));
         let mut keys: Vec<_> = receives[..7].iter().chain(&sends).copied().collect();
         let mut deadline = limit();
@@ -146,7 +147,7 @@ fn cancelled_receive_gives_its_buffer_back<T: Transport + 'static>(info: &Info<T
     });
 }
 
-/// A receive that cannot be cancelled goes on as if nobody had tried.
+/// Checks that a receive that cannot be cancelled continues unchanged.
 fn is_not_cancelled<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     crate::report::not_granted();
     let received = pair.receive(1, 8);
@@ -185,7 +186,7 @@ fn cancelled_sends_make_room_for_others<T: Transport + 'static>(info: &Info<T>) 
         for round in 0..more_than_there_are() {
             let sent = pair.post(pattern(LONG, round), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
             if round.is_multiple_of(2) {
-                // It has arrived, and nobody wants it.
+                // It has arrived, without a receive.
                 pair.cq.progress().or_cut("the queue works");
             }
             let cancelled = pair.a.cancel(sent);
@@ -211,11 +212,11 @@ fn full_queue_gives_the_buffer_back<T: Transport + 'static>(info: &Info<T>) {
             pair.b.cancel(keys[0]).expect("in flight");
             pair.fail(keys[0], Errno::ECANCELED);
         } else {
-            // Without an operation of its own.
+            // An injected message is not an operation of the queue.
             pair.a.inject(pair.to_b, &pattern(8, 9)).expect("injected");
             assert_eq!(pair.finish(keys[0]).0, pattern(8, 9));
         }
-        // There is room for one more: the message for the second receive.
+        // One more has room: the message for the second receive.
         let sent = pair.send(1, pattern(8, 1));
         assert_eq!(pair.finish(keys[1]).0, pattern(8, 1));
         pair.finish(sent);
@@ -239,7 +240,8 @@ fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Inf
             }
             assert_eq!((pair.cq.in_flight(), pair.cq.free_slots()), (DEPTH, 0));
             retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
-            // All slots have operations in flight. One completes, and its completion holds the slot.
+            // All slots have operations in flight. One completes, and its completion holds the
+            // slot.
             is_refused();
             for message in 1..DEPTH {
                 retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round + message)));
@@ -253,7 +255,7 @@ fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Inf
             let begin = Instant::now();
             is_refused();
             assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
-            // Each completion that is taken makes room for one operation.
+            // Each taken completion makes room for one operation.
             for message in 0..DEPTH {
                 let Some(Completion::Op(done)) = pair.cq.poll().or_cut("the queue works") else { panic!("it is kept") };
                 done.result().or_cut("the message arrives");
@@ -272,7 +274,8 @@ fn two_queues_of_one_thread_are_driven_together<T: Transport + 'static>(info: &I
     let sides = queues.each_ref().map(|cq| cq.endpoint(&av).expect("endpoint"));
     let peers = sides.each_ref().map(|side| av.insert(&side.address().expect("address")).expect("in the vector"));
     let progress = |at: usize| queues[at].progress();
-    // The first post of each direction needs a connection, and a long message needs both sides until it has ended.
+    // The first post of each direction requires a connection, and a long message requires both
+    // sides until it has ended.
     for (round, len) in [8, LONG, 8].into_iter().enumerate() {
         for (from, to) in [(0, 1), (1, 0)] {
             let (here, there) = (&queues[from], &queues[to]);

@@ -1,4 +1,4 @@
-//! Posting in tests, what they move, and how long they wait.
+//! Posts in tests, their bytes, and the limits of waits.
 
 #[allow(dead_code, reason = "not every program that shares this moves much")]
 mod pattern;
@@ -24,10 +24,10 @@ use loom_core::vocabulary::Errno;
 #[allow(unused_imports, reason = "not every program that shares this moves much")]
 pub use self::pattern::pattern;
 
-/// A wait ends here, unless other threads of its behaviour get on meanwhile ...
+/// Limit of a wait, extended while other threads of its behaviour make progress ...
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// ... and here at the latest.
+/// ... up to this one.
 const END: Duration = Duration::from_secs(600);
 
 thread_local! {
@@ -36,7 +36,7 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 pub struct Patience {
-    /// So often they look: where one thread does everything, time says nothing.
+    /// Number of polls before a limit: on a single thread, time is no measure.
     pub looks: u64,
     pub time: Duration,
 }
@@ -47,12 +47,13 @@ pub fn be_patient(patience: Patience) {
     PATIENCE.set(patience);
 }
 
-/// What ends a behaviour that a fault has cut short: it unwinds with this, and not with words, which may be a failure's as well.
+/// End of a behaviour that a fault has cut short: the payload of its panic, to separate it from a
+/// failure's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// An operation, a post or the queue failed.
     Error(Errno),
-    /// A wait was in vain.
+    /// A wait reached its limit.
     InVain,
 }
 
@@ -67,7 +68,7 @@ thread_local! {
     static TOGETHER: RefCell<Arc<Together>> = RefCell::default();
 }
 
-/// Lets a fault cut behaviours of this thread short with a [`Cut`], or not any more.
+/// Permits a fault to cut behaviours of this thread short with a [`Cut`], or ends the permission.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub fn may_be_cut_short(may: bool) {
     TOGETHER.set(Arc::new(Together { may_be_cut_short: may, ..Together::default() }));
@@ -77,21 +78,22 @@ fn cut(by: Cut) {
     let together = TOGETHER.with_borrow(Arc::clone);
     if together.may_be_cut_short {
         together.was_cut_short.store(true, Ordering::Release);
-        // Nothing is printed: the run judges it.
+        // No output: the run judges it.
         std::panic::resume_unwind(Box::new(by));
     }
 }
 
-/// Ends a behaviour of which another thread was cut short: nobody waits for that one any more.
+/// Ends a behaviour after another of its threads was cut short, because a wait for that one would
+/// not end.
 fn cut_like_another() {
     if TOGETHER.with_borrow(|together| together.was_cut_short.load(Ordering::Acquire)) {
         cut(Cut::InVain);
     }
 }
 
-/// The errors that a fault makes have a number.
+/// Errors of a fault, which have a number.
 pub trait HasErrno: fmt::Debug {
-    /// The number, where it is not loom itself that refuses.
+    /// Returns the number, unless loom itself refuses.
     fn errno(&self) -> Option<Errno>;
 }
 
@@ -137,9 +139,9 @@ impl HasErrno for OpError {
     }
 }
 
-/// What succeeds unless a fault cuts the behaviour short.
+/// A result that succeeds unless a fault cuts the behaviour short.
 pub trait OrCut<V> {
-    /// The value; an error ends the behaviour.
+    /// Returns the value. An error ends the behaviour.
     fn or_cut(self, words: &str) -> V;
 }
 
@@ -147,7 +149,7 @@ impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
     #[track_caller]
     fn or_cut(self, words: &str) -> V {
         self.unwrap_or_else(|error| {
-            // Who is gone cannot be reached.
+            // Another side that has left cannot be reached.
             cut_like_another();
             if let Some(errno) = error.errno() {
                 cut(Cut::Error(errno));
@@ -157,7 +159,8 @@ impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
     }
 }
 
-/// What fails, and with this number, unless a fault cuts the behaviour short.
+/// Returns the error of a result that must fail with this number, unless a fault cuts the behaviour
+/// short.
 #[allow(dead_code, reason = "not every program that shares this looks at it")]
 #[track_caller]
 pub fn fails_with<V, E: HasErrno>(result: Result<V, E>, errno: Errno) -> E {
@@ -177,7 +180,7 @@ pub fn be_short() {
     SHORT.store(true, Ordering::Relaxed);
 }
 
-/// How often something is done, or how long something is; less where behaviours are to be short.
+/// Returns a number, or a smaller one if behaviours are to be short.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub fn or_less(number: usize, less: usize) -> usize {
     if SHORT.load(Ordering::Relaxed) { less } else { number }
@@ -187,10 +190,11 @@ fn waits_begun() -> u64 {
     TOGETHER.with_borrow(|together| together.waits.load(Ordering::Relaxed))
 }
 
-/// So often a wait looks before its time is over: a machine that stood still meanwhile has let nobody get on.
+/// Minimum number of polls of a wait: after a pause of the machine, no thread has made progress.
 const LOOKS: u64 = 1000;
 
-/// Longest sleep: the whole wait, a moment where the behaviour may be cut short, which wakes nobody up, or zero on a single thread.
+/// Maximum duration of a sleep: the whole wait, a moment if the behaviour may be cut short, which
+/// wakes no sleeper, or zero on a single thread.
 #[allow(dead_code, reason = "not every program that shares this sleeps")]
 pub fn one_sleep() -> Duration {
     if !TOGETHER.with_borrow(|together| together.may_be_cut_short) {
@@ -202,7 +206,8 @@ pub fn one_sleep() -> Duration {
     }
 }
 
-/// A deadline that a working transport never meets: it is put off for as long as other threads of the behaviour get on.
+/// A deadline that a working transport never reaches. Progress of other threads of the behaviour
+/// extends it.
 #[derive(Clone, Copy)]
 pub struct Limit {
     end: Instant,
@@ -238,7 +243,7 @@ impl Deadline for Limit {
     }
 }
 
-/// Posts until it is taken; what completes meanwhile is kept.
+/// Posts until the provider accepts it, and keeps completions meanwhile.
 pub fn post<T: Transport, B: Buffer>(
     cq: &Cq<'_, T, B>,
     mut buf: B,
@@ -251,7 +256,7 @@ pub fn post<T: Transport, B: Buffer>(
             Err(rejected) if rejected.error.is_transient() && !deadline.passed() => {
                 buf = rejected.value;
                 match cq.progress() {
-                    // There is no room to keep more, but there may be some for the post.
+                    // The queue has no room to keep more, but may have some for the post.
                     Ok(_) | Err(CqError::PeerEvents) => {}
                     Err(error) => Err(error).or_cut("the queue works"),
                 }

@@ -1,14 +1,14 @@
-//! [`pattern`]: what is moved.
+//! [`pattern`]: bytes of messages.
 
-/// How many bytes go up, modulo as many, before they begin anew.
+/// Length of a row. Its bytes rise, modulo this number.
 const ROW: usize = 251;
 
-/// By how much one byte is above the one before; and what that is to be multiplied with to be one.
+/// Difference of consecutive bytes, and its inverse, modulo `ROW`.
 const STEP: usize = 31;
 const INVERSE: usize = 81;
 const _: () = assert!(STEP * INVERSE % ROW == 1);
 
-/// Two rows, of which each row is a part.
+/// Two rows, which contain every row as a range.
 const ROWS: [u8; 2 * ROW] = {
     let mut rows = [0; 2 * ROW];
     let mut at = 0;
@@ -21,9 +21,11 @@ const ROWS: [u8; 2 * ROW] = {
     rows
 };
 
-/// Bytes that tell where they belong, by message and place: each row begins with a byte one above that of the row before.
+/// Bytes that identify their message and place: each row begins with a byte one above that of the
+/// row before.
 ///
-/// They are copied row by row. One by one they would take most of a test's time, in a build without optimisation.
+/// The bytes are copied row by row. One by one they would take most of a test's time, in a build
+/// without optimisation.
 pub fn pattern(len: usize, seed: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     for (row, bytes) in bytes.chunks_mut(ROW).enumerate() {

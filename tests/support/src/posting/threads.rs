@@ -1,4 +1,4 @@
-//! Behaviours of which each side has a thread.
+//! Behaviours with a thread for each side.
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -9,11 +9,11 @@ use loom_core::deadline::Deadline;
 
 use super::{Cut, Limit, PATIENCE, TOGETHER, cut_like_another};
 
-/// What one thread does.
+/// Body of one thread.
 pub type Side<'s> = Box<dyn FnOnce() + Send + 's>;
 
-/// Runs the sides of a behaviour, each on a thread that waits as this one does. What cuts one short cuts the others short as
-/// well, and what one of them fails with is what the behaviour fails with.
+/// Runs the sides of a behaviour, each on a thread with the limits of this one. If one is cut
+/// short, the others are too, and the failure of one is the failure of the behaviour.
 pub fn on_threads<const N: usize>(sides: [Side<'_>; N]) {
     let (patience, together) = (PATIENCE.get(), TOGETHER.with_borrow(Arc::clone));
     let ended = std::thread::scope(|scope| {
@@ -32,7 +32,7 @@ pub fn on_threads<const N: usize>(sides: [Side<'_>; N]) {
     }
 }
 
-/// Failures come before what may explain them, and that before what follows from it.
+/// Rank of a panic: failures, then their possible causes, then their effects.
 fn rank(payload: &(dyn Any + Send)) -> u8 {
     match payload.downcast_ref() {
         None => 0,
@@ -41,7 +41,7 @@ fn rank(payload: &(dyn Any + Send)) -> u8 {
     }
 }
 
-/// Tells another side something.
+/// Sends a value to another side.
 #[track_caller]
 pub fn tell<V>(to: &Sender<V>, what: V) {
     if to.send(what).is_err() {
@@ -50,7 +50,7 @@ pub fn tell<V>(to: &Sender<V>, what: V) {
     }
 }
 
-/// What another side tells next; nothing if it has left.
+/// Returns the next value of another side, or `None` if it has left.
 #[track_caller]
 pub fn hear<V>(from: &Receiver<V>) -> Option<V> {
     let mut limit = Limit::new();

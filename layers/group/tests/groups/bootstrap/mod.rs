@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use loom_group::bootstrap::{Bootstrap, BootstrapError, Round, Slots};
 
-/// In bytes.
+/// Limit in bytes.
 const LIMIT: usize = 64;
 const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
 

@@ -5,7 +5,7 @@ use loom_group::schedule::*;
 use crate::schedules::simulator::Outcome;
 use crate::schedules::{bounds, counts, group, levels, outcome, ranges, roots, sizes, value, values};
 
-/// Neither commutative nor associative.
+/// Operation that is neither commutative nor associative.
 fn mix(left: &u64, right: &u64) -> u64 {
     left.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(23) ^ right.wrapping_mul(3)
 }
@@ -16,7 +16,7 @@ fn sum(left: &u64, right: &u64) -> u64 {
 
 type Matrix = [u64; 4];
 
-/// Associative, not commutative.
+/// Operation that is associative and not commutative.
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
     let cell = |row: usize, column: usize| {
         a[2 * row].wrapping_mul(b[column]).wrapping_add(a[2 * row + 1].wrapping_mul(b[2 + column]))

@@ -22,7 +22,7 @@ pub(crate) enum Broken {
     LeftOver(usize),
     /// Read of an unwritten element.
     Unwritten { member: u32, round: u32, part: Part },
-    /// Outside its buffer, or in one that the operation must not write.
+    /// Access outside its buffer, or in a buffer that the operation must not write.
     Outside { member: u32, round: u32, part: Part },
     /// Overlap in a round, or different lengths.
     Overlap { member: u32, round: u32 },
@@ -39,7 +39,7 @@ pub(crate) struct Outcome<E> {
     pub(crate) elements: u64,
 }
 
-/// `None` is unwritten.
+/// Elements of a member. `None` is unwritten.
 struct Node<E> {
     input: Vec<Option<E>>,
     output: Vec<Option<E>>,

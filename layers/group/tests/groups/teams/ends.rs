@@ -64,7 +64,7 @@ fn free_room_is_found_behind_a_completed_collective() {
     });
 }
 
-/// Otherwise its operands would be combined twice.
+/// A panic ends the team. Otherwise its operands would be combined twice.
 #[test]
 fn panic_of_a_combination_ends_the_team() {
     pair(ATTR, |teams| {

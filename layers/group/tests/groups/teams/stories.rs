@@ -19,7 +19,7 @@ use crate::teams::world::{FINE, Group, Members, Size, Turn, groups, harmless};
 
 #[derive(Clone, Debug)]
 struct TeamStory {
-    /// In the order of ranks.
+    /// Members in the order of ranks.
     ranks: Vec<u32>,
     attr: TeamAttr,
     capacity: usize,
@@ -113,7 +113,7 @@ struct Acts<'s> {
     error: Option<CollectiveError>,
 }
 
-/// Counts the barriers before it.
+/// Number of a call, including the barriers before it.
 fn number(call: usize) -> usize {
     (call + call / 63).saturating_sub(usize::from(call.is_multiple_of(63)))
 }

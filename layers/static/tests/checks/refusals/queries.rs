@@ -158,7 +158,7 @@ twins! {
     }
 }
 
-/// The twin needs a transport with connections: it is compiled only.
+/// The twin needs a transport with connections, so it is compiled only.
 #[allow(dead_code, reason = "what matters is that it compiles")]
 fn connection_for_a_query_without_one<T: Connected>(endpoint: &MsgEndpoint<'_, T, &'static [u8]>) {
     type Wanted = (Messages, Msg);

@@ -1,4 +1,4 @@
-//! An injected message, and a query that does not ask to inject.
+//! An injected message, and a query without inject.
 
 use loom_core::Peer;
 use loom_core::soft::Soft;

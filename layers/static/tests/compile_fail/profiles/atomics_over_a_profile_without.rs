@@ -1,4 +1,4 @@
-//! `udp` has no atomic operations, and its profile promises none.
+//! `udp` has no atomic operations, and neither has its profile.
 
 use loom_static::profiles::{NativeAtomics, Udp};
 

@@ -1,4 +1,4 @@
-//! A transport is no profile.
+//! A transport in place of a profile.
 
 use loom_core::soft::Soft;
 use loom_static::profiles::Profile;

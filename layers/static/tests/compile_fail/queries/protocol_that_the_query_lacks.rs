@@ -1,4 +1,4 @@
-//! Generic code that asks for tagged messages, and an endpoint whose query does not.
+//! Generic code that requires tagged messages, and an endpoint with another query.
 
 use loom_core::soft::Soft;
 use loom_core::{Peer, Tag};

@@ -1,4 +1,4 @@
-//! A query for a connected endpoint, which is to be opened without a connection.
+//! A query for a connected endpoint, which the code opens without a connection.
 
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Av, Cq, Domain};

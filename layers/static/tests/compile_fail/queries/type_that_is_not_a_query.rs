@@ -1,4 +1,4 @@
-//! A type that is no query.
+//! A type that does not implement `Query`.
 
 use loom_core::vocabulary::{Caps, EndpointType};
 use loom_static::query::Query;

@@ -1,4 +1,4 @@
-//! Memory that stays where it is, and buffers anywhere in it.
+//! Memory at a fixed address, and buffers anywhere in it.
 
 use std::ptr::NonNull;
 
@@ -24,12 +24,12 @@ impl Memory {
         self.pages * PAGE
     }
 
-    /// The address of a byte.
+    /// Address of a byte.
     pub(crate) fn addr(&self, at: usize) -> usize {
         self.bytes.as_ptr().addr() + self.first + at
     }
 
-    /// A buffer; others may be in the same place, as long as one is used at a time.
+    /// Returns a buffer. Buffers may overlap while only one is used at a time.
     pub(crate) fn part(&mut self, at: usize, len: usize, use_: Use) -> Part {
         assert!(at + len <= self.len(), "within the memory");
         let ptr = NonNull::new(self.bytes.as_mut_ptr().wrapping_add(self.first + at)).unwrap();
@@ -37,7 +37,7 @@ impl Memory {
     }
 }
 
-/// What a buffer lends.
+/// Access that a buffer lends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Read,
@@ -45,7 +45,7 @@ pub(crate) enum Use {
     Both,
 }
 
-/// A part of the memory.
+/// Part of the memory.
 #[derive(Debug)]
 pub(crate) struct Part {
     ptr: NonNull<u8>,
@@ -55,7 +55,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The first bytes are room for a prefix.
+    /// Reserves the first bytes for a prefix.
     pub(crate) fn with_headroom(mut self, bytes: usize) -> Self {
         self.headroom = bytes;
         self
@@ -65,10 +65,10 @@ impl Part {
         self.ptr.addr().get()
     }
 
-    /// The message.
+    /// Bytes of the message.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let lent = Part { ptr: self.ptr, len: self.len, headroom: self.headroom, use_: self.use_ }.lend();
-        // SAFETY: initialised memory, and no buffer is being used.
+        // SAFETY: initialised memory, and no buffer is in use.
         unsafe { NonNull::slice_from_raw_parts(lent.ptr, lent.len).as_ref() }.to_vec()
     }
 
@@ -78,7 +78,8 @@ impl Part {
     }
 }
 
-// SAFETY: the memory stays until the world is over, and one buffer is posted at a time, whose bytes nobody touches meanwhile.
+// SAFETY: the memory outlives the world. One buffer is posted at a time, and its bytes are not
+// accessed meanwhile.
 unsafe impl Buffer for Part {
     fn lend(&mut self) -> Lent {
         let lent = match self.use_ {

@@ -1,5 +1,5 @@
-//! A cache beside its oracle, over a software network that requires registered buffers: each buffer can be used, which moves its
-//! bytes and fails where its region is not open or does not cover it.
+//! A cache beside its oracle, over a software network that requires registered buffers. Each buffer
+//! can be used: it moves its bytes, and fails if its region is not open or does not cover it.
 
 pub(crate) mod memory;
 pub(crate) mod oracle;
@@ -25,29 +25,29 @@ use loom_core::vocabulary::Access;
 use self::memory::{Memory, PAGE, Part, Use};
 use self::oracle::{Limits, Oracle, Outcome, Wanted};
 
-/// Pages of the memory that buffers are in; the last cannot be watched.
+/// Pages of the memory of buffers. The last one cannot be watched.
 pub(crate) const PAGES: usize = 12;
 
-/// A notice more than a cache can be behind.
+/// Number of notices that exceeds the cache's backlog.
 const FLOOD: usize = 65;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Of a buffer.
+    /// Registers a buffer.
     Register {
         at: usize,
         len: usize,
         headroom: usize,
         use_: Use,
     },
-    /// The same while a notice is being given, of these pages.
+    /// Registers a buffer during a notice for these pages.
     RegisterMeanwhile {
         at: usize,
         len: usize,
         use_: Use,
         pages: (usize, usize),
     },
-    /// Of a buffer that is registered.
+    /// Uses a registered buffer.
     Use {
         nth: usize,
     },
@@ -57,22 +57,22 @@ pub(crate) enum Action {
     Forget {
         nth: usize,
     },
-    /// At once.
+    /// Invalidates pages at once.
     Invalidate {
         at: usize,
         len: usize,
     },
     Flush,
-    /// Through the monitor.
+    /// Invalidates pages through the monitor.
     Notify {
         at: usize,
         len: usize,
     },
-    /// More notices than the cache can be behind.
+    /// Sends more notices than the backlog of the cache.
     Flood,
 }
 
-/// Does not watch the memory from an address on.
+/// Monitor that does not watch the memory from an address on.
 struct Monitor {
     told: Notified,
     until: usize,
@@ -137,7 +137,7 @@ impl<'c> World<'c> {
             }
             Err(refused) => {
                 let is_expected = match outcome {
-                    // Of the provider, or of the cache.
+                    // Limit of the provider, or of the cache.
                     Outcome::InUse => matches!(refused.error, OpenError::Limit(_)),
                     Outcome::TooLong => refused.error == OpenError::TooLong { limit: self.limit() },
                     _ => false,
@@ -158,7 +158,7 @@ impl<'c> World<'c> {
             Action::Register { at, len, headroom, use_ } => {
                 let part = self.memory.part(at, len, use_).with_headroom(headroom.min(len));
                 let start = self.memory.addr(at);
-                // What cannot be written has no room in front, only fewer bytes.
+                // Read-only buffers have no headroom, only fewer bytes.
                 let cut = if use_ == Use::Read { headroom.min(len) } else { 0 };
                 self.register(part, start + cut..start + len, use_, true);
             }
@@ -214,7 +214,7 @@ impl<'c> World<'c> {
     }
 }
 
-/// Posts a buffer to oneself, over the peer's region.
+/// Endpoint that posts buffers to itself, over the peer's region.
 struct Posts<'c> {
     cq: Cq<'c, Soft<'static>, Buf<'c>>,
     endpoint: Endpoint<'c, Soft<'static>, Buf<'c>>,
@@ -223,7 +223,7 @@ struct Posts<'c> {
 }
 
 impl<'c> Posts<'c> {
-    /// Moves the bytes, in the directions that the buffer allows.
+    /// Moves the bytes, in the permitted directions of the buffer.
     fn use_buf(&self, mut buf: Buf<'c>) -> Buf<'c> {
         use loom_core::buffer::Buffer;
         let lent = buf.lend();
@@ -248,7 +248,7 @@ impl<'c> Posts<'c> {
     }
 }
 
-/// Plays a story. Returns how many actions there were.
+/// Plays a story. Returns the number of actions.
 pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) -> usize {
     let regions = u16::try_from(limits.regions + 1).expect("a few");
     let attr = NetworkAttr { endpoints: 1, tx_depth: 4, rx_depth: 4, regions, ..NetworkAttr::DEFAULT };
@@ -283,7 +283,7 @@ pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) ->
             world.apply(action, &posts);
             played += 1;
         }
-        // Everything that is held can be used to the end.
+        // All held buffers stay usable to the end.
         for nth in 0..world.bufs.len() {
             world.apply(Action::Use { nth }, &posts);
         }

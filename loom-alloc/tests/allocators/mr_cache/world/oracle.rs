@@ -1,4 +1,4 @@
-//! The rules of the cache on a list of ranges.
+//! Rules of the cache, on a list of ranges.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use loom_alloc::mr_cache::MrCacheStats;
 
 use super::memory::PAGE;
 
-/// How a cache, and the provider, are limited.
+/// Limits of a cache and its provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) capacity: u32,
     pub(crate) bytes: usize,
     pub(crate) merged: usize,
-    /// Regions that the provider has.
+    /// Number of regions of the provider.
     pub(crate) regions: usize,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Region {
     write: bool,
     users: u32,
     found: bool,
-    /// When the last user left.
+    /// Time of the last user's release.
     left: u64,
 }
 
@@ -34,24 +34,24 @@ impl Region {
     }
 }
 
-/// What becomes of a buffer.
+/// Outcome for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It needs no region.
+    /// Passes without a region.
     Passes,
-    /// It has the region of this number.
+    /// Uses the region of this number.
     Region(usize),
     InUse,
     TooLong,
 }
 
-/// A buffer, as the rules see it.
+/// Buffer, as the rules see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) bytes: Range<usize>,
     pub(crate) read: bool,
     pub(crate) write: bool,
-    /// It can be told when its memory goes, and is not told at this moment.
+    /// The memory can be watched, and no notice is in progress.
     pub(crate) watched: bool,
 }
 
@@ -178,7 +178,7 @@ impl Oracle {
         }
     }
 
-    /// Regions that are open.
+    /// Number of open regions.
     pub(crate) fn open_regions(&self) -> usize {
         self.regions.len()
     }

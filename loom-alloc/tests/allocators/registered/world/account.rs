@@ -1,20 +1,20 @@
-//! What leases are to be: byte numbers in the memory of their slabs.
+//! Expected contents of leases: byte numbers in the memory of their slabs.
 
 use std::ops::Range;
 
 use loom_alloc::registered::SlabAttr;
 
-/// What a lease is to have.
+/// Expected content of a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
     pub slab: usize,
-    /// All that is the lease's.
+    /// Bytes of the lease.
     pub part: Range<usize>,
     pub data: Range<usize>,
 }
 
 impl Account {
-    /// Where there is no data, all is room.
+    /// Makes the whole lease room if it has no data.
     fn settled(mut self) -> Self {
         if self.data.is_empty() {
             self.data = self.part.start..self.part.start;
@@ -22,7 +22,7 @@ impl Account {
         self
     }
 
-    /// The same data, as far as it lies in a part.
+    /// Returns the same data, restricted to a part.
     pub fn within(&self, part: Range<usize>) -> Account {
         let data = self.data.start.clamp(part.start, part.end)..self.data.end.clamp(part.start, part.end);
         Account { slab: self.slab, part, data }.settled()
@@ -36,7 +36,7 @@ impl Account {
         self.data.end..self.part.end
     }
 
-    /// What is posted of it.
+    /// Range that is posted.
     pub fn posted(&self) -> Range<usize> {
         if self.data.is_empty() { self.part.clone() } else { self.data.clone() }
     }
@@ -46,32 +46,33 @@ impl Account {
     }
 }
 
-/// A slab's memory.
+/// Memory of a slab.
 #[derive(Debug)]
 pub struct Model {
-    /// The address of the first buffer.
+    /// Address of the first buffer.
     pub begin: usize,
     pub attr: SlabAttr,
-    /// From one buffer to the next.
+    /// Distance between the begins of two buffers.
     pub stride: usize,
-    /// From the first buffer to the end.
+    /// Bytes from the first buffer to the end.
     pub bytes: Vec<u8>,
 }
 
 impl Model {
-    /// Of a slab that is cut out of these bytes, which lie at an address.
+    /// Returns the model of a slab over these bytes.
     pub fn new(attr: SlabAttr, bytes: &[u8]) -> Self {
         let begin = bytes.as_ptr().addr().next_multiple_of(attr.align);
         let bytes = bytes[begin - bytes.as_ptr().addr()..].to_vec();
         Model { begin, attr, stride: attr.size.next_multiple_of(attr.align), bytes }
     }
 
-    /// The buffer that a part is of.
+    /// Index of the buffer that contains a part.
     pub fn buffer(&self, part: &Range<usize>) -> usize {
         part.start / self.stride
     }
 
-    /// What becomes of two leases that are joined: nothing if they are no neighbours in a buffer, or data would not be in one piece.
+    /// Result of joining two leases. `None` if they are not adjacent in a buffer, or their data
+    /// would not be contiguous.
     pub fn joined(&self, one: &Account, other: &Account) -> Option<Account> {
         let [first, second] = if one.part.start < other.part.start { [one, other] } else { [other, one] };
         let neighbours = first.part.end == second.part.start && self.buffer(&first.part) == self.buffer(&second.part);

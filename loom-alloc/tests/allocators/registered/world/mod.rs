@@ -1,5 +1,6 @@
-//! Stories of leases: taken from several slabs, cut and joined, filled and read piece by piece, posted over the software transport, given
-//! back in any order, and forgotten, beside a naive account of who has which byte, and of what is in it.
+//! Stories of leases beside a naive account of the owner and content of each byte. Leases are taken
+//! from several slabs, cut, joined, filled and read in pieces, posted over the software transport,
+//! released in any order, and forgotten.
 
 #![allow(unreachable_pub, clippy::unwrap_used, reason = "tests, also of a fuzz target: they fail by panicking")]
 
@@ -30,13 +31,13 @@ use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use account::{Account, Model};
 use step::{Action, Read, Step, Write};
 
-/// Longer stories show nothing more.
+/// Limit of steps. Longer stories add no states.
 const MOST: usize = 64;
 /// Operations of the queue.
 const DEPTH: usize = 8;
-/// Receives that wait at a time.
+/// Maximum number of posted receives.
 const WAITING: usize = 4;
-/// The longest buffer, and so the longest message.
+/// Maximum length of a buffer, and so of a message.
 const LONGEST: usize = 40;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -61,7 +62,7 @@ impl Setting {
 type Slab<L> = RegisteredSlab<'static, Soft<'static>, Box<[u8]>, Global, L>;
 type Queue<'s, L> = Cq<'s, Soft<'static>, Lease<'s, L>>;
 
-/// Posts to oneself.
+/// Endpoint that posts to itself.
 struct Posts<'s, L: Sharing> {
     cq: Queue<'s, L>,
     endpoint: Endpoint<'s, Soft<'static>, Lease<'s, L>>,
@@ -73,7 +74,7 @@ struct World<'q, 's, L: Sharing> {
     models: &'q mut [Model],
     posts: Posts<'s, L>,
     held: Vec<(Lease<'s, L>, Account)>,
-    /// Receives, in their order.
+    /// Posted receives, in their order.
     waiting: VecDeque<(OpKey, Account)>,
     forgotten: &'q mut Vec<Account>,
     fill: u8,
@@ -88,7 +89,7 @@ impl<'s, L: Sharing> World<'_, 's, L> {
             (Action::Take, _) | (_, None) => return self.take(slab),
             (_, Some(nth)) => nth,
         };
-        // Up to a byte more than there can be.
+        // Up to one byte beyond the lease.
         let most = self.held[nth].1.part.len() + 1;
         let bytes = |len: u8| usize::from(len) % (most + 1);
         match action {
@@ -363,7 +364,8 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
             played += 1;
         }
     });
-    // All that was not forgotten has come back, also what was posted; and nobody has written anywhere else.
+    // All buffers except forgotten ones have returned, also posted ones, and no other byte has
+    // changed.
     for (at, (slab, model)) in slabs.into_iter().zip(models).enumerate() {
         let mut lost: Vec<_> = forgotten.iter().filter(|account| account.slab == at).collect();
         lost.sort_unstable_by_key(|account| account.part.start);
@@ -377,7 +379,7 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
     played
 }
 
-/// Plays a story, and tells what has happened. Returns how many steps there were.
+/// Plays a story, and reports its events. Returns the number of steps.
 pub fn play(data: &[u8], mut told: impl FnMut(&'static str)) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };

@@ -1,13 +1,13 @@
-//! What happens to leases.
+//! Steps of stories of leases.
 
 use arbitrary::Arbitrary;
 use loom_alloc::Sharing;
 use loom_alloc::registered::Lease;
 
-/// A step, of which each number means something among what there is.
+/// Step. Its numbers select among the existing objects.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Step {
-    /// Of the slabs, of the receives that wait, or of the leases.
+    /// Index of a slab, a posted receive, or a lease.
     pub nth: u8,
     pub action: Action,
 }
@@ -19,7 +19,7 @@ pub enum Action {
         at: u8,
     },
     Rejoin {
-        /// With this one, or with a neighbour.
+        /// Joins with this lease, or with a neighbour.
         with: Option<u8>,
     },
     Write {
@@ -36,7 +36,7 @@ pub enum Action {
     },
     Clear,
     Drop,
-    /// Now and then: a buffer of which a part is forgotten never comes back.
+    /// Forgets a lease, rarely: a buffer with a forgotten part never returns.
     Forget {
         certain: u8,
     },
@@ -45,25 +45,25 @@ pub enum Action {
     Cancel,
 }
 
-/// How data comes into a lease.
+/// Way to write data into a lease.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq)]
 pub enum Write {
     Append,
-    /// Room is written to, of which a part becomes data.
+    /// Writes to room, and makes a part of it data.
     Prepare {
         commit: u8,
     },
-    /// What is in the room is data.
+    /// Makes the content of the room data.
     Commit,
-    /// As `bytes::BufMut`, where there is that feature.
+    /// Writes by `bytes::BufMut`, with that feature.
     Put,
 }
 
-/// How data is consumed.
+/// Way to consume data.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Read {
     Consume,
-    /// As `bytes::Buf`, where there is that feature.
+    /// Reads by `bytes::Buf`, with that feature.
     Get,
 }
 
@@ -83,7 +83,7 @@ pub fn put<L: Sharing>(lease: &mut Lease<'_, L>, bytes: &[u8]) -> bool {
     lease.append(bytes).is_ok()
 }
 
-/// Consumes so many bytes, if there are as many, and shows them.
+/// Consumes this number of bytes, if the lease has them, and returns them.
 #[cfg(feature = "bytes")]
 pub fn get<L: Sharing>(lease: &mut Lease<'_, L>, len: usize, show: impl FnOnce(&[u8])) -> bool {
     use bytes::Buf;
@@ -97,7 +97,7 @@ pub fn get<L: Sharing>(lease: &mut Lease<'_, L>, len: usize, show: impl FnOnce(&
     there
 }
 
-/// As above.
+/// Consumes without the feature `bytes`.
 #[cfg(not(feature = "bytes"))]
 pub fn get<L: Sharing>(lease: &mut Lease<'_, L>, len: usize, show: impl FnOnce(&[u8])) -> bool {
     let there = len <= lease.len();

@@ -1,4 +1,4 @@
-//! Arenas, of which each block's place is known.
+//! Arenas, with a predicted place for each block.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
@@ -10,10 +10,10 @@ use loom_alloc::{Arena, Budget, BumpArena, OwnedArena, Owns};
 
 use super::{Model, World};
 
-/// A place is where the block begins; empty ones are nowhere.
+/// Begin of a block. Empty blocks have no place.
 type Place = Option<usize>;
 
-/// Blocks one after the other, from the begin of the memory on, which need not be aligned.
+/// Consecutive blocks from the begin of the memory, which may be unaligned.
 struct Bump {
     base: usize,
     capacity: usize,
@@ -22,7 +22,7 @@ struct Bump {
 }
 
 impl Bump {
-    /// The block that ends where the rest begins.
+    /// Returns `true` for the block that ends where the free rest begins.
     fn is_last(&self, place: Place, layout: Layout) -> bool {
         layout.size() > 0 && place.is_some_and(|begin| begin + layout.size() == self.used)
     }
@@ -33,7 +33,7 @@ impl Bump {
     }
 
     fn is_aligned(&self, place: Place, layout: Layout) -> bool {
-        // An empty block is wherever it was aligned to: it moves unless that is enough.
+        // An empty block has an arbitrary aligned address, and moves unless that is aligned enough.
         place.is_none_or(|begin| (self.base + begin).is_multiple_of(layout.align()))
     }
 
@@ -94,7 +94,8 @@ impl Model for Bump {
     }
 }
 
-/// Two stories on an arena that begins at `base`, with a reset after each, at which blocks are there that were forgotten, or none.
+/// Plays two stories on an arena that begins at `base`. A reset follows each, with or without
+/// forgotten blocks.
 fn play<M>(arena: &mut BumpArena<M>, base: usize, bytes: &mut Unstructured<'_>, forget: bool) -> usize {
     let mut model = Bump { base, capacity: arena.capacity(), used: arena.used(), high_water: arena.high_water() };
     let mut played = 0;
@@ -116,10 +117,10 @@ fn play<M>(arena: &mut BumpArena<M>, base: usize, bytes: &mut Unstructured<'_>, 
     played
 }
 
-/// Longer stories show nothing more.
+/// Limit of steps. Longer stories add no states.
 const MOST: usize = 48;
 
-/// Blocks of an arena over the caller's memory, or over another allocator's.
+/// Plays blocks of an arena over the caller's memory, or over another allocator's.
 pub fn arena(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok((owned, capacity, offset, forget)) = bytes.arbitrary::<(bool, u16, u8, bool)>() else { return 0 };
@@ -132,7 +133,7 @@ pub fn arena(data: &[u8]) -> usize {
     }
     let budget = Budget::new(System, 1 << 20);
     let mut arena = OwnedArena::new_in(capacity, &budget).unwrap();
-    // The first block begins where the memory does.
+    // The first block begins at the begin of the memory.
     let first = (&arena).allocate(Layout::new::<u8>());
     assert_eq!(first.is_ok(), capacity > 0);
     let base = first.map_or(64, |block| block.cast::<u8>().addr().get());

@@ -1,7 +1,9 @@
-//! Stories of blocks: taken, given back, grown and shrunk, beside a model of who gives which block.
+//! Stories of blocks: allocated, freed, grown and shrunk, beside a model of the source of each
+//! block.
 //!
-//! Blocks are aligned and large enough, lie apart, keep their contents, are zero where requested, and stay as they were when refused. The
-//! model says besides which requests are served, and from where.
+//! Blocks are aligned and large enough, do not overlap, keep their contents, are zero where
+//! requested, and are unchanged by a refusal. The model also predicts which requests succeed, and
+//! their places.
 
 #![allow(
     unreachable_pub,
@@ -30,13 +32,13 @@ pub trait Model {
 
     fn deallocate(&mut self, place: Self::Place, layout: Layout);
 
-    /// Where a block is that grows; if it cannot, nothing has changed.
+    /// Returns the new place of a block that grows. A refusal changes no state.
     fn grow(&mut self, place: Self::Place, old: Layout, new: Layout) -> Option<Self::Place>;
 
     fn shrink(&mut self, place: Self::Place, old: Layout, new: Layout) -> Option<Self::Place>;
 }
 
-/// A step, of which each number means something among what there is.
+/// Step. Its numbers select among the existing blocks.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
     Allocate { size: Size, align: u8, zeroed: bool },
@@ -48,7 +50,7 @@ enum Step {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Size {
     Small(u8),
-    /// About a multiple of eight, as the blocks of pools are.
+    /// Size near a multiple of eight, like blocks of pools.
     About(u8, i8),
     Large(u16),
     Absurd(u8),
@@ -65,7 +67,8 @@ impl Size {
     }
 }
 
-/// One of 1 to 128, most of them small; and of none at all where it is no layout.
+/// Returns a layout with an alignment of 1 to 128, mostly a small one. Returns `None` for an
+/// invalid layout.
 fn layout(size: usize, align: u8) -> Option<Layout> {
     let shift = (align % 8).min(align / 8 % 8);
     Layout::from_size_align(size, 1 << shift).ok()
@@ -74,21 +77,21 @@ fn layout(size: usize, align: u8) -> Option<Layout> {
 struct Live<P> {
     block: NonNull<u8>,
     layout: Layout,
-    /// How long it is, which may be more.
+    /// Length, which may exceed the request.
     room: usize,
     fill: u8,
     place: P,
 }
 
 impl<P> Live<P> {
-    /// With any size from the one that was asked for to the one that was had, it is the same block.
+    /// Returns the layout. All sizes from the requested one to the length are valid.
     fn layout(&self, all: bool) -> Layout {
         let size = if all { self.room } else { self.layout.size() };
         Layout::from_size_align(size, self.layout.align()).unwrap()
     }
 
     fn bytes(&self, len: usize) -> &[u8] {
-        // SAFETY: handed out with this length or more, and filled.
+        // SAFETY: allocated with at least this length, and filled.
         unsafe { NonNull::slice_from_raw_parts(self.block, len).as_ref() }
     }
 
@@ -98,14 +101,14 @@ impl<P> Live<P> {
 
     fn fill(&mut self, fill: u8) {
         self.fill = fill;
-        // SAFETY: handed out with this length.
+        // SAFETY: allocated with this length.
         unsafe { self.block.write_bytes(fill, self.room) };
     }
 }
 
 pub struct World<'m, A, M: Model, W> {
     alloc: A,
-    /// Where a block of at least one byte is, by its address.
+    /// Place of a block of at least one byte, by its address.
     place: W,
     model: &'m mut M,
     live: Vec<Live<M::Place>>,
@@ -117,7 +120,7 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
         World { alloc, place, model, live: Vec::new(), fill: 0 }
     }
 
-    /// Plays steps, with a look at everything after each; returns how many.
+    /// Plays steps, with a check of everything after each. Returns their number.
     fn play(&mut self, bytes: &mut Unstructured<'_>, most: usize, check: impl Fn(&M)) -> usize {
         let mut played = 0;
         while played < most && !bytes.is_empty() {
@@ -149,7 +152,7 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
             Step::Deallocate { nth, all } => {
                 let Some(nth) = self.nth(nth) else { return };
                 let live = self.live.swap_remove(nth);
-                // SAFETY: handed out, and this layout fits it.
+                // SAFETY: allocated, and this layout fits it.
                 unsafe { self.alloc.deallocate(live.block, live.layout(all)) };
                 self.model.deallocate(live.place, live.layout);
             }
@@ -158,7 +161,7 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
                 let (block, place, old) = (self.live[nth].block, self.live[nth].place, self.live[nth].layout(all));
                 let Some(new) = old.size().checked_add(by.bytes()).and_then(|size| layout(size, align)) else { return };
                 let grown = if zeroed {
-                    // SAFETY: handed out, this layout fits it, and the new one is no smaller.
+                    // SAFETY: allocated, this layout fits it, and the new one is not smaller.
                     unsafe { self.alloc.grow_zeroed(block, old, new) }
                 } else {
                     // SAFETY: as above.
@@ -176,7 +179,7 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
                 let Some(nth) = self.nth(nth) else { return };
                 let (block, place, old) = (self.live[nth].block, self.live[nth].place, self.live[nth].layout(all));
                 let Some(new) = layout(usize::from(to) % (old.size() + 1), align) else { return };
-                // SAFETY: handed out, this layout fits it, and the new one is no larger.
+                // SAFETY: allocated, this layout fits it, and the new one is not larger.
                 let shrunk = unsafe { self.alloc.shrink(block, old, new) };
                 let to = self.model.shrink(place, old, new);
                 assert_eq!(shrunk.is_ok(), to.is_some(), "{old:?} shrinks to {new:?}, from {place:?} to {to:?}");
@@ -193,7 +196,7 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
         }
     }
 
-    /// A block that was handed out, and is zero from somewhere on.
+    /// Checks a new block, which is zero from an offset on, and stores it.
     fn take(&mut self, block: NonNull<[u8]>, layout: Layout, place: M::Place, zero: Option<usize>) {
         assert!(block.len() >= layout.size(), "{} bytes for {layout:?}", block.len());
         let live = Live { block: block.cast(), layout, room: block.len(), fill: 0, place };
@@ -202,14 +205,15 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
             assert_eq!((self.place)(live.block, layout), place, "{layout:?}");
         }
         if let Some(from) = zero {
-            // SAFETY: all of it is initialised: what was there before is copied, the rest is zero.
+            // SAFETY: all of it is initialised: the earlier content was copied, and the rest is
+            // zero.
             let bytes = unsafe { NonNull::slice_from_raw_parts(live.block, layout.size()).as_ref() };
             assert!(bytes[from..].iter().all(|byte| *byte == 0), "not zero from {from} on: {layout:?}");
         }
         self.live.push(live);
     }
 
-    /// The newest block has the first bytes of what it was before.
+    /// Checks that the newest block keeps the first bytes of its earlier content.
     fn kept(&self, before: &Live<M::Place>, len: usize) {
         let newest = self.live.last().unwrap();
         assert!(newest.bytes(len).iter().all(|byte| *byte == before.fill), "the contents are lost");
@@ -228,10 +232,10 @@ impl<'m, A: Allocator, M: Model, W: Fn(NonNull<u8>, Layout) -> M::Place> World<'
         assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "blocks overlap: {ranges:x?}");
     }
 
-    /// Everything goes back. (If the story ends without it, the blocks are forgotten.)
+    /// Frees all blocks. (If the story ends before, they are forgotten.)
     fn end(&mut self) {
         while let Some(live) = self.live.pop() {
-            // SAFETY: handed out with this layout.
+            // SAFETY: allocated with this layout.
             unsafe { self.alloc.deallocate(live.block, live.layout) };
             self.model.deallocate(live.place, live.layout);
         }

@@ -11,15 +11,15 @@ use super::{Model, World};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// It has no bytes.
+    /// Empty block.
     Nowhere,
-    /// In the pool of this number, by size.
+    /// Block in the pool of this number, by size.
     Pool(usize),
-    /// In what comes after the pools.
+    /// Block of the allocator behind the pools.
     Beyond,
 }
 
-/// A pool, of which only counts matter.
+/// Pool. Only its counts matter.
 #[derive(Clone, Copy)]
 struct Blocks {
     size: usize,
@@ -65,7 +65,7 @@ impl Limited {
     }
 }
 
-/// Pools; what comes after them, if anything does; and a budget over all of it, if there is one.
+/// Pools, with an optional allocator behind them and an optional budget over all.
 struct Stack {
     pools: Vec<Blocks>,
     spill: bool,
@@ -108,7 +108,7 @@ impl Stack {
         }
     }
 
-    /// The block changes its layout, in place or by moving.
+    /// Changes the layout of a block, in place or by a move.
     fn change(&mut self, place: Place, old: Layout, new: Layout) -> Option<Place> {
         match place {
             _ if new.size() == 0 => {
@@ -118,7 +118,8 @@ impl Stack {
             Place::Nowhere => return self.take(new),
             Place::Pool(at) if self.pools[at].fits(new) => return Some(place),
             Place::Pool(_) => {
-                // Classes look among themselves first, and then the fallback looks everywhere: which comes to the same.
+                // Size classes search their own pools before the fallback searches all. The result
+                // is the same.
             }
             Place::Beyond => {
                 let beyond = self.beyond.as_mut().unwrap();
@@ -187,7 +188,7 @@ impl Model for Stack {
 #[derive(Arbitrary, Clone, Copy, Debug)]
 struct Plan {
     shape: Shape,
-    /// Blocks of three pools: size in eights, alignment, how many.
+    /// Blocks of three pools: size in eights, alignment, and number.
     pools: [(u8, u8, u8); 3],
     shared: bool,
     spill: bool,
@@ -203,7 +204,7 @@ enum Shape {
 }
 
 impl Plan {
-    /// The attributes of a pool; its blocks are of different sizes, so that they have an order.
+    /// Attributes of a pool. Pools have different sizes, so they have an order.
     fn attr(&self, at: usize) -> PoolAttr {
         let (eights, align, count) = self.pools[at];
         let size = 8 * (1 + usize::from(eights % 12)) + 200 * at;
@@ -219,7 +220,7 @@ impl Plan {
         BlockPool::new_in(self.attr(at), System).unwrap()
     }
 
-    /// What is to play with these pools on the ground.
+    /// Returns the model of a plan with these pools.
     fn model(&self, pools: Vec<Blocks>, spill: bool) -> Stack {
         let limited = |limit| Limited { limit, ..Limited::default() };
         Stack {
@@ -231,7 +232,7 @@ impl Plan {
     }
 }
 
-/// Plays on pools, with what the plan stacks on them. `at` says in which pool a block is.
+/// Plays on pools, stacked as planned. `at` returns the pool of a block.
 fn stacked<P: Owns>(
     plan: &Plan,
     pools: P,
@@ -270,7 +271,7 @@ fn budgeted<A: Allocator>(
     bytes: &mut Unstructured<'_>,
     check: impl Fn(&Stack),
 ) -> usize {
-    /// Longer stories show nothing more on pools of a few blocks.
+    /// Limit of steps. Longer stories add no states on pools of a few blocks.
     const MOST: usize = 64;
     let Some(limited) = model.budget.filter(|_| plan.budget.is_some()) else {
         let mut world = World::new(alloc, place, model);
@@ -305,8 +306,8 @@ fn shared<S: Sharing>(plan: &Plan, bytes: &mut Unstructured<'_>) -> usize {
     stacked(plan, classes, at, plan.model(pools, plan.spill), bytes)
 }
 
-/// Blocks of a pool, of several, or of one as in a `static`; for one thread or many; alone, before another allocator, under a
-/// budget.
+/// Plays blocks of a pool, of several, or of one as in a `static`. They are for one or several
+/// threads, alone, before another allocator, or under a budget.
 pub fn pool(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(plan) = bytes.arbitrary::<Plan>() else { return 0 };

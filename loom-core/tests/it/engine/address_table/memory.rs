@@ -1,4 +1,5 @@
-//! What the table takes of its allocator, and that it takes nothing of another one afterwards.
+//! Memory of the address table. It takes one block from its own allocator, and an open table
+//! allocates no memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,10 +14,10 @@ thread_local! {
     static GLOBAL: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts allocations, by thread.
+/// Counter of allocations, by thread.
 struct Counted;
 
-// SAFETY: all is done by the system's allocator.
+// SAFETY: forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = GLOBAL.try_with(|count| count.set(count.get() + 1));
@@ -33,14 +34,14 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// What an allocator has given out.
+/// Log of an allocator's blocks.
 #[derive(Default)]
 struct Seen {
     bytes: Cell<usize>,
     blocks: Cell<usize>,
 }
 
-// SAFETY: all is done by the global allocator.
+// SAFETY: forwards to the global allocator.
 unsafe impl Allocator for &Seen {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.bytes.set(self.bytes.get() + layout.size());
@@ -123,7 +124,7 @@ fn open_table_allocates_no_memory() {
         }
     }
     assert_eq!(GLOBAL.get() - before, 0);
-    // The control: what does allocate is seen.
+    // Control: an allocation is counted.
     drop(std::hint::black_box(Box::new(7)));
     assert_eq!(GLOBAL.get() - before, 1);
 }

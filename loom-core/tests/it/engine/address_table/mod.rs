@@ -1,4 +1,4 @@
-//! The address table alone, beside a list of who is there.
+//! The address table alone, compared with a list of its peers.
 
 mod memory;
 mod random;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::engine::address_table::world::{Action, Address, World};
 
-/// Few, so that they meet.
+/// Few addresses, so that they collide.
 fn address() -> impl Strategy<Value = Address> {
     let v4 = |form: BoxedStrategy<u8>| {
         (0u8..5, prop_oneof![9 => 0u8..4, 1 => Just(255)], form).prop_map(|(ip, port, form)| Address::V4 {

@@ -1,4 +1,4 @@
-//! What the table says of itself, rule by rule.
+//! Behaviour of the table, rule by rule.
 
 use std::net::SocketAddr;
 
@@ -88,7 +88,8 @@ fn addresses_that_differ_on_the_wire_are_different_peers() {
     let mut flow = all[3].bytes().to_vec();
     flow[7] = 1;
     all.push(EndpointAddr::new(AddressFormat::SOCKADDR_IN6, &flow).unwrap());
-    // Bytes that are no whole socket, others beside a packed one, and strings with and without their zero byte.
+    // Bytes that are not a whole socket, other bytes beside a packed socket, and strings with and
+    // without their zero byte.
     for (format, bytes) in [
         (AddressFormat::SOCKADDR_IN, &all[0].bytes()[..15].to_vec()[..]),
         (AddressFormat::SOCKADDR_IN, &[10, 0, 0, 1, 0, 7]),
@@ -120,7 +121,7 @@ fn full_table_and_full_store_lose_no_address() {
             assert_eq!(table.insert(&raw(2)), Err(AddressError::OutOfBytes));
         }
         assert_eq!((table.find(&raw(1)), table.find(&raw(2)), table.free_bytes()), (Some(first), None, 0));
-        // What is in the way is not removed for what then does not fit.
+        // A refused insertion does not remove the peer in its place.
         let addr = FabricAddr(1 << 32);
         assert_eq!(table.insert_at(addr, &raw(2)), Err(AddressError::OutOfBytes));
         assert_eq!(table.address(first), Some(raw(1)));
@@ -145,11 +146,11 @@ fn range_takes_one_record_and_no_address_of_a_member() {
         let inserted = table.insert_symmetric(range, |result| peers.push(new(result)));
         assert_eq!((inserted, table.ranges(), table.len()), (Ok(2000), 1, 2000));
         for ((peer, member), number) in peers.iter().zip(range.members()).zip(0..) {
-            // The handle of a member is that of the first, and its number.
+            // Members have consecutive handles.
             assert_eq!((peer.index(), table.peers().addr(*peer)), (number, Some(FabricAddr(number as u64))));
             assert_eq!((table.socket(*peer), table.find(member.socket())), (Some(member.socket()), Some(*peer)));
         }
-        // Again: the same.
+        // A second insertion returns the same peers.
         let mut at = 0;
         let inserted = table.insert_symmetric(range, |result| {
             assert_eq!(result, Ok(Inserted::Known(peers[at])));
@@ -175,16 +176,16 @@ fn removed_member_is_gone_and_its_place_is_used_again() {
         let address = table.socket(gone).unwrap();
         table.remove(gone);
         assert_eq!((table.find(address), table.socket(gone), table.len()), (None, None, 11));
-        // Somebody else in its place, and the member anew in another.
+        // Another address gets the place, and the member a new one.
         let other = new(table.insert(socket("10.9.9.9:1")));
         let again = new(table.insert(address));
         assert_eq!((other.index(), again.index()), (5, 12));
         assert_eq!((table.find(address), table.socket(other)), (Some(again), Some(socket("10.9.9.9:1"))));
-        // The place is free once more: the member is not back.
+        // The place is free again, and the member does not return to it.
         table.remove(other);
         table.remove(again);
         assert_eq!(table.find(address), None);
-        // The range anew: all are there but for the one.
+        // Inserts the range again: all members but the removed one are known.
         let mut told = Vec::new();
         table.insert_symmetric(range, |result| told.push(result.unwrap())).unwrap();
         let known = told.iter().filter(|told| matches!(told, Inserted::Known(_))).count();
@@ -282,7 +283,7 @@ fn remove_place(table: &mut AddressTable<'_>, place: u32) {
 
 #[test]
 fn removed_member_gets_its_place_again_and_is_in_nobodys_way() {
-    // No place can have an address of its own, and no record is left for pieces.
+    // No place is for a single address, and no record is left for pieces.
     let attr = AddressTableAttr { places: 100, singles: 0, ranges: 2, bytes: 0, ..AddressTableAttr::new(100) };
     on_table(attr, |table| {
         let all = |first: usize| (first..first + 10).map(Some).collect::<Vec<_>>();
@@ -290,7 +291,7 @@ fn removed_member_gets_its_place_again_and_is_in_nobodys_way() {
         remove_place(table, 5);
         assert_eq!(places(table, ten(2)), all(10));
         assert_eq!((places(table, ten(1)), table.ranges(), table.len()), (all(0), 2, 20));
-        // By itself, too.
+        // Also when inserted alone.
         let sixth = socket("10.0.0.1:6");
         remove_place(table, 5);
         assert_eq!((table.find(sixth), new(table.insert(sixth)).index()), (None, 5));
@@ -306,10 +307,11 @@ fn places_left_by_members_are_taken_when_all_others_are() {
         for place in [0, 5, 9] {
             remove_place(table, place);
         }
-        // One at an end cuts nothing, the one in the middle cuts the range in two, and then there is no record for the last.
+        // A place at an end of the range does not cut it. A place in the middle cuts it in two, and
+        // no record is left for the last place.
         let [before, behind] = [&[10, 11, 0, 5].map(Some)[..], &[None; 6]];
         assert_eq!((places(table, ten(2)), table.ranges()), ([before, behind].concat(), 5));
-        // Of the members that were there before, that one has its place still.
+        // Of the three removed members, only the last one still has its place.
         assert_eq!(table.insert(socket("10.0.0.1:6")), Err(AddressError::Full));
         assert_eq!(new(table.insert(socket("10.0.0.1:10"))).index(), 9);
     });
@@ -327,10 +329,10 @@ fn provider_gives_the_place_of_a_member_to_another() {
         remove_place(table, 0);
         assert_eq!(table.insert_at(FabricAddr(0), &second), Err(AddressError::Full), "all records are used");
         assert_eq!((table.ranges(), table.len()), (3, 9));
-        // Who was there before takes none.
+        // A former member requires no record.
         let own = ten(1).members().next().unwrap();
         assert_eq!(new(table.insert_at(FabricAddr(7 << 32), own.socket())).index(), 0);
-        // Nobody is left on one side: there is one.
+        // The range has no peer on one side of the place, so one piece is left.
         for place in 0..5 {
             remove_place(table, place);
         }
@@ -348,14 +350,15 @@ fn provider_may_choose_the_places() {
     on_table(AddressTableAttr::new(8), |table| {
         let (a, b) = (socket("10.0.0.1:1"), socket("10.0.0.1:2"));
         let first = new(table.insert_at(FabricAddr(7 << 32 | 3), a));
-        // The same address in another place, and the same place under another name: the same peer.
+        // A known address in another place, and another address in a known place, name the same
+        // peer.
         assert_eq!(table.insert_at(FabricAddr(5), a), Ok(Inserted::Known(first)));
         assert_eq!(table.insert_at(FabricAddr(7 << 32 | 3), b), Ok(Inserted::Known(first)));
         assert_eq!((table.find(a), table.find(b)), (Some(first), None));
         let second = new(table.insert_at(FabricAddr(8 << 32 | 3), b));
         assert_eq!((table.find(a), table.find(b), table.socket(first)), (None, Some(second), None));
         assert_eq!(table.insert_at(FabricAddr(8), a), Err(AddressError::Full));
-        // And one whose address is not known, who gets one later.
+        // A peer without an address, which gets one later.
         let unnamed = new(table.insert_unnamed_at(FabricAddr(4)));
         assert_eq!((table.address(unnamed), table.peers().addr(unnamed)), (None, Some(FabricAddr(4))));
         assert_eq!(table.remove(unnamed), Some(FabricAddr(4)));
@@ -391,7 +394,7 @@ fn sets_are_in_the_order_of_the_manual_page() {
         let mut all = set(&[]);
         all.insert_range(table.peers(), 0..=u32::MAX, 1.try_into().unwrap()).unwrap();
         assert_eq!(numbers(&all), [0, 1, 2, 3, 4, 5, 6, 7]);
-        // What does not fit changes nothing.
+        // A refused range does not change the table.
         let mut small = AddressSet::new_in(10, 4, Global).unwrap();
         small.insert(p[2]).unwrap();
         assert_eq!((small.union(&all), numbers(&small)), (Err(AddressError::Full), vec![2]));
@@ -411,7 +414,7 @@ fn stale_member_makes_room_for_the_next_peer_of_its_place() {
         let young = new(table.insert(socket("10.0.0.1:3")));
         assert_eq!((young.index(), set.insert(young)), (0, Ok(true)));
         assert_eq!(*set, [other, young]);
-        // The old one is not let in again.
+        // The set does not admit a stale handle.
         let mut stale = AddressSet::new_in(2, 2, Global).unwrap();
         stale.insert(old).unwrap();
         assert_eq!((set.insert(old), set.union(&stale), set.contains(&old)), (Ok(false), Ok(()), false));

@@ -1,4 +1,4 @@
-//! The table of arrivals beside a model, and what the model leaves out.
+//! The table of arrivals beside a model, and the cases that the model leaves out.
 
 mod world;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use world::{END, Step, play};
 
 fn step() -> impl Strategy<Value = Step> {
-    // One value that the table does not have.
+    // Includes one value that the table does not have.
     let value = 0..=END;
     prop_oneof![
         4 => value.clone().prop_map(Step::Count),

@@ -1,10 +1,10 @@
-//! Stories of arrivals, and their oracle: totals, and a list of those who wait.
+//! Stories of arrivals, and their oracle: totals, and a list of waiters.
 
 use loom_core::CqError;
 use loom_core::engine::arrivals::{ArrivalKey, Arrivals};
 
 pub const VALUES: usize = 3;
-/// The same, as values are.
+/// `VALUES` as a value.
 pub const END: u64 = VALUES as u64;
 const WAITERS: usize = 4;
 
@@ -15,18 +15,18 @@ fn index(value: u64) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Count(u64),
-    /// Waits until the value has come `more` times more.
+    /// Waits until the value has arrived `more` more times.
     Wait {
         value: u64,
         more: u64,
     },
     Poll,
-    /// Of those who wait, or have waited.
+    /// Index into current and former waiters.
     Take(usize),
     GiveUp(usize),
 }
 
-/// Somebody who waits, in the order in which they began.
+/// A waiter. The model lists waiters in the order of their start.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     key: ArrivalKey,
@@ -46,7 +46,8 @@ impl Model {
         self.totals.get(index(value)).copied()
     }
 
-    /// Who is told first of a value: the first of the lowest threshold, if that is reached.
+    /// Returns the next waiter that a value wakes: the oldest of the lowest threshold, if the total
+    /// reaches it.
     fn first(&self, value: u64) -> Option<Waits> {
         let of = self.waiting.iter().filter(|waits| waits.value == value);
         of.min_by_key(|waits| waits.threshold).copied().filter(|first| first.threshold <= self.totals[index(value)])
@@ -64,7 +65,7 @@ impl Model {
     }
 }
 
-/// Plays a story: everybody who waits is told once, when enough has come.
+/// Plays a story. Each waiter is notified once, after enough arrivals.
 pub fn play(steps: &[Step]) {
     let arrivals = Arrivals::open(VALUES, WAITERS).unwrap();
     let mut model = Model::default();
@@ -125,7 +126,7 @@ pub fn play(steps: &[Step]) {
             assert_eq!(arrivals.total(value).ok(), model.total(value));
         }
     }
-    // In the end everybody can be told.
+    // At the end, every waiter can be notified.
     for value in 0..END {
         for _ in 0..4 {
             arrivals.count(value).unwrap();

@@ -7,7 +7,8 @@ use crate::engine::op_table::world::{Action, Said, World};
 
 const DIRECTIONS: [Direction; 2] = [Direction::Transmit, Direction::Receive];
 
-/// What can be done next. Events of operations that are over are tried for the last few, where they are all alike.
+/// Possible next actions. Late events are tried only for the last few completed operations, because
+/// older ones behave alike.
 fn actions<const N: usize>(world: &World<N>) -> Vec<Action> {
     let said = Said::Success { beyond: 0 };
     let mut actions = Vec::new();
@@ -36,9 +37,9 @@ fn actions<const N: usize>(world: &World<N>) -> Vec<Action> {
     actions
 }
 
-/// Runs every sequence of `depth` actions that begins with one of today's; returns how many there were.
+/// Runs every sequence of `depth` actions that begins with one of today's. Returns their number.
 fn explore<const N: usize>(kind: ContextKind, depth: usize) -> u64 {
-    // For each step: which action is taken, and how many there are.
+    // For each step: the index of the action, and the number of actions.
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut sequences = 0;
     let (first, distance) = daily_share::of_first_steps();
@@ -71,7 +72,7 @@ fn explore<const N: usize>(kind: ContextKind, depth: usize) -> u64 {
     }
 }
 
-/// Tells what had been done when an assertion fails.
+/// Prints the actions when an assertion fails.
 struct Story<'a>(&'a [Action]);
 
 impl Drop for Story<'_> {

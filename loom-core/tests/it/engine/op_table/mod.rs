@@ -1,5 +1,5 @@
-//! The op table alone: each rule of its module documentation, then every short sequence of actions, then long random
-//! ones.
+//! The op table alone: each rule of its module documentation, every short sequence of actions, then
+//! long random ones.
 
 mod explore;
 mod random;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::engine::op_table::world::{Action, Said, World};
 
-/// An action before it is known what there is to choose from.
+/// An action before its choices are known.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
     Post(Direction, u16),
@@ -24,7 +24,7 @@ impl Wish {
     fn action<const N: usize>(self, world: &World<N>) -> Option<Action> {
         let in_flight = world.in_flight().len();
         let ever = world.posted_ever();
-        // The last sixteen: older ones are all alike.
+        // The last sixteen: older operations behave alike.
         let recent = |n: usize| (ever > 0).then(|| ever - 1 - n % ever.min(16));
         Some(match self {
             Wish::Post(direction, endpoint) => Action::Post { direction, endpoint },

@@ -1,5 +1,6 @@
-//! Operations that have more than one event, or none, next to a naive oracle: multi-receives and their pieces, peeks, claims;
-//! with plain operations among them. Every short sequence of actions, and long random ones.
+//! Operations with several events or without one, beside a naive oracle: multi-receives and their
+//! pieces, peeks and claims, among plain operations. Runs every short sequence of actions, and long
+//! random ones.
 
 use std::collections::VecDeque;
 
@@ -17,7 +18,7 @@ use crate::engine::op_table::world::{Counted, Ledger, complete, kind, park, tabl
 const RECEIVED: CompletionFlags = CompletionFlags::TAGGED.union(CompletionFlags::RECV);
 const LEN: usize = 32;
 
-/// One thing that happens to a table. Numbers choose among what there is.
+/// Input to a table. Numbers are taken modulo the number of choices.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Post {
@@ -31,13 +32,13 @@ enum Action {
         claims: bool,
     },
     Complete(usize),
-    /// A message for a multi-receive, perhaps its last.
+    /// A message for a multi-receive, possibly its last.
     Message {
         nth: usize,
         last: bool,
         keep: bool,
     },
-    /// A multi-receive is released, or cancelled: for good, or with the rest to come.
+    /// Releases or cancels a multi-receive: for good, or with further messages to come.
     Release(usize),
     Cancelled {
         nth: usize,
@@ -56,7 +57,7 @@ enum Action {
         endpoint: u16,
     },
     TakeParked,
-    /// An event of an operation whose endpoint was closed.
+    /// An event of an operation of a closed endpoint.
     Late(usize),
     Drained,
 }
@@ -65,7 +66,7 @@ enum Action {
 enum State {
     InFlight,
     Parked,
-    /// Over, with pieces out.
+    /// Completed, with pieces outstanding.
     Draining,
     Claimed,
     Over,
@@ -86,17 +87,17 @@ struct Op {
     endpoint: u16,
     state: State,
     buffer: Option<usize>,
-    /// The first byte that a multi-receive lent.
+    /// First byte lent by a multi-receive.
     start: usize,
-    /// How many pieces are out, forgotten ones too.
+    /// Number of outstanding pieces, including forgotten ones.
     out: usize,
     claim: Option<Claim>,
-    /// Its endpoint was closed while it was in flight, and its events may still come.
+    /// Its endpoint was closed while it was in flight, and its events can still arrive.
     owed: bool,
 }
 
 struct World<const N: usize> {
-    // Before the table, to which the pieces refer.
+    // Declared before the table, to which the pieces refer.
     held: Vec<(usize, Piece<'static, Counted>)>,
     table: Box<OpTable<Counted>>,
     ledger: Ledger,
@@ -104,7 +105,7 @@ struct World<const N: usize> {
     ops: Vec<Op>,
     parked: VecDeque<usize>,
     ghosts: usize,
-    /// With pointers: slots whose completion was taken and whose events may still come.
+    /// Slots with a taken completion and outstanding events, if contexts are pointers.
     orphans: Vec<usize>,
 }
 
@@ -112,7 +113,7 @@ impl<const N: usize> World<N> {
     fn new(kind: ContextKind) -> Self {
         World {
             held: Vec::new(),
-            // The horizon is beyond what happens here: with pointers, a slot waits for its event.
+            // The horizon is out of reach, so with pointers a slot waits for its event.
             table: table::<_, N>(kind, u32::MAX),
             ledger: Ledger::new(),
             kind,
@@ -212,7 +213,7 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// Gives an event to the table; what is kept is no piece and no answer.
+    /// Passes an event to the table. Only completions of plain operations are kept.
     fn submit(&mut self, event: &Event, keep: bool) -> Option<Resolution<'static, Counted>> {
         let resolution = if keep { park(&self.table, event) } else { Some(complete(&self.table, event)) };
         // SAFETY: the table stays in its box until the world, with all pieces, is dropped.
@@ -300,7 +301,7 @@ impl<const N: usize> World<N> {
     }
 
     fn abandon(&mut self, endpoint: u16) {
-        // SAFETY: nothing is lent to anybody here.
+        // SAFETY: the world lends no memory to a provider.
         unsafe { self.table.abandon(endpoint) };
         for op in self.which(|op| op.endpoint == endpoint) {
             match (self.ops[op].state, self.ops[op].what) {
@@ -341,7 +342,7 @@ impl<const N: usize> World<N> {
     fn take_parked(&mut self) {
         match (self.table.take_parked(Direction::Receive).and_then(ParkedCompletion::done), self.parked.pop_front()) {
             (Some(done), Some(_)) => {
-                // Of one close, in any order.
+                // Operations of one close end in any order.
                 let op = self.ops.iter().position(|op| op.key == done.key()).unwrap();
                 assert_eq!((self.ops[op].state, Some(done.buf().id)), (State::Parked, self.ops[op].buffer));
                 self.ops[op].state = State::Over;
@@ -360,7 +361,7 @@ impl<const N: usize> World<N> {
         assert!(matches!(resolution, Some(Resolution::Stale)), "{resolution:?}");
         match self.kind {
             ContextKind::Word => self.ghosts = self.ghosts.saturating_sub(1),
-            // Of a multi-receive there may come more.
+            // A multi-receive can have further events.
             ContextKind::Space if self.ops[op].what == What::Multi => {}
             ContextKind::Space => {
                 self.ops[op].owed = false;
@@ -447,13 +448,13 @@ impl<const N: usize> World<N> {
 
     fn close(mut self) {
         self.held.clear();
-        // SAFETY: nothing is lent to anybody here, and no piece is left.
+        // SAFETY: the world lends no memory to a provider, and no piece is left.
         unsafe { self.table.drop_buffers() };
         self.ledger.assert_all_dropped_once();
     }
 }
 
-/// Tells what had been done when an assertion fails.
+/// Prints the actions when an assertion fails.
 struct Story<'a>(&'a [Action]);
 
 impl Drop for Story<'_> {
@@ -464,7 +465,7 @@ impl Drop for Story<'_> {
     }
 }
 
-/// Plays a sequence; `choose` is told how many actions there are.
+/// Plays a sequence. `choose` gets the number of actions.
 fn play<const N: usize>(kind: ContextKind, steps: usize, mut choose: impl FnMut(usize, usize) -> usize) {
     let mut world = World::<N>::new(kind);
     let mut done = Vec::new();
@@ -479,7 +480,7 @@ fn play<const N: usize>(kind: ContextKind, steps: usize, mut choose: impl FnMut(
     world.close();
 }
 
-/// Every sequence of so many actions that begins with one of today's.
+/// Runs every sequence of this length that begins with one of today's.
 fn explore<const N: usize>(kind: ContextKind, steps: usize) -> u64 {
     let mut path: Vec<(usize, usize)> = Vec::new();
     let mut sequences = 0;

@@ -1,4 +1,4 @@
-//! The tag matcher alone, beside lists that are walked from their beginning.
+//! The tag matcher alone, beside lists that are searched from their start.
 
 mod random;
 mod rules;

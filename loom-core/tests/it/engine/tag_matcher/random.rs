@@ -9,7 +9,7 @@ use crate::engine::tag_matcher::world::{Action, Colliding, World};
 
 const SEED: u64 = 7;
 
-/// Few, so that they meet; some of them differ in one bit only, and some collide in the matcher.
+/// Few tags, so that they collide. Some differ in one bit only, and some collide in the matcher.
 fn tag() -> impl Strategy<Value = Tag> {
     prop_oneof![
         (0u64..6).prop_map(Tag),
@@ -48,7 +48,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Much of one kind in a row: lists become indices, and lists again.
+/// Many actions of one kind in a row: lists become indices, and lists again.
 fn burst() -> impl Strategy<Value = Vec<Action>> {
     let envelope = (tag(), source(1)).prop_map(|(tag, source)| Envelope { tag, source });
     prop_oneof![

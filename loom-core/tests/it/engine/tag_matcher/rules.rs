@@ -1,4 +1,4 @@
-//! One rule after the other.
+//! Rules of the tag matcher, one by one.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
@@ -32,7 +32,7 @@ fn receive_accepts_its_tags_from_its_source() {
 #[test]
 fn oldest_accepting_receive_is_found_for_every_kind_of_match() {
     let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
-    // In each order that a rotation gives, and from each of them on.
+    // Every rotation of the order, from each start.
     for first in 0..ways.len() {
         let mut matcher = TagMatcher::new_in(ATTR, Global).unwrap();
         let mut posted = vec![];
@@ -135,8 +135,8 @@ fn every_mask_is_served_however_few_are_kept() {
     world.close();
 }
 
-/// Few are walked along, many are in an index: around the number where the one becomes the other, and from each of these numbers back to
-/// none, with others posted, cancelled and looked for in between.
+/// Few entries are searched in a list, many in an index. The counts cross the threshold in both
+/// directions, with posts, cancels and lookups in between.
 #[test]
 fn order_holds_while_few_become_many_and_few_again() {
     let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
@@ -150,7 +150,7 @@ fn order_holds_while_few_become_many_and_few_again() {
             world.apply(Action::Post(way(turn)));
             world.apply(arrives(9, 3));
             (0..count).for_each(|_| world.apply(arrives(5, 1)));
-            // What is left goes, from its end on.
+            // The rest is cancelled from its end on.
             (0..count).rev().for_each(|nth| world.apply(Action::Cancel { nth }));
         }
         for turn in 0..3 {

@@ -1,4 +1,4 @@
-//! Members that go: nobody waits for them in vain, and every buffer comes back once.
+//! Members that leave: no other member waits in vain, and each buffer is returned once.
 
 use loom_core::av::Av;
 use loom_core::collective::{Collective, ReduceOp};
@@ -65,7 +65,7 @@ fn members_that_leave_after_the_last_operation_do_not_spoil_it_for_others() {
     let members = Members::new(4);
     let mut groups = members.join();
     let keys = post_sums(&members, &groups);
-    // Nobody has polled yet.
+    // Before the first poll.
     groups.truncate(1);
     for (rank, key) in keys.into_iter().enumerate() {
         let (buf, result) = finish(&members.cq, key).into_parts();
@@ -76,7 +76,8 @@ fn members_that_leave_after_the_last_operation_do_not_spoil_it_for_others() {
     }
 }
 
-/// What is borrowed for an operation is free again when the scope ends, whatever was forgotten in it.
+/// A scope that ends frees the borrowed buffers of its operations, even if objects were forgotten
+/// in it.
 #[test]
 fn operations_end_with_an_error_when_the_scope_of_a_member_ends_that_has_forgotten_its_group() {
     let mut members = Members::new(3);
@@ -129,7 +130,7 @@ fn members_get_an_error_if_another_closes_before_it_joins() {
     assert_eq!(late.map(|_| ()), Err(OpenError::Errno(Errno::EHOSTUNREACH)));
 }
 
-/// Only one member has a plan.
+/// One member has a plan.
 #[test]
 fn waits_for_a_member_end_with_an_error_when_it_is_killed() {
     let mut members = Members::new(3);
@@ -148,7 +149,7 @@ fn waits_for_a_member_end_with_an_error_when_it_is_killed() {
         assert_eq!(done.into_buf(), with_room(&[rank as u64], 1));
     }
     assert_eq!(groups[0].is_joined(), Err(Errno::ECONNRESET));
-    // Others found a group in its place: it is not the dead member's.
+    // The others find a new group in its place, which is not the dead member's.
     let dead = groups.into_iter().next_back();
     drop(members.endpoints.pop());
     let set = {
@@ -188,7 +189,8 @@ fn the_places_of_groups_that_all_members_have_left_are_used_again() {
     }
 }
 
-/// A run of operations under a plan: each ends, once, and those that succeed have brought what they should.
+/// Runs operations under a plan. Each ends once, and those that succeed return the expected
+/// elements.
 fn play(size: usize, plan: Plan, seed: u64) -> u64 {
     let members = Members::with_faults(size, Some(plan));
     let groups = members.join();
@@ -205,7 +207,8 @@ fn play(size: usize, plan: Plan, seed: u64) -> u64 {
         posted += keys.len();
         for key in keys {
             let Some(done) = members.cq.wait(key, Spins(1000)).unwrap() else {
-                // A member was refused for good, and the others wait for it: they end with their groups.
+                // If a member was refused for good, the others wait for it and end with their
+                // groups.
                 drop(groups);
                 while ended < posted {
                     match members.cq.poll().unwrap() {

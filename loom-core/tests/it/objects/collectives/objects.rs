@@ -15,7 +15,7 @@ use loom_core::vocabulary::Counted;
 
 use crate::objects::collectives::world::{Buf, LIMIT, bytes, info, network, with_room};
 
-/// Joins two endpoints that are in no vector yet.
+/// Joins two endpoints that are not in a vector yet.
 fn joined<B: Buffer>(
     av: &Av<'static, Soft<'static>>,
     endpoints: &[Endpoint<'static, Soft<'static>, B>; 2],
@@ -27,7 +27,7 @@ fn joined<B: Buffer>(
     endpoints.each_ref().map(|endpoint| endpoint.join_collective(&set).unwrap())
 }
 
-/// A domain that wants registered buffers.
+/// A domain that requires registered buffers.
 fn wants_registered_buffers() -> Domain<'static, Soft<'static>> {
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 2, groups: 1, ..NetworkAttr::DEFAULT }).unwrap();
     let modes = RequiredModes::LOCAL_REGISTRATION;
@@ -61,7 +61,7 @@ fn buffers_that_are_not_registered_come_back_where_the_domain_wants_it() {
     assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
     let rejected = groups[1].post(Collective::broadcast::<u64>(), 0, buf()).unwrap_err();
     assert_eq!((rejected.error, rejected.value), (PostError::NotRegistered, buf()));
-    // Barriers have no buffer.
+    // Barriers do not have a buffer.
     for key in groups.each_ref().map(|group| group.barrier().unwrap()) {
         cq.wait_value(key, LIMIT).unwrap().unwrap().result().unwrap();
     }
@@ -84,7 +84,7 @@ fn counters_of_other_operations_do_not_count_them() {
         assert_eq!(cq.finish(key, LIMIT).unwrap().into_buf(), bytes(&[3_u64, 6]));
     }
     assert_eq!((counter.read(), counter.read_error()), (0, 0));
-    // It does count.
+    // Control: the counter counts a send.
     let to = av.peer_table().iter().next().unwrap();
     endpoints[1].inject(to, &[]).unwrap();
     assert_eq!(counter.read(), 1);

@@ -1,4 +1,4 @@
-//! What collective operations bring, beside a plain computation.
+//! Results of collective operations, compared with a plain computation.
 
 use loom_core::atomic::Complex;
 use loom_core::collective::{Collective, ReduceOp};
@@ -26,7 +26,7 @@ impl Round<'_> {
         if rank == self.root { parts } else { 0 }
     }
 
-    /// Posts a buffer for each member and compares what comes back with what is expected of it.
+    /// Posts a buffer for each member and compares the results with the expected ones.
     fn check(
         &self,
         what: &str,
@@ -105,7 +105,7 @@ impl Round<'_> {
         self.values(&ones, total[0]);
     }
 
-    /// Those which need no buffer.
+    /// Operations without a buffer.
     fn values(&self, ones: &[Vec<u32>], total: u32) {
         let barrier: Vec<_> = self.groups.iter().map(|group| self.members.retry(|| group.barrier())).collect();
         let sent = |group: &Group| self.members.retry(|| group.broadcast_value(self.root, ones[group.rank()][0]));

@@ -1,4 +1,4 @@
-//! What is refused, and what comes back then; groups side by side.
+//! Refused operations, the return of their buffers, and groups side by side.
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::Complex;
@@ -92,7 +92,7 @@ fn buffers_that_do_not_fit_the_operation_come_back() {
 fn groups_have_their_own_order_also_where_they_have_the_same_members() {
     let members = Members::new(3);
     let (first, second) = (members.join(), members.join());
-    // One group goes on while the other one waits, and the members call in another order.
+    // One group continues while the other one waits, and the members call in another order.
     let waiting: Vec<_> = first[..2].iter().map(|group| group.all_reduce_value(ReduceOp::SUM, 1_u8).unwrap()).collect();
     let going: Vec<_> =
         second.iter().rev().map(|group| group.all_reduce_value(ReduceOp::SUM, 10_u8).unwrap()).collect();
@@ -106,7 +106,7 @@ fn groups_have_their_own_order_also_where_they_have_the_same_members() {
     }
 }
 
-/// The newer group has a slot of the network before the slot of the older group.
+/// The newer group has a slot of the network before that of the older group.
 #[test]
 fn members_that_join_two_groups_of_the_same_peers_mean_the_same_by_the_first() {
     let members = Members::new(2);
@@ -176,7 +176,7 @@ fn a_domain_reports_its_collectives_and_member_limit() {
     }
 }
 
-/// Contexts in memory, which a call of a value has elsewhere than its value.
+/// Contexts in memory. A call with a value stores its context apart from the value.
 #[test]
 fn operations_work_where_contexts_are_memory() {
     let plan = Plan { required: RequiredModes::LARGE_CONTEXTS, ..Plan::new(0) };
@@ -237,7 +237,8 @@ fn operations_by_their_numbers_are_those_that_have_types() {
             }
         }
     }
-    // Five that move, of 14 types; three that reduce: 10 of 10 integers, 7 of 2 floats, 5 of 2 complex numbers. And the barrier.
+    // Five that move, of 14 types. Three that reduce: 10 of 10 integers, 7 of 2 floats, 5 of 2
+    // complex numbers. And the barrier.
     assert_eq!(there, 5 * 14 + 3 * (10 * 10 + 7 * 2 + 5 * 2) + 1);
     assert_eq!(Collective::new(CollectiveOp::BARRIER, Datatype::VOID, AtomicOp::NOOP), Some(Collective::BARRIER));
     let bits = |datatype| Collective::new(CollectiveOp::REDUCE, datatype, AtomicOp::BXOR);
@@ -252,7 +253,7 @@ fn an_operation_by_numbers_has_the_result_of_the_typed_one() {
     let sum = Collective::new(CollectiveOp::ALLREDUCE, Datatype::UINT32, AtomicOp::SUM).unwrap();
     assert_eq!(groups[0].admits(sum, 2), Ok(()));
     let post = |group: &crate::objects::collectives::world::Group| {
-        // The last with its type: they are the same.
+        // The last operation, typed, is equal to the untyped one.
         let buf = with_room(&[u32::try_from(group.rank()).unwrap(), 7], 2);
         if group.rank() == 2 {
             group.post(Collective::all_reduce(ReduceOp::<u32>::SUM), 0, buf)

@@ -12,15 +12,16 @@ use loom_core::domain::Domain;
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::Network;
 use loom_core::{Deadline, EndpointAddr, Errno};
-// What it orders ThreadSanitizer sees: it is no part of the standard library.
+// ThreadSanitizer sees the order that this mutex makes, because it is not part of the standard
+// library.
 use spin::Mutex;
 
 use crate::objects::collectives::world::{Group, Queue, bytes, info, network, with_room};
 
-/// Of everything that one test waits for.
+/// Limit of all waits of one test.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Lets others run where there are more threads than processors.
+/// Yields to other threads, in case there are more threads than processors.
 #[derive(Clone, Copy)]
 struct Patient(Instant);
 
@@ -31,7 +32,7 @@ impl Deadline for Patient {
     }
 }
 
-/// Each member on a thread, with a domain, a vector and a queue of its own.
+/// Runs each member on a thread, with a domain, a vector and a queue of its own.
 fn on_threads(network: &Network<'static>, size: u16, member: impl Fn(&Queue, Group, Patient) + Sync) {
     let info = info(network);
     let (addresses, together) = (Mutex::new(Vec::<EndpointAddr>::new()), Barrier::new(size.into()));
@@ -55,7 +56,7 @@ fn on_threads(network: &Network<'static>, size: u16, member: impl Fn(&Queue, Gro
             })
         };
         let threads: Vec<_> = (0..size).map(|_| one()).collect();
-        // One by one, so that ThreadSanitizer sees it.
+        // Joins one by one, so that ThreadSanitizer sees it.
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -84,10 +85,11 @@ fn members_on_threads_see_the_same_results_in_ten_thousand_rounds() {
     });
 }
 
-/// One leaves in the middle of operations that others are about to run, or run. What comes back is not written any more.
+/// One member leaves before or during operations of the others. Returned buffers are not written
+/// to.
 #[test]
 fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_threads() {
-    // The places of members and of the group are used again and again.
+    // The ports of members and the place of the group are reused in each round.
     let network = network(3, 1);
     for round in 0..300_u64 {
         let all_are_done = Barrier::new(3);
@@ -124,7 +126,7 @@ fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_th
                     kept.push(buf);
                 }
                 if !all {
-                    // It was refused, and what was under way had run before.
+                    // The post was refused, and the operations before it have run.
                     break Vec::new();
                 }
             };
@@ -134,7 +136,7 @@ fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_th
                 assert!(result.is_ok() || result.is_err_and(|error| error.errno == expected));
                 kept.push(buf);
             }
-            // The memory is this thread's again: whatever is still to come leaves it as it is.
+            // The memory belongs to this thread again, so no later event changes it.
             kept.iter_mut().for_each(|buf| buf.fill(0x5a));
             all_are_done.wait();
             assert!(kept.iter().flatten().all(|byte| *byte == 0x5a));
@@ -142,7 +144,8 @@ fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_th
     }
 }
 
-/// A peer is removed from the vector while a member joins it: the group has all members of the set, or is refused.
+/// A peer is removed from the vector while a member joins it. The group has all members of the set,
+/// or is refused.
 #[test]
 fn a_peer_that_is_removed_while_others_join_is_a_member_or_refused() {
     let network = network(2, 1);
@@ -152,7 +155,7 @@ fn a_peer_that_is_removed_while_others_join_is_a_member_or_refused() {
     let (me, other) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let mine = av.insert(&me.address().unwrap()).unwrap();
     let address = other.address().unwrap();
-    // What the other thread is to remove, in which round, and which rounds are over.
+    // The peer for the other thread to remove, the current round, and the last completed round.
     let (told, round_of, over) = (Mutex::new(None), AtomicU32::new(0), AtomicU32::new(0));
     let (mut joined, mut refused, mut round) = (0, 0, 0);
     let until = Instant::now() + Duration::from_secs(4);
@@ -190,7 +193,7 @@ fn a_peer_that_is_removed_while_others_join_is_a_member_or_refused() {
                 std::thread::yield_now();
             }
         }
-        // With nothing to remove, it ends.
+        // Without a peer to remove, the thread ends.
         round_of.store(u32::MAX, Ordering::Release);
         other.join().unwrap();
     });

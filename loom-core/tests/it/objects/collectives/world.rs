@@ -1,4 +1,4 @@
-//! Members of a group on one thread, and elements that a plain computation knows, too.
+//! Members of a group on one thread, and elements of a plain computation.
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::{Complex, Element};
@@ -17,10 +17,10 @@ pub(crate) type Queue = Cq<'static, Soft<'static>, Buf>;
 pub(crate) type Member = Endpoint<'static, Soft<'static>, Buf>;
 pub(crate) type Group = CollectiveGroup<'static, Soft<'static>, Buf>;
 
-/// More looks at a queue than anything here takes.
+/// Limit of polls, which no test here reaches.
 pub(crate) const LIMIT: Spins = Spins(100_000);
 
-/// A network for so many members, and no messages to speak of.
+/// Opens a network for this number of members, with few messages.
 pub(crate) fn network(members: u16, groups: u16) -> Network<'static> {
     let attr = NetworkAttr {
         endpoints: members,
@@ -35,7 +35,7 @@ pub(crate) fn network(members: u16, groups: u16) -> Network<'static> {
     Network::new(attr).expect("memory")
 }
 
-/// An info with collective operations; also of a strict network, which has to be asked.
+/// An info with collective operations, which a strict network only grants on request.
 pub(crate) fn info(network: &Network<'static>) -> Info<Soft<'static>> {
     let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
     network.query(&hints).expect("it has collective operations")
@@ -54,7 +54,7 @@ impl Members {
         Self::with_faults(size, None)
     }
 
-    /// With this plan for every endpoint, if there is one.
+    /// Opens the world with this plan, if any, for every endpoint.
     pub(crate) fn with_faults(size: usize, plan: Option<Plan>) -> Self {
         let places = u16::try_from(size).expect("few");
         let network = network(places, 2);
@@ -106,9 +106,10 @@ pub(crate) fn join(members: &Members) -> Vec<Group> {
     members.endpoints.iter().map(|member| member.join_collective(&set).expect("room")).collect()
 }
 
-/// Elements, and what is computed of them, written anew.
+/// Elements and their operations, independent of the transport.
 pub(crate) trait Plain: Element + PartialEq {
-    /// Drawn from a number, and small: products of a few stay within a type's exact numbers.
+    /// Derives a small element from a number. Products of a few elements stay within the exact
+    /// range of a type.
     fn drawn(number: u64) -> Self;
     fn combined(self, op: AtomicOp, other: Self) -> Self;
     fn to_bytes(self) -> Vec<u8>;
@@ -203,7 +204,7 @@ macro_rules! floats {
 }
 floats!(f32, f64);
 
-/// Elements of each member, drawn from a seed.
+/// Elements of each member, derived from a seed.
 pub(crate) fn drawn<E: Plain>(seed: u64, members: usize, each: usize) -> Vec<Vec<E>> {
     let mut state = seed;
     let mut next = || {
@@ -217,10 +218,10 @@ pub(crate) fn bytes<E: Plain>(elements: &[E]) -> Vec<u8> {
     elements.iter().flat_map(|element| element.to_bytes()).collect()
 }
 
-/// Operands, and room for so many results behind them.
+/// Operands, with room for this number of results behind them.
 pub(crate) fn with_room<E: Plain>(operands: &[E], results: usize) -> Buf {
     let mut buf = bytes(operands);
-    // What no result is.
+    // A byte that no result contains.
     buf.resize(buf.len() + results * size_of::<E>(), 0xa5);
     buf
 }

@@ -1,4 +1,5 @@
-//! Completions over a transport that says anything: every buffer comes back once, and what is told is what the event says.
+//! Completions over a transport that reports arbitrary events. Each buffer is returned once, and
+//! each completion matches its event.
 
 mod world;
 

@@ -1,4 +1,4 @@
-//! Executors that sleep: whatever happens that no descriptor tells of wakes them.
+//! Executors that sleep. Every event without a descriptor wakes them up.
 
 use std::future::Future;
 use std::pin::pin;
@@ -98,7 +98,7 @@ fn posts_that_wait_for_slots_let_an_executor_sleep_and_others_do_not() {
     let _ = asleep(driver);
     assert_eq!(woken(&next.flag), 0, "there is no slot");
     {
-        // Of this one the provider says when.
+        // The provider decides when this refusal ends.
         let mut refused = Task::new(async { driver.retry(|| Err::<(), _>(PostError::Again)).await.unwrap() });
         refused.run();
         turns(driver);
@@ -111,7 +111,7 @@ fn posts_that_wait_for_slots_let_an_executor_sleep_and_others_do_not() {
     alice.inject(*to_bob, &[7]).unwrap();
     turns(driver);
     assert!(woken(&next.flag) > told, "a receive is over");
-    // Its slot is free when it is taken.
+    // Taking its completion frees its slot.
     assert!(poll_once(&mut driver.finish(received)).is_ready());
     next.run();
     alice.inject(*to_bob, &[8]).unwrap();

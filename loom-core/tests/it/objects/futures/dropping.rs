@@ -1,4 +1,4 @@
-//! Futures that are dropped: their operations go on, and their buffers are dropped or taken back, once.
+//! Dropped futures. Their operations continue, and their buffers are dropped or returned, once.
 
 use loom_core::completion::Peek;
 use loom_core::cq::CqError;
@@ -9,7 +9,7 @@ use crate::executor::{Task, block_on, poll_once, run};
 use crate::memory::{Memory, assert_dropped_once, begin, drops};
 use crate::objects::futures::{Pair, S};
 
-/// Polls until nothing happens any more.
+/// Polls until no event is left.
 fn settle(driver: &CqDriver<'static, S, Memory>) {
     while driver.turn(8) > 0 {}
 }
@@ -44,7 +44,8 @@ fn buffer_of_a_dropped_future_is_taken_back_once() {
     let ids = [1, 2, 3].map(|number| {
         let room = Memory::new(&[0; 1]);
         let id = room.id;
-        // Each is at another point: never polled, waiting, and over but not polled again.
+        // Each future is in another state: never polled, waiting, and completed but not polled
+        // again.
         let mut received = driver.finish(bob.recv(Source::Any, room).unwrap());
         if number > 1 {
             assert!(poll_once(&mut received).is_pending());
@@ -82,7 +83,7 @@ fn operation_that_was_given_up_can_be_waited_for_again_by_its_key() {
             alice.inject(*to_bob, &[number]).unwrap();
         }
         while driver.turn(8) > 0 {}
-        // The first, the second or the last is claimed by its key. Its slot is used and given up again.
+        // The first, the second or the last is claimed by its key. Its slot is then reused.
         let done = block_on(driver, driver.finish(keys[usize::from(claimed)])).unwrap();
         assert_eq!(done.into_buf(), [claimed]);
         drop(driver.finish(bob.recv(Source::Any, vec![0]).unwrap()));
@@ -165,7 +166,7 @@ fn call_of_cancel_cancels_and_its_future_has_no_borrows() {
     let pair = Pair::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let [first, second, third] = [1, 2, 3].map(|byte| bob.recv(Source::Any, Memory::new(&[byte])).unwrap());
-    // One is kept and not polled, one is dropped.
+    // One future is kept without polls, one is dropped.
     let cancelled = kept(driver.finish(first).cancel(bob));
     drop(driver.finish(second).cancel(bob));
     alice.inject(*to_bob, &[9]).unwrap();
@@ -236,7 +237,7 @@ fn forgotten_future_keeps_its_queue_and_delays_no_other_wait() {
     );
 }
 
-/// A peek whose answer is kept, and the future that was woken for it. The slot of the peek is free by then.
+/// A peek with a kept answer, and its woken future. The slot of the peek is already free.
 fn answered(pair: &Pair<Vec<u8>>) -> (impl Future<Output = Result<Peek, CqError>> + Unpin, usize) {
     let Pair { driver, bob, cq, .. } = pair;
     let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
@@ -274,7 +275,7 @@ fn answer_is_an_event_also_if_the_peek_is_dropped_after_it_came() {
     drop(peek);
     assert!(matches!(driver.take_event(), Some(Completion::Peek(_))));
 
-    // Another operation has its slot when it comes.
+    // Another operation has its slot when the answer arrives.
     let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
     assert!(poll_once(&mut peek).is_pending());
     drop(peek);

@@ -1,4 +1,4 @@
-//! Ends that nobody asked for: endpoints that close, peers that die, queues that fail.
+//! Unrequested ends: endpoints that close, peers that are killed, queues that fail.
 
 use loom_core::cq::CqError;
 use loom_core::driver::{RunError, Unclaimed};
@@ -19,7 +19,7 @@ fn operations_of_an_endpoint_that_closes_end_their_futures() {
         assert_eq!((buf.len(), result.unwrap_err().errno), (4, Errno::ECANCELED));
     });
     let looks = Task::new(async {
-        // Answered before the close, or ended by it: told in any case.
+        // Answered before the close or ended by it, and reported in both cases.
         match driver.finish_peek(peeked).await {
             Ok(peek) => assert!(peek.message().unwrap().is_none()),
             Err(error) => assert_eq!(error, CqError::UnknownKey),
@@ -46,7 +46,7 @@ fn queue_that_fails_ends_every_wait_with_its_error() {
     let waits = (0..3).map(|_| {
         let (received, errors) = (bob.recv(Source::Any, vec![0]).unwrap(), &errors);
         Task::new(async move {
-            // What came before is told.
+            // Completions from before the failure are reported.
             if let Err(error) = driver.finish(received).await {
                 assert_eq!(error, CqError::Queue(Errno::EOVERRUN));
                 errors.set(errors.get() + 1);
@@ -94,7 +94,7 @@ fn events_found_when_an_endpoint_closes_are_reported() {
     let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
     let mut looks = Task::new(async { assert!((&mut peek).await.unwrap().message().unwrap().is_none()) });
     assert!(looks.run());
-    // Its answer is found, and its slot is used again before anybody is told.
+    // Its answer is found, and its slot is reused before the answer is reported.
     drop(cq.endpoint(&av).unwrap());
     let received = bob.recv(Source::Any, vec![0]).unwrap();
     let mut waits = Task::new(async { assert_eq!(driver.finish(received).await.unwrap().into_buf(), [9]) });

@@ -1,4 +1,5 @@
-//! Futures over the software transport: data moves, those are woken whom an event is for, and whatever is dropped loses nothing.
+//! Futures over the software transport. Data moves, an event wakes its waiter, and dropped futures
+//! lose no event.
 
 mod asleep;
 mod dropping;

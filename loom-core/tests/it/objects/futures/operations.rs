@@ -108,7 +108,7 @@ fn pieces_of_a_multi_receive_are_events_and_its_end_is_awaited() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
     let filled = bob.multi_recv(Source::Any, vec![0; 128]).unwrap();
-    // The fifth message leaves too little room for another.
+    // After the fifth message the room is too small for another.
     let over = std::cell::Cell::new(false);
     let kept = std::cell::RefCell::new(Vec::new());
     let takes = Task::new(async {
@@ -117,7 +117,7 @@ fn pieces_of_a_multi_receive_are_events_and_its_end_is_awaited() {
             assert_eq!(piece.bytes(), [number; 16]);
             kept.borrow_mut().push(piece);
         }
-        // Whoever waits for the end is woken when the last piece has gone.
+        // The last piece wakes the waiter for the end.
         assert!(!over.get());
         kept.borrow_mut().clear();
     });
@@ -151,7 +151,7 @@ fn immediate_data_is_waited_for_by_several_each_for_a_total_of_its_own() {
         for _ in 0..11 {
             let Completion::Remote(event) = driver.next_event().await.unwrap() else { panic!("no other event") };
             arrivals.count(event.data().unwrap().0).unwrap();
-            // One that is dropped leaves its place.
+            // A dropped waiter leaves its place.
             let mut dropped = arrivals.reached(0, 1);
             assert!(crate::executor::poll_once(&mut dropped).is_pending());
         }

@@ -1,4 +1,5 @@
-//! What comes rarely: a queue full of answers, a counter that is set back, a peer that takes nothing, events that others have kept.
+//! Rare events: a queue full of answers, a counter that is set back, a peer that takes no message,
+//! events that another wait has kept.
 
 use std::cell::Cell;
 use std::task::Poll;
@@ -131,7 +132,7 @@ fn post_behind_others_that_are_never_taken_is_tried_also_while_there_are_events(
             })
         })
         .collect();
-    // A healthy peer: would be taken whenever it is tried.
+    // A healthy peer, which takes every message.
     tasks.push(Task::new(async {
         driver
             .retry(|| {
@@ -150,7 +151,7 @@ fn post_behind_others_that_are_never_taken_is_tried_also_while_there_are_events(
         alice.inject(*to_bob, &[1]).unwrap();
     }
     for _ in 0..10_000 {
-        // Somebody else's traffic goes on: one event each turn.
+        // Other traffic continues: one event each turn.
         let events = driver.turn(1);
         if events > 0 {
             let k = received.remove(0);

@@ -1,5 +1,5 @@
-//! Random stories: tasks wait for operations, under faults, and are dropped at any point. Every buffer is dropped once, and no place in the queue is
-//! lost.
+//! Random stories. Tasks wait for operations, under faults, and are dropped at any point. Each
+//! buffer is dropped once, and the queue loses no slot.
 
 use loom_core::driver::{Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
@@ -13,7 +13,7 @@ const DEPTH: usize = 12;
 const TASKS: usize = 16;
 const STEPS: usize = 600;
 
-/// Numbers of a small generator (Knuth's).
+/// Knuth's linear congruential generator.
 struct Random(u64);
 
 impl Random {
@@ -23,7 +23,7 @@ impl Random {
     }
 }
 
-/// What became of the tasks of one story.
+/// Results of the tasks of one story.
 #[derive(Default)]
 struct Tally {
     ended: usize,
@@ -31,7 +31,7 @@ struct Tally {
     taken_back: usize,
 }
 
-/// One task: some operations of one kind, each awaited in one of the ways.
+/// A task: some operations of one kind, each awaited in one of the ways.
 async fn task(pair: &Pair<Memory>, kind: usize, way: usize, len: usize) {
     let Pair { driver, alice, bob, to_bob, .. } = pair;
     let post = |buf| -> Result<_, _> {
@@ -61,7 +61,6 @@ async fn task(pair: &Pair<Memory>, kind: usize, way: usize, len: usize) {
     }
 }
 
-/// Plays a story.
 fn play(seed: u64, plan: Plan, unclaimed: Unclaimed) -> Tally {
     begin();
     let mut random = Random(seed);
@@ -100,7 +99,7 @@ fn play(seed: u64, plan: Plan, unclaimed: Unclaimed) -> Tally {
         tally.ended += before - tasks.len();
     }
     drop(tasks);
-    // What is still in flight ends with its endpoint.
+    // Operations in flight end with their endpoint.
     let Pair { driver, alice, bob, cq, av, domain, .. } = pair;
     drop((alice, bob));
     for _ in 0..200 {
@@ -113,9 +112,9 @@ fn play(seed: u64, plan: Plan, unclaimed: Unclaimed) -> Tally {
     for id in first..end {
         assert_eq!(drops(id), 1, "buffer {id} of {first} to {end}");
     }
-    // Every place of the queue can be used again.
+    // Every slot of the queue is usable again.
     let carol = cq.endpoint(&av).unwrap();
-    // A plan may refuse some of them for the moment, or kill the endpoint.
+    // A plan can refuse some of them for the moment, or kill the endpoint.
     let (mut posted, mut alive) = (0, true);
     for _ in 0..20 * DEPTH {
         match carol.recv(Source::Any, Memory::new(&[0])) {

@@ -1,4 +1,4 @@
-//! Who is woken, by what, and in which order.
+//! Wake-ups: their tasks, their events, and their order.
 
 use std::cell::RefCell;
 use std::pin::pin;
@@ -108,7 +108,7 @@ fn one_future_waits_for_an_operation_and_a_second_gets_an_error() {
     alice.inject(*to_bob, &[7]).unwrap();
     assert_eq!(block_on(driver, one).unwrap().into_buf(), [7]);
     let Err(CqError::UnknownKey) = block_on(driver, driver.finish(key)) else { panic!("it is over") };
-    // The key of a slot that no queue has.
+    // A key of a slot that the queue does not have.
     let other = Pair::<Vec<u8>>::open(64, Unclaimed::Drop);
     let keys: Vec<OpKey> = (0..9).map(|_| other.bob.recv(Source::Any, vec![0]).unwrap()).collect();
     let Err(CqError::UnknownKey) = block_on(driver, driver.finish(keys[8])) else { panic!("it is of another queue") };
@@ -181,7 +181,7 @@ fn untaken_events_of_peers_end_waits_but_not_operations() {
     });
 }
 
-/// As in a loop of `select!` whose one arm waits for an operation of its own.
+/// The state of a `select!` loop that waits for an operation in another arm.
 #[test]
 fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_ever() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
@@ -205,7 +205,7 @@ fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_
     });
 }
 
-/// More turns than a future may leave events untaken in a row.
+/// Runs more turns than a future may leave events untaken in a row.
 #[test]
 fn turns_without_room_for_events_fail_no_wait_if_events_are_taken() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);

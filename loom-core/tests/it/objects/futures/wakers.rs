@@ -1,4 +1,4 @@
-//! Wakers that do more than wake: they panic, drive, or poll at once.
+//! Wakers with side effects: they panic, drive, or poll at once.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -98,7 +98,7 @@ impl Wake for PollsAtOnce {
 fn wakers_that_poll_at_once_do_not_keep_a_turn_from_ending() {
     let pair = Pair::<Vec<u8>>::open(64, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;
-    // 20 posts that are refused for ever.
+    // 20 posts that are always refused.
     for which in 0..20 {
         let d = driver.clone();
         FUTS.with(|f| {
@@ -116,10 +116,10 @@ fn wakers_that_poll_at_once_do_not_keep_a_turn_from_ending() {
     FUTS.with(|f| f.borrow_mut().clear());
 }
 
-/// Panics when it is dropped, if it is to.
+/// Panics when it is dropped, if it is armed.
 struct Fragile(Rc<Cell<bool>>);
 
-// SAFETY: no bytes.
+// SAFETY: lends no bytes.
 #[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
 unsafe impl Buffer for Fragile {
     fn lend(&mut self) -> Lent {
@@ -149,7 +149,7 @@ fn buffer_that_panics_on_drop_loses_no_other_wake_up() {
         assert!(driver.finish(second).await.unwrap().result().is_err());
     });
     assert!(task.run());
-    // Both come back.
+    // Both are returned.
     drop(carol);
     breaks.set(true);
     let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turns(driver)));
@@ -181,7 +181,7 @@ fn waker_that_panics_when_a_queue_fails_leaves_the_error_to_others() {
     }
 }
 
-/// More than are woken at a time.
+/// More waiters than one batch of wake-ups.
 #[test]
 fn waker_that_panics_in_a_long_list_leaves_the_error_to_later_waiters() {
     let plan = Plan { overrun: Every::Nth(1), ..Plan::new(1) };

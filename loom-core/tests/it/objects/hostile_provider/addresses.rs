@@ -41,7 +41,7 @@ fn many_addresses_are_inserted_in_order_among_existing_ones() {
     assert_eq!(scene.script.inserted.borrow().len(), 7, "the provider is asked for new ones alone");
 }
 
-/// The provider has room for more, and gives one address one place.
+/// The provider has more room and maps each address to one place.
 #[test]
 fn each_address_without_a_place_is_taken_back_from_the_provider() {
     let scene = scene(AddressFormat::ADDR_STR);
@@ -68,7 +68,7 @@ fn a_range_is_inserted_if_there_are_places_for_all_of_it() {
     assert_eq!([insert(3, 7), insert(21, 1)], [Err(AddressError::Full); 2]);
 }
 
-/// The results of a range are handed over between its insertions.
+/// The results of a range are returned between its insertions.
 #[test]
 fn the_vector_of_a_range_changes_while_its_peers_are_handed_over() {
     for reused in [None, Some(10)] {
@@ -121,7 +121,8 @@ fn members_of_a_set_leave_and_enter_the_vector_while_they_are_iterated_over() {
     assert_eq!(av.peer_table().iter().count(), 3);
 }
 
-/// The address that made room is out of the provider, and its place is free, whatever comes of the insertion.
+/// The reclaimed address is removed from the provider, and its place is free, even if the insertion
+/// fails.
 #[test]
 fn a_refused_insertion_leaves_the_place_free_that_was_reclaimed_for_it() {
     let scene = scene(AddressFormat::ADDR_STR);
@@ -161,7 +162,7 @@ fn a_vector_has_room_for_addresses_that_are_likely_by_their_format() {
     assert_eq!(fits(AvAttr { bytes: Some(0), ..AvAttr::new(PEERS) }), 0);
 }
 
-/// Peers with an address of their own take a single place, those of a range a piece of it together.
+/// A peer with an address of its own takes a single place. Peers of a range share a piece.
 #[test]
 fn a_vector_has_the_single_places_and_ranges_that_it_was_opened_for() {
     let scene = scene(AddressFormat::SOCKADDR_IN);
@@ -171,7 +172,7 @@ fn a_vector_has_the_single_places_and_ranges_that_it_was_opened_for() {
         Av::open(&scene.domain, AvAttr { singles: Some(singles), ranges, ..AvAttr::new(8) }).unwrap()
     };
     let alone = |av: Av<'static, T>| {
-        // Not beside each other.
+        // Not adjacent.
         (0..8).take_while(|number| av.insert(&EndpointAddr::from(socket(number * 2))).is_ok()).count()
     };
     let range = |av: Av<'static, T>| av.insert_symmetric(socket(1), 8, 1, drop).unwrap();

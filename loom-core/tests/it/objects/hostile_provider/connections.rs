@@ -36,7 +36,7 @@ fn connecting(
     queue.msg_endpoint(eq, info).unwrap().connect(&address(), b"").unwrap()
 }
 
-/// The event queue says that an endpoint is connected.
+/// The event queue reports that an endpoint is connected.
 fn connected(eq: &EventQueue<'static, T>, fid: u64) -> ConnectedEvent {
     say(Notice::Connected(Fid(fid)));
     let Some(EqEvent::Connected(event)) = eq.poll().unwrap() else { panic!("it was said") };
@@ -105,12 +105,12 @@ fn a_request_is_rejected_once_with_its_data() {
     assert_eq!(asked(), [Asked::Reject(1, b"no".into())]);
     drop(request(&scene, &eq, 2));
     assert_eq!(asked(), [Asked::Reject(2, vec![])]);
-    // One with too much data comes back, and stands.
+    // A refusal with too much data returns the request, which stays valid.
     let refused = request(&scene, &eq, 3).reject(&[1; OPTION + 1]).unwrap_err();
     assert_eq!((refused.error, asked()), (OpenError::DataTooLong { limit: OPTION }, vec![]));
     drop(refused);
     assert_eq!(asked(), [Asked::Reject(3, vec![])]);
-    // One that the provider fails to reject has ended.
+    // A request that the provider fails to reject has ended.
     line(|line| line.failure = Some(Errno::EIO));
     let refused = request(&scene, &eq, 4).reject(b"no").unwrap_err();
     assert_eq!((refused.error, asked().len()), (OpenError::Unconnected(Errno::EIO), 1));
@@ -162,7 +162,7 @@ fn an_event_queue_is_slept_on_as_it_was_opened() {
     }
 }
 
-/// The last endpoint that receives through a shared context closes it, too, if there is no handle of it any more.
+/// The last receiving endpoint closes a shared context that does not have a handle.
 #[test]
 fn a_shared_receive_context_is_closed_after_the_endpoints_that_receive_through_it() {
     let (scene, eq) = scene();
@@ -177,7 +177,7 @@ fn a_shared_receive_context_is_closed_after_the_endpoints_that_receive_through_i
     assert_eq!(receives(), [0]);
     drop(last);
     assert_eq!(receives(), [0, 0, 1]);
-    // One that is in use stays open without endpoints.
+    // A context with a handle stays open without endpoints.
     let shared = queue.shared_rx(&info).unwrap();
     drop(shared.msg_endpoint(&eq, &info).unwrap());
     assert_eq!(receives().len(), 4);

@@ -1,4 +1,4 @@
-//! What endpoints ask of the provider, and what not.
+//! Calls of endpoints to the provider, and calls that must not happen.
 
 use loom_core::av::Av;
 use loom_core::completion::Completion;
@@ -97,7 +97,8 @@ fn a_completed_operation_is_not_cancelled() {
     }
 }
 
-/// Reads and sends count apart where the provider can be closed in the middle of them.
+/// Closing an endpoint reports its longest read if the provider can close it with sends in flight,
+/// else its number of transmits.
 #[test]
 fn an_endpoint_reports_its_operations_in_flight_when_it_closes() {
     for close_with_sends in [true, false] {
@@ -150,7 +151,7 @@ fn a_queue_closes_its_retired_endpoint_after_the_last_operation() {
     assert_eq!(script.closed_domains.get(), 1, "everything is closed");
 }
 
-/// What a post says of its peer and what it asks for.
+/// A post passes its peer and its options.
 #[test]
 fn posts_pass_their_peer_and_options_to_the_provider() {
     let mut attributes = attributes();
@@ -181,7 +182,7 @@ fn posts_pass_their_peer_and_options_to_the_provider() {
     endpoint.write_with(peer, &part, options, buf()).unwrap();
     endpoint.read_with(peer, &part, ReadOptions { fence: true, ..ReadOptions::default() }, buf()).unwrap();
     endpoint.recv_with(Source::Any, RecvOptions { more: true }, buf()).unwrap();
-    // Every post asks for its completion.
+    // Every post requests its completion.
     let with = |flags| OpFlags::COMPLETION | flags;
     let sends = (its, with(OpFlags::MORE | OpFlags::FENCE));
     let expected = [sends, sends, (its, with(OpFlags::FENCE)), (any, with(OpFlags::MORE))];
@@ -204,7 +205,7 @@ fn a_message_that_was_claimed_is_fetched_by_its_claim() {
     assert_eq!(asked, [claim | OpFlags::PEEK, claim]);
 }
 
-/// The endpoint is closed by the end of the scope: until then it is bound to the vector.
+/// The end of the scope closes the endpoint, which is bound to the vector until then.
 #[test]
 fn a_vector_that_endpoints_of_a_forgotten_queue_were_bound_to_is_closed_after_their_scope() {
     let Scene { script, domain } = Scene::new(attributes());
@@ -240,7 +241,7 @@ fn a_fence_is_posted_where_it_is_granted() {
 
 const UNSUPPORTED: PostError = PostError::Errno(Errno::EOPNOTSUPP);
 
-/// libfabric does not define whether the length that a peek tells is with the prefix or without.
+/// libfabric does not define whether the length of a peek includes the prefix.
 #[test]
 fn a_peek_is_refused_where_messages_have_prefixes() {
     for (mode, peeks) in [(Mode::empty(), true), (Mode::RX_CQ_DATA, true), (Mode::MSG_PREFIX, false)] {

@@ -1,4 +1,4 @@
-//! Drivers of event queues: which future an event wakes.
+//! Drivers of event queues, and the futures that an event wakes.
 
 use core::future::Future;
 use core::pin::pin;
@@ -31,7 +31,7 @@ impl Events {
         Events { scene, queue, driver }
     }
 
-    /// Connects an endpoint whose events name it `fid`, and tells how that ends.
+    /// Connects an endpoint, named `fid` by its events, and returns the result.
     fn connect(&self, fid: u64) -> impl Future<Output = Result<(), OpenError>> + use<> {
         name_endpoints(fid);
         let endpoint = self.queue.msg_endpoint(self.driver.eq(), &self.scene.script.info()).unwrap();
@@ -40,7 +40,7 @@ impl Events {
         async move { Ok(connected.await.map(drop)?) }
     }
 
-    /// Accepts a request with an endpoint whose events name it `fid`.
+    /// Accepts a request with an endpoint, named `fid` by its events.
     fn accept(&self, fid: u64) -> impl Future<Output = Result<(), OpenError>> + use<> {
         say(Notice::Request { listener: LISTENER, info: self.scene.script, request: 1 });
         let EqEvent::Request(request) = block_on(&self.driver, self.driver.next_event()).unwrap() else {
@@ -51,7 +51,7 @@ impl Events {
         async move { Ok(accepted.await.map(drop)?) }
     }
 
-    /// A task that takes the next event, as soon as it is woken, and puts down what that was.
+    /// A task that takes the next event at its wake-up and records it.
     fn next<'f>(&self, told: &'f RefCell<Vec<&'static str>>) -> Task<'f> {
         let next = self.driver.next_event();
         let mut task = Task::new(async move {
@@ -85,7 +85,7 @@ fn shutdown(fid: u64) {
     say(Notice::Shutdown(Fid(fid)));
 }
 
-/// The event that a future was woken for, and did not take before it was dropped.
+/// A future was woken for an event, and was dropped before it took the event.
 #[test]
 fn events_of_a_dropped_connect_or_accept_wake_as_many_as_wait_for_events() {
     let events = Events::new(8);
@@ -107,7 +107,7 @@ fn events_of_a_dropped_connect_or_accept_wake_as_many_as_wait_for_events() {
     }
 }
 
-/// The future takes the first of both, and the second belongs to those who wait for events.
+/// The future takes the first of both. The second belongs to the waiters for events.
 #[test]
 fn event_at_the_end_of_a_connect_wakes_the_waiter_for_events() {
     for (second, named) in [(failed as fn(u64), "failed"), (shutdown, "shutdown")] {
@@ -125,7 +125,8 @@ fn event_at_the_end_of_a_connect_wakes_the_waiter_for_events() {
     }
 }
 
-/// Some providers report a failed attempt so. Of another endpoint, or of a connection, it is an event.
+/// Some providers report a failed attempt by a shutdown. For another endpoint, or for a connection,
+/// a shutdown is an event.
 #[test]
 fn shutdown_of_a_connecting_endpoint_ends_its_future() {
     let events = Events::new(8);
@@ -134,7 +135,7 @@ fn shutdown_of_a_connecting_endpoint_ends_its_future() {
     let ends = [(); 2].map(|()| Cell::new(None));
     let accept = events.accept(2);
     let connect = events.connect(1);
-    // Of an endpoint of the same address that was closed before, which the queue has not told yet.
+    // Event of an earlier endpoint with the same address, which the queue has not returned yet.
     shutdown(1);
     let mut accept = Task::new(async { ends[0].set(Some(accept.await)) });
     let mut connect = Task::new(async { ends[1].set(Some(connect.await)) });
@@ -150,7 +151,7 @@ fn shutdown_of_a_connecting_endpoint_ends_its_future() {
         assert_eq!(end.take(), Some(Err(OpenError::Shutdown)));
     }
     assert!(!next.run(), "they were awaited");
-    // Of a connection.
+    // Event of a connection.
     let mut connect = Box::pin(events.connect(3));
     assert!(poll_once(&mut connect).is_pending());
     connected(3);
@@ -161,7 +162,8 @@ fn shutdown_of_a_connecting_endpoint_ends_its_future() {
     assert_eq!(told.take(), ["shutdown"]);
 }
 
-/// A future for an endpoint with the address of an earlier one does not keep that one's events from others.
+/// A future for an endpoint with the address of an earlier one leaves events of the earlier one to
+/// others.
 #[test]
 fn events_of_an_earlier_endpoint_are_left_to_others() {
     let events = Events::new(1);
@@ -171,7 +173,7 @@ fn events_of_an_earlier_endpoint_are_left_to_others() {
     failed(1);
     events.driver.turn(8);
     drop(first);
-    // Of the second, whose event has no room yet.
+    // Future of the second endpoint. Its event does not have room yet.
     let mut second = Box::pin(events.connect(1));
     assert!(poll_once(&mut second).is_pending());
     connected(1);
@@ -181,7 +183,8 @@ fn events_of_an_earlier_endpoint_are_left_to_others() {
     block_on(&events.driver, second).unwrap();
 }
 
-/// Kept from before the first endpoint was closed until after the second was opened, in its place.
+/// The event is kept from before the first endpoint closes until after the second opens in its
+/// place.
 #[test]
 fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     let events = Events::new(8);
@@ -202,7 +205,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     assert_eq!((event.is_of(named), event.is_of(&second)), (true, false));
     let EqEvent::Failed(failure) = next() else { panic!("it was said") };
     assert_eq!((failure.is_of(named), failure.is_of(&second)), (true, false));
-    // Those of the second.
+    // Events of the second endpoint.
     shutdown(1);
     failed(1);
     assert!(matches!(next(), EqEvent::Shutdown(event) if event.is_of(&second)));
@@ -217,7 +220,7 @@ fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
     assert!(!event.is_of(&elsewhere) && !failure.is_of(&elsewhere));
 }
 
-/// As long as no future takes what is kept, no connection can be made.
+/// Connections fail as long as no future takes the kept events.
 #[test]
 fn full_driver_fails_connects_until_its_events_are_taken() {
     let events = Events::new(1);
@@ -230,7 +233,7 @@ fn full_driver_fails_connects_until_its_events_are_taken() {
     assert_eq!(events.driver.turn(8), 1, "there is room for one");
     assert!(connect.run(), "it was woken");
     assert_eq!(end.take(), Some(Err(OpenError::Events(CqError::Unread))));
-    // So is every later one, until the event is taken.
+    // Later connects fail too, until the event is taken.
     let later = pin!(events.connect(2));
     assert_eq!(block_on(&events.driver, later), Err(OpenError::Events(CqError::Unread)));
     for fid in [7, 8] {

@@ -46,7 +46,7 @@ fn a_group_is_left_once() {
         let Some(EqEvent::Joined(event)) = eq.poll().unwrap() else { panic!("it was said") };
         event
     };
-    // Those of other joins: what names a group comes again.
+    // Events of other joins: the name of a group is reused.
     let joining = joining.joined(&event(2, context - 1)).unwrap_err();
     let joining = joining.joined(&event(1, context)).unwrap_err();
     joining.joined(&event(2, context)).unwrap().leave().unwrap();

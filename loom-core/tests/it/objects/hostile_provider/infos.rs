@@ -1,4 +1,4 @@
-//! What an info says: names, modes, cards.
+//! Contents of an info: names, modes, cards.
 
 use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
@@ -9,7 +9,7 @@ use loom_core::vocabulary::{Attributes, Mode};
 use super::{Scene, attributes, info};
 use crate::scripted::Script;
 
-/// Where both directions ask for these.
+/// Attributes with this mode in both directions.
 pub(crate) fn attributes_with_mode(mode: Mode) -> Attributes {
     let mut attributes = attributes();
     (attributes.mode, attributes.tx.mode, attributes.rx.mode) = (mode, mode, mode);
@@ -33,7 +33,7 @@ fn an_endpoint_is_opened_from_infos_of_its_domain_alone() {
         let opened = queue.endpoint(Binding::to(&vector).info(script.info())).map(drop);
         assert_eq!(opened, if other.is_none() { Ok(()) } else { Err(OpenError::OtherDomain) }, "{other:?}");
     }
-    // A queue keeps contexts, prefixes and receives of one kind.
+    // All endpoints of a queue have one kind of contexts, prefixes and receives.
     for mode in [Mode::CONTEXT, Mode::CONTEXT2, Mode::MSG_PREFIX, Mode::RX_CQ_DATA] {
         let opened = queue.endpoint(Binding::to(&vector).info(info(attributes_with_mode(mode)))).map(drop);
         assert_eq!(opened, Err(OpenError::OtherDomain), "{mode}");

@@ -1,4 +1,5 @@
-//! What the script says of connections, groups and scalable endpoints, and what it was asked: by thread, as each test has one.
+//! The script's events of connections, groups and scalable endpoints, and its log of calls. Both
+//! are kept by thread, because each test has one.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -15,14 +16,14 @@ use crate::scripted::{FD, Script};
 #[derive(Default)]
 pub(crate) struct Line {
     said: VecDeque<Result<Notice<T>, Fault>>,
-    /// The data that comes with each.
+    /// Data of each event.
     pub(crate) data: &'static [u8],
-    /// What events name the endpoint by that is opened next.
+    /// Name of the next endpoint in events.
     next: u64,
-    /// What was given to the last join.
+    /// Context of the last join.
     pub(crate) join: u64,
     pub(crate) asked: Vec<Asked>,
-    /// How rejecting a request fails.
+    /// Error of a rejection.
     pub(crate) failure: Option<Errno>,
 }
 
@@ -54,15 +55,16 @@ pub(crate) fn push_failed(fault: Fault) {
     line(|line| line.said.push_back(Err(fault)));
 }
 
-/// Endpoints that are opened from now on are named so by events.
+/// Sets the name in events of endpoints opened from now on.
 pub(crate) fn name_endpoints(fid: u64) {
     line(|line| line.next = fid);
 }
 
-/// What events name the passive endpoint by.
+/// Name of the passive endpoint in events.
 pub(crate) const LISTENER: Fid = Fid(100);
 
-// SAFETY: events are what the tests say, which say of no endpoint but theirs that it is connected. Nothing of what is lent is touched.
+// SAFETY: the tests choose the events, which report only their own endpoints as connected. Lent
+// memory is not accessed.
 unsafe impl Connected for T {
     type Eq = ();
     type PassiveEndpoint = ();
@@ -165,7 +167,7 @@ unsafe impl Connected for T {
     }
 }
 
-// SAFETY: as above; groups have no addresses that anything is sent to.
+// SAFETY: as above. No message is sent to an address of a group.
 unsafe impl Multicast for T {
     type Group = u64;
 
@@ -235,7 +237,7 @@ unsafe impl Scalable for T {
     }
 }
 
-// SAFETY: nothing is done.
+// SAFETY: no call has an effect.
 unsafe impl Signals for T {
     type Signal = ();
 

@@ -1,5 +1,5 @@
-//! What the objects make of a provider's answers, over a script: connections, groups and scalable endpoints, which the software transport
-//! has not, and answers that any provider may give.
+//! Objects over a script that acts as a hostile provider: connections, groups and scalable
+//! endpoints, which the software transport does not have, and answers that any provider can give.
 
 mod addresses;
 mod connections;
@@ -52,7 +52,7 @@ fn attributes() -> Attributes {
     }
 }
 
-/// A script, and a domain that is opened by it.
+/// A script, and a domain that it opened.
 struct Scene {
     script: &'static Script,
     domain: Domain<'static, T>,
@@ -65,7 +65,7 @@ impl Scene {
         Scene { script, domain }
     }
 
-    /// The script has room for this number of regions.
+    /// Gives the script room for this number of regions.
     fn with_regions(self, places: usize) -> Self {
         self.script.regions.lock().unwrap().places = places;
         self
@@ -83,12 +83,10 @@ impl Scene {
         queue.endpoint(&self.vector()).unwrap()
     }
 
-    /// How many posts there were.
     fn posts(&self) -> usize {
         self.script.notes.borrow().iter().filter(|noted| matches!(noted, Noted::Posted { .. })).count()
     }
 
-    /// The context of the post that came last.
     fn last_context(&self) -> u64 {
         let context = |noted: &Noted| match noted {
             Noted::Posted { context, .. } => Some(*context),

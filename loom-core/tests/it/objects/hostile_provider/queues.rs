@@ -1,4 +1,4 @@
-//! Completion queues: whose turn it is, and what is kept.
+//! Completion queues: turns of the directions, and kept events.
 
 use std::cell::Cell;
 
@@ -13,12 +13,12 @@ use loom_core::vocabulary::{CompletionFlags, Errno};
 use super::{Scene, attributes};
 use crate::scripted::Said;
 
-/// A write of a peer, of so many bytes.
+/// A peer's write of `len` bytes.
 fn write(len: usize) -> Said {
     Said::Event(Event::success(0, CompletionFlags::REMOTE_WRITE | CompletionFlags::RMA, len))
 }
 
-/// Neither direction keeps the other from being heard.
+/// Neither direction starves the other.
 #[test]
 fn the_two_provider_queues_take_turns() {
     let scene = Scene::new(attributes());
@@ -52,7 +52,7 @@ fn a_refused_post_is_tried_again_until_the_deadline_if_it_is_refused_for_the_mom
     assert_eq!(posts(PostError::Again), 1, "the queue cannot go on");
 }
 
-/// A deadline that has passed, and how often it was looked at.
+/// A deadline that has passed, with its number of checks.
 pub(super) struct Passed<'a>(pub(super) &'a Cell<u32>);
 
 impl Deadline for Passed<'_> {
@@ -68,7 +68,7 @@ fn a_wait_looks_at_the_clock_now_and_then_while_the_queue_is_busy() {
     let queue = scene.queue(4);
     let endpoint = scene.endpoint(&queue);
     let key = endpoint.recv(Source::Any, vec![0; 8]).unwrap();
-    // Of no operation.
+    // Event without an operation.
     let stray = Said::Event(Event::success(u64::MAX, CompletionFlags::RECV, 0));
     scene.script.queues[0].borrow_mut().extend([stray; 1000]);
     let looks = Cell::new(0);
@@ -77,7 +77,7 @@ fn a_wait_looks_at_the_clock_now_and_then_while_the_queue_is_busy() {
     assert!((500..950).contains(&left) && looks.get() == 1, "{left} events are left after {} looks", looks.get());
 }
 
-/// The event was in the provider's queue before the endpoint was closed.
+/// The event was in the provider's queue before the endpoint closed.
 #[test]
 fn operation_completed_before_a_close_keeps_its_result() {
     let scene = Scene::new(attributes());
@@ -87,7 +87,7 @@ fn operation_completed_before_a_close_keeps_its_result() {
         let endpoint = scene.endpoint(&queue);
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();
         let event = Event::success(scene.last_context(), CompletionFlags::RECV | CompletionFlags::MSG, 5);
-        // Behind what peers have done meanwhile, as much as the provider's queue has room for.
+        // Behind as many peers' events as the provider's queue has room for.
         let mut events = scene.script.queues[usize::from(separate)].borrow_mut();
         events.extend([write(1); 3]);
         events.push_back(Said::Event(event));

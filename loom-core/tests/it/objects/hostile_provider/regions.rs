@@ -1,4 +1,4 @@
-//! Memory regions: keys, and what peers are told.
+//! Memory regions: keys, and the values for peers.
 
 use loom_core::buffer::bytes_mut;
 use loom_core::cq::Cq;
@@ -18,7 +18,7 @@ fn scene(mr_mode: MrMode) -> Scene {
 }
 
 const MODES: [(MrMode, bool, bool); 5] = [
-    // Whether the provider chooses the key, and whether peers name memory by its address.
+    // Flags: the provider chooses the key, and peers address memory by its address.
     (MrMode::empty(), false, false),
     (MrMode::PROV_KEY, true, false),
     (MrMode::BASIC, true, true),
@@ -59,7 +59,7 @@ fn a_key_is_requested_if_it_fits_and_the_application_chooses() {
             Mr::open(&scene.domain, vec![0; 8], attr).map(drop)
         };
         let refused = Err(OpenError::KeyNotAvailable);
-        // The script gives each region this one.
+        // The script gives each region this key.
         assert_eq!(open(0), if chosen { refused } else { Ok(()) }, "{mode}");
         assert_eq!(open(256), refused, "{mode}");
         let asked = scene.script.regions.lock().unwrap().keys.len();

@@ -29,7 +29,7 @@ fn a_queue_is_slept_on_as_it_was_opened() {
         let slept = if slept_on { Ok(()) } else { Err(CqError::NotOpenedFor) };
         assert_eq!(queue.poll_for(Duration::from_millis(1)).map(|told| assert!(told.is_none())), slept);
     }
-    // Nothing sleeps on two provider queues.
+    // A sleep on two provider queues is not possible.
     for wait in [WaitObj::UNSPEC, WaitObj::FD] {
         assert_eq!(open(wait, true).map(drop), Err(OpenError::Errno(Errno::EINVAL)));
     }

@@ -1,4 +1,5 @@
-//! Operations on a value, whose operand and result lie in the queue's table: what a provider says of them.
+//! Operations on a value, and a provider's reports of them. Operand and result are in the queue's
+//! table.
 
 use std::cell::Cell;
 
@@ -32,7 +33,7 @@ struct Values {
     _av: Av<'static, T>,
 }
 
-/// With contexts that are numbers, or addresses.
+/// Opens an endpoint with contexts that are addresses, if `spaces`, or numbers.
 fn values(spaces: bool) -> Values {
     let mut attributes = attributes();
     attributes.caps |= Caps::ATOMIC | Caps::READ | Caps::WRITE;
@@ -99,7 +100,7 @@ fn a_failure_has_no_value() {
     }
 }
 
-/// Numbers may come a second time: the slot has had its next operation since.
+/// A number can arrive a second time, after the next operation in its slot.
 #[test]
 fn an_event_of_the_past_ends_no_other_operation() {
     let values = values(false);
@@ -130,7 +131,7 @@ fn waits_for_others_keep_a_value() {
 fn a_wait_for_a_value_looks_at_the_clock_now_and_then_while_the_queue_is_busy() {
     let values = values(false);
     let (key, _) = values.post();
-    // Of no operation.
+    // Event without an operation.
     let stray = Said::Event(Event::success(u64::MAX, CompletionFlags::RECV, 0));
     values.scene.script.queues[0].borrow_mut().extend([stray; 1000]);
     let looks = Cell::new(0);

@@ -1,4 +1,5 @@
-//! Endpoints whose opening failed, and which the provider then failed to close: what they are bound to stays open.
+//! Endpoints that failed to open, and which the provider then failed to close. The objects that
+//! they are bound to stay open.
 
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::CqAttr;
@@ -39,7 +40,7 @@ fn an_endpoint_that_opened_halfway_keeps_its_bound_objects_open() {
     }
 }
 
-/// Borrowed buffers may be in use as long as the endpoint is open, and so for ever.
+/// Borrowed buffers can be in use as long as the endpoint is open, so without end.
 #[test]
 fn a_scope_with_an_endpoint_that_opened_halfway_ends_the_process() {
     if does_it() {

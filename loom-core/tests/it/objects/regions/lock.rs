@@ -1,5 +1,6 @@
-//! User code runs in destructors: of memory, and of the allocators of what goes with a region or an endpoint. None of it runs under the
-//! lock of the domain, for which another thread waits that opens an endpoint.
+//! User code in destructors: of memory, and of the allocators of objects that end with a region or
+//! an endpoint. It does not run under the lock of the domain, which another thread requires to open
+//! an endpoint.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -21,10 +22,10 @@ use loom_core::vocabulary::Counted;
 use super::world::{Memory, Watched, World};
 use super::{PEER_ACCESS, for_ever, queue};
 
-/// How long another thread takes at most to open an endpoint, if it need not wait for the lock.
+/// Time limit of another thread to open an endpoint without the lock.
 const WITHOUT_LOCK: Duration = Duration::from_secs(10);
 
-/// A domain, and how often user code has run.
+/// A domain, and its number of runs of user code.
 #[derive(Clone, Copy)]
 struct Scene {
     world: &'static World,
@@ -39,13 +40,14 @@ impl Scene {
         Scene { world, domain, av, runs: Box::leak(Box::default()) }
     }
 
-    /// What runs as user code: another thread opens an endpoint, and closes it, before this one goes on.
+    /// User code: another thread opens and closes an endpoint before this one continues.
     fn user_code(self) {
         let (opened, is_opened) = mpsc::channel();
         thread::spawn(move || {
             let queue = queue(self.domain);
             drop(queue.endpoint(self.av).unwrap());
-            // Before the other goes on: whichever thread closes something after the last endpoint drops what is kept.
+            // Dropped before the other thread continues, because the thread that closes an object
+            // after the last endpoint drops the kept regions.
             drop(queue);
             let _ = opened.send(());
         });
@@ -63,14 +65,15 @@ impl Scene {
         Counter::open_in(self.domain, CounterAttr::default(), Alloc(self)).unwrap()
     }
 
-    /// A region with three destructors of the user's, if its counter has no other handle any more: those of its memory, and of the
-    /// allocators of itself and its counter.
+    /// A region with three destructors of the user, if its counter has no other handle left: of its
+    /// memory, of its own allocator, and of its counter's.
     fn region(self) -> Mr<'static, Watched, Memory> {
         let counter = self.counter();
         Mr::open_in(self.domain, self.memory(), MrAttr::new(PEER_ACCESS).counter(&counter), Alloc(self)).unwrap()
     }
 
-    /// User code has run so often since the last time, and never under the lock.
+    /// Checks that user code has run this number of times since the last check, and not under the
+    /// lock.
     fn expect(self, runs: usize) {
         assert_eq!((self.world.wrongs(), self.runs.swap(0, Ordering::SeqCst)), (vec![], runs));
     }
@@ -129,7 +132,7 @@ fn a_region_that_fails_to_close_runs_user_code_without_the_lock() {
         let scene = Scene::of(world);
         let [dropped, closed] = [(); 2].map(|()| scene.region());
         world.fail_to_close();
-        // It is leaked, with its counter.
+        // The region is leaked, with its counter.
         drop(dropped);
         scene.expect(0);
         assert!(matches!(closed.close(), Err(Rejected { value: None, error: Error::Provider(_) })));

@@ -1,7 +1,9 @@
-//! Regions whose closing is no fence, over a transport that says whether each close and each drop comes at a time when it may.
+//! Regions that can be reached after their close, over a transport that reports a close or a drop
+//! at a wrong time.
 //!
-//! A region of a domain with open endpoints is kept when it is dropped. Whoever finds no endpoint open closes it before one can be
-//! opened, and only then drops the memory.
+//! A region of a domain with open endpoints is kept when it is dropped. The thread that finds no
+//! endpoint open closes the region before an endpoint can be opened, and only then drops the
+//! memory.
 
 mod halfway;
 mod lock;
@@ -27,7 +29,7 @@ use world::{Memory, Watched, World};
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// How long a closing region waits for what must not happen meanwhile.
+/// Time that a closing region waits for a forbidden event.
 const WHILE_CLOSING: Duration = Duration::from_millis(50);
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -82,7 +84,7 @@ fn memory_that_opens_an_endpoint_on_drop_finds_every_region_closed() {
     assert_eq!((world.open_regions(), world.memories_dropped(), world.endpoints()), (0, 3, 3));
 }
 
-/// The same of memory whose regions were closed before, which a new endpoint does not reach.
+/// Memory of regions that are already closed, which a new endpoint cannot reach.
 #[test]
 fn memory_of_closed_regions_is_dropped_though_a_drop_opens_an_endpoint() {
     let world = World::lenient();
@@ -134,8 +136,8 @@ fn memory_that_panics_on_drop_prevents_no_other_drop() {
     assert_eq!((world.wrongs(), world.domains_closed()), (vec![], 1));
 }
 
-/// While this thread does something that closes regions, another one wants to open an endpoint, from the first close on: it does not get it
-/// before the last one.
+/// This thread closes regions, and another thread opens an endpoint from the first close on. It
+/// must not get the endpoint before the last close.
 fn no_endpoint_is_opened_while_this_closes<'m>(
     world: &'static World,
     domain: &Domain<'m, Watched>,
@@ -203,7 +205,7 @@ fn regions_dropped_while_endpoints_come_and_go_close_under_no_endpoint() {
     let world = World::strict();
     let domain = Domain::open(&world.info()).unwrap();
     let av = vector(&domain);
-    // Long enough for the other thread to open one.
+    // Long enough for the other thread to open an endpoint.
     world.while_closing(|| (0..200).for_each(|_| core::hint::spin_loop()));
     let opened = AtomicUsize::new(0);
     thread::scope(|threads| {
@@ -276,7 +278,7 @@ fn a_kept_region_is_closed_before_the_domain() {
     assert_eq!((world.wrongs(), world.domains_closed()), (vec![], 1));
 }
 
-/// What counts peers' writes stays open as long as peers may reach the memory.
+/// A counter of peers' writes stays open as long as peers can reach the memory.
 #[test]
 fn a_counter_closes_after_the_last_region_bound_to_it() {
     for world in [World::strict(), World::lenient()] {

@@ -1,5 +1,5 @@
-//! Scopes of borrowed memory close what is left of it. They end the process where peers may still reach it, so that the test of that runs
-//! itself in another.
+//! Scopes of borrowed memory close its remaining regions. They end the process if peers can still
+//! reach the memory, so that test runs itself in another process.
 
 use std::process::Command;
 
@@ -11,10 +11,10 @@ use loom_core::scope;
 use super::world::World;
 use super::{PEER_ACCESS, no_endpoint_is_opened_while_this_closes, queue, vector};
 
-/// Set in the processes in which a test is to do what it is about.
+/// Set in processes in which a test performs its action.
 const DOES_IT: &str = "LOOM_TEST_SCOPE";
 
-/// How the test of this name ends when it does what it is about, and what it says.
+/// Runs the test of this name in another process. Returns its success and its output.
 pub(crate) fn in_another_process(name: &str) -> (bool, String) {
     let mut this = Command::new(std::env::current_exe().unwrap());
     let output = this.args(["--exact", name, "--nocapture"]).env(DOES_IT, "1").output().unwrap();
@@ -25,7 +25,8 @@ pub(crate) fn does_it() -> bool {
     std::env::var_os(DOES_IT).is_some()
 }
 
-/// The end of a scope looks for endpoints before it closes the region, which the provider does not survive under one.
+/// The end of a scope looks for endpoints before it closes the region. The provider does not
+/// survive the close of a region under an endpoint.
 #[test]
 fn a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open() {
     if does_it() {
@@ -55,7 +56,7 @@ fn a_scope_closes_forgotten_endpoints_with_their_queues_before_regions() {
         let domain = s.open(&world.info()).unwrap();
         let (av, cq) = (vector(&domain), queue(&domain));
         core::mem::forget(cq.endpoint(&av).unwrap());
-        // Kept, because an endpoint is open; and forgotten.
+        // Kept because an endpoint is open, and then forgotten.
         drop(Mr::open(&domain, &mut memory[..4], PEER_ACCESS).unwrap());
         core::mem::forget(Mr::open(&domain, vec![0; 8], PEER_ACCESS).unwrap());
         assert_eq!((world.endpoints(), world.open_regions()), (1, 2));
@@ -63,7 +64,7 @@ fn a_scope_closes_forgotten_endpoints_with_their_queues_before_regions() {
     assert_eq!((world.wrongs(), world.endpoints(), world.open_regions()), (vec![], 0, 0));
 }
 
-/// Endpoints of a domain that is kept are open when the scope ends.
+/// Endpoints of a kept domain are open at the end of the scope.
 #[test]
 fn borrowed_memory_is_not_exposed_by_way_of_a_domain_that_is_kept() {
     let world = World::strict();
@@ -73,7 +74,7 @@ fn borrowed_memory_is_not_exposed_by_way_of_a_domain_that_is_kept() {
     assert_eq!((refused, world.closings()), (Err(OpenError::NoFence), 0));
 }
 
-/// Another thread wants to open an endpoint meanwhile: it comes too late to reach the region.
+/// Meanwhile another thread opens an endpoint, too late to reach the region.
 #[test]
 fn an_endpoint_that_is_opened_after_the_region_was_closed_does_no_harm() {
     let world = World::strict();

@@ -1,4 +1,5 @@
-//! A transport for which closing a region is no fence: it moves no bytes, and records the order of closing.
+//! A transport for which closing a region is no fence. It moves no bytes, and records the order of
+//! closing.
 
 use core::alloc::Layout;
 use core::ffi::c_int;
@@ -25,19 +26,19 @@ use spin::Mutex;
 #[derive(Default)]
 pub(crate) struct World {
     attributes: Attributes,
-    /// Whether the provider lets regions be closed at any time ([`ProviderQuirks::mr_close`]).
+    /// The provider lets regions be closed at any time ([`ProviderQuirks::mr_close`]).
     closes_at_any_time: bool,
     endpoints: AtomicUsize,
     counters_closed: AtomicUsize,
     vectors_closed: AtomicUsize,
     queues_closed: AtomicUsize,
     domains_closed: AtomicUsize,
-    /// Where the memory of open regions begins.
+    /// Start of the memory of each open region.
     regions: Mutex<BTreeSet<usize>>,
     closings: AtomicUsize,
     /// Closing a region fails from now on.
     fails: AtomicBool,
-    /// How opening an endpoint fails from now on.
+    /// Error of opening an endpoint from now on.
     opening: Mutex<Option<EndpointError>>,
     /// Endpoints are not closed from now on.
     leaves: AtomicBool,
@@ -47,7 +48,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A provider that lets regions be closed only while no endpoint is open.
+    /// A provider that only lets regions be closed without open endpoints.
     pub(crate) fn strict() -> &'static Self {
         Self::of(false)
     }
@@ -79,7 +80,7 @@ impl World {
         *self.opening.lock() = Some(error);
     }
 
-    /// Endpoints cannot be closed any more, and are driven with others of their domain.
+    /// Keeps endpoints open from now on. They are driven with others of their domain.
     pub(crate) fn leave_endpoints(&self) {
         self.leaves.store(true, Ordering::SeqCst);
     }
@@ -92,7 +93,7 @@ impl World {
         self.regions.lock().len()
     }
 
-    /// How often a region was closed, also in vain.
+    /// Number of closes of regions, including failed ones.
     pub(crate) fn closings(&self) -> usize {
         self.closings.load(Ordering::SeqCst)
     }
@@ -122,7 +123,7 @@ impl World {
     }
 
     pub(crate) fn wrong(&self, what: &'static str) {
-        // For tests whose process ends.
+        // For tests that end the process.
         eprintln!("wrong: {what}");
         self.wrongs.lock().push(what);
     }
@@ -147,7 +148,7 @@ impl World {
     }
 }
 
-/// Memory of regions. Its drop is recorded, and may call back.
+/// Memory of regions. Its drop is recorded, and can call back.
 pub(crate) struct Memory {
     bytes: Box<[u8]>,
     world: &'static World,
@@ -164,7 +165,7 @@ impl Memory {
     }
 }
 
-// SAFETY: the box has its bytes for itself, wherever it is moved.
+// SAFETY: the box owns its bytes, wherever it is moved.
 unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
         self.bytes.lend()
@@ -203,7 +204,7 @@ macro_rules! answers {
 const NOT_HERE: Errno = Errno::ENOSYS;
 const NO_POSTS: Refusal = Refusal::Errno(Errno::ENOSYS);
 
-// SAFETY: lent memory is not touched, and no operation is posted, so that there are no events.
+// SAFETY: lent memory is not accessed. No operation is posted, so no events exist.
 unsafe impl Transport for Watched {}
 
 // SAFETY: as for `Transport`.

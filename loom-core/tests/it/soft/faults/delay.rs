@@ -15,7 +15,7 @@ fn messages_keep_the_order_of_their_sender_and_others_overtake_them() {
         under(Plan { delay: 9, ..Plan::new(seed) }, |world| {
             let to_b = world.to_b;
             for number in 0..10 {
-                // Short and long ones, from two senders.
+                // Short and long messages, from two senders.
                 for side in [&world.a, &world.c] {
                     let len = if number % 3 == 0 { LONG } else { 8 };
                     post(side.cq(), bytes(number, len), |buf| side.send(to_b, buf));
@@ -96,7 +96,7 @@ fn an_offer_that_is_taken_back_on_its_way_never_arrives() {
         assert_eq!((buf, result.unwrap_err().errno), (bytes(1, LONG), Errno::ECANCELED));
         drop(end(world.a.cq(), world.a.send(world.to_a, bytes(1, 8)).unwrap()));
         assert!(next(world.b.cq(), 100).is_none());
-        // Its cell is free again: as many are sent as there are.
+        // Its cell is free again, so every cell can be used.
         for _ in 0..crate::soft::faults::ATTR.tx_depth - 1 {
             world.a.inject(world.to_b, &[1]).unwrap();
         }
@@ -110,7 +110,7 @@ fn a_receiver_that_closes_refuses_messages_in_flight() {
         let to_d = world.a.av().insert(&d.address().unwrap()).unwrap();
         let offered = world.a.send(to_d, bytes(1, LONG)).unwrap();
         world.a.inject(to_d, &[1]).unwrap();
-        // One has been looked at, and one has not.
+        // One message has arrived, and one has not.
         assert!(world.b.cq().poll().unwrap().is_none());
         let late = world.a.send(to_d, bytes(2, LONG)).unwrap();
         drop(d);
@@ -118,7 +118,7 @@ fn a_receiver_that_closes_refuses_messages_in_flight() {
             let (buf, result) = end(world.a.cq(), key);
             assert_eq!((buf, result.unwrap_err().errno), (bytes(seed, LONG), Errno::ECONNRESET));
         }
-        // The place has another endpoint, which sees nothing of it.
+        // Another endpoint gets the port, and does not receive these messages.
         let d = world.b.cq().endpoint(world.b.av()).unwrap();
         d.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.quiet(100);

@@ -1,4 +1,4 @@
-//! Operations that are reported as failed: done, or not done.
+//! Operations reported as failed, whether done or not.
 
 use loom_core::completion::Completion;
 use loom_core::counter::{Counter, CounterAttr};
@@ -47,7 +47,7 @@ fn a_receive_that_fails_has_its_bytes() {
             assert_eq!(buf[..len], bytes(2, len)[..]);
             assert!(end(world.b.cq(), sent).1.is_ok());
         }
-        // What has failed by itself does so as it would.
+        // An operation with an error of its own keeps this error.
         let received = world.a.recv(Source::Any, bytes(0, 3)).unwrap();
         world.b.inject(world.to_a, &[1; 5]).unwrap();
         let error = end(world.a.cq(), received).1.unwrap_err();
@@ -83,7 +83,7 @@ fn pieces_fail_one_by_one(tagged: bool) {
         }
         let failed = Err((Errno::EIO, None));
         assert_eq!(results, [Ok(50), failed, Ok(50), failed, Ok(50), failed]);
-        // What is left is too little for the next one.
+        // The rest of the buffer is too small for the next message.
         let (buf, result) = end(world.a.cq(), key);
         assert_eq!((buf.len(), result.unwrap().len), (350, 0));
     });
@@ -131,7 +131,7 @@ fn lost_operations_have_no_effect() {
             let (buf, result) = end(world.a.cq(), sent);
             assert_eq!((buf, result.is_ok()), (bytes(seed, LONG), seed % 2 == 0));
         }
-        // Injected bytes are not: nobody would be told.
+        // Injected messages are not lost, because their failure would not be reported.
         world.b.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.b.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.a.inject(world.to_b, &[1]).unwrap();

@@ -1,4 +1,4 @@
-//! What an info grants where capabilities were taken away, and what asking for more says.
+//! Grants of an info with some capabilities removed, and the error of requesting them.
 
 use loom_core::buffer::IoVecs;
 use loom_core::completion::Completion;
@@ -28,7 +28,7 @@ fn an_info_reports_reduced_attributes() {
     assert_eq!((less.domain.cq_data_size, whole.domain.cq_data_size), (4, 8));
     assert_eq!((less.tx.iov_limit, less.tx.rma_iov_limit, less.rx.iov_limit), (1, 1, 1));
     assert!(less.mode.contains(Mode::CONTEXT));
-    // The network's own is not touched.
+    // The network's own info does not change.
     assert_eq!(*network.info().attributes(), whole);
 }
 

@@ -1,4 +1,4 @@
-//! Endpoints that are gone in the middle of things.
+//! Endpoints killed in the middle of operations.
 
 use loom_core::completion::Completion;
 use loom_core::endpoint::{Binding, Source};
@@ -11,7 +11,8 @@ use crate::soft::faults::{LONG, World, bytes, end, next, under};
 
 const GONE: PostError = PostError::Errno(Errno::ESHUTDOWN);
 
-/// A world in which `a` is gone with its fourth post. It has posted a receive, a long message and a short one before.
+/// A world in which the fourth post kills `a`. Before, `a` has posted a receive, a long message and
+/// a short one.
 fn dying(seed: u64, test: impl FnOnce(&World)) {
     under(Plan { kill: Every::Nth(4), ..Plan::new(seed) }, |world| {
         world.a.recv(Source::Any, bytes(0, LONG)).unwrap();
@@ -22,7 +23,7 @@ fn dying(seed: u64, test: impl FnOnce(&World)) {
     });
 }
 
-/// The post with which it is gone.
+/// Posts the operation that kills the endpoint.
 fn last_post(world: &World) {
     let refused = world.a.send(world.to_b, bytes(2, 8)).unwrap_err();
     assert_eq!((refused.error, refused.value), (GONE, bytes(2, 8)));
@@ -33,7 +34,7 @@ fn last_post(world: &World) {
 fn peers_see_errors() {
     dying(1, |world| {
         let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
-        // Both on their way to it: nobody has received the second.
+        // Both messages are on their way, and the second has no receive.
         let early = [bytes(3, LONG), bytes(4, LONG)].map(|buf| world.b.tagged_send(world.to_a, Tag(1), buf).unwrap());
         let write = |seed| world.b.write(world.to_a, &region.remote(), 0, bytes(seed, 8)).unwrap();
         let before = write(5);
@@ -76,7 +77,7 @@ fn killed_endpoint_is_inactive_and_can_be_closed() {
     let sound = network.info();
     let other = cq.endpoint(Binding::to(&av).info(sound.clone())).unwrap();
     let to_other = av.insert(&other.address().unwrap()).unwrap();
-    // More often than there are places for endpoints, and in the raw queue.
+    // More rounds than ports, and than places in the raw queue.
     for round in 0..90 {
         let a = cq.endpoint(&av).unwrap();
         let to_a = av.insert(&a.address().unwrap()).unwrap();
@@ -89,7 +90,7 @@ fn killed_endpoint_is_inactive_and_can_be_closed() {
         for _ in 0..20 {
             assert!(cq.poll().unwrap().is_none(), "round {round}");
         }
-        // The other endpoint of the queue is as well as before.
+        // The other endpoint of the queue is not affected.
         let own = other.send(to_other, bytes(4, 8)).unwrap();
         let into = other.recv(Source::Any, bytes(0, 8)).unwrap();
         assert!(end(&cq, own).1.is_ok());

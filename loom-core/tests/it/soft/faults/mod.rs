@@ -1,4 +1,4 @@
-//! The software transport while things go wrong: what each fault does, and what it leaves alone.
+//! Faults of the software transport: effects of each fault, and their limits.
 
 mod delay;
 mod fail;
@@ -26,16 +26,16 @@ type Side = Endpoint<'static, Soft<'static>, Bytes>;
 
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 4, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 4, ..NetworkAttr::DEFAULT };
-/// More than are sent at once.
+/// Longer than a cell, so that messages are offers.
 const LONG: usize = 100;
-/// More looks than anything is delayed by.
+/// More polls than any delay.
 const PATIENCE: u64 = 1000;
 
 fn bytes(seed: usize, len: usize) -> Bytes {
     (0..len).map(|at| u8::try_from((at * 7 + seed * 13) % 251).unwrap()).collect()
 }
 
-/// Endpoints on queues of their own: `a` and `c` have the plan, `b` has none.
+/// Endpoints on queues of their own. `a` and `c` have the plan, `b` does not.
 struct World {
     a: Side,
     b: Side,
@@ -51,7 +51,7 @@ impl World {
         self.network.injected()
     }
 
-    /// All sides are polled, so often, and have nothing to tell.
+    /// Polls all sides this number of times, and checks that they report no event.
     fn quiet(&self, polls: usize) {
         for _ in 0..polls {
             for side in [&self.a, &self.b, &self.c] {
@@ -61,7 +61,7 @@ impl World {
     }
 }
 
-/// A world where endpoints have such a plan, but for `b`.
+/// A world where all endpoints but `b` have this plan.
 fn under(plan: Plan, test: impl FnOnce(&World)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
@@ -75,7 +75,7 @@ fn under(plan: Plan, test: impl FnOnce(&World)) {
     test(&World { a, b, c, to_a, to_b, domain, network });
 }
 
-/// Posts as often as it takes.
+/// Posts, and retries after transient errors.
 fn post(cq: &Queue, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
     for _ in 0..PATIENCE {
         match post(buf) {
@@ -90,12 +90,12 @@ fn post(cq: &Queue, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Reject
     panic!("refused {PATIENCE} times");
 }
 
-/// How an operation ends, which it does soon; others of the queue are kept.
+/// Waits for the end of an operation and keeps the queue's other completions.
 fn end(cq: &Queue, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
     cq.wait(key, Spins(PATIENCE)).unwrap().expect("it ends").into_parts()
 }
 
-/// The next thing that a queue tells, if that is soon, while others are polled besides.
+/// Returns the next completion of a queue within this number of polls.
 fn next(cq: &Queue, polls: usize) -> Option<Done<Bytes>> {
     (0..polls).find_map(|_| cq.poll().unwrap()).map(|completion| match completion {
         Completion::Op(done) => done,

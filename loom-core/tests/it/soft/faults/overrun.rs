@@ -1,4 +1,4 @@
-//! Queues that are overrun.
+//! Overrun queues.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ fn earlier_completions_are_polled_before_the_overrun_error() {
             assert!(done.result().is_ok());
         }
         let lost = keys[2].expect("it was posted");
-        // The event is lost, and nothing comes any more, however it is asked for.
+        // The event is lost, and every call fails from now on.
         for _ in 0..5 {
             assert_eq!(world.a.cq().poll().unwrap_err(), OVERRUN);
             assert_eq!(world.a.cq().poll_direction(Direction::Receive).unwrap_err(), OVERRUN);
@@ -49,11 +49,11 @@ fn earlier_completions_are_polled_before_the_overrun_error() {
     });
 }
 
-/// A buffer that is counted as long as it is there.
+/// A buffer that is counted while it exists.
 #[derive(Debug)]
 struct Counted(Box<[u8]>, Rc<Cell<usize>>);
 
-// SAFETY: the box owns its bytes wherever the value is.
+// SAFETY: the box owns its bytes, wherever the value is.
 #[allow(unsafe_code, reason = "lends what the box lends")]
 unsafe impl Buffer for Counted {
     fn lend(&mut self) -> Lent {
@@ -102,7 +102,7 @@ fn every_buffer_comes_back_from_closed_endpoints() {
             assert!(failed && network.injected().overrun > 0, "after {after}");
             drop(b);
             drop(a);
-            // What there was no event of comes back from the closed endpoints. Then the queue says so again.
+            // The closed endpoints return operations without an event. Then the queue fails again.
             let failed = loop {
                 match cq.poll() {
                     Ok(Some(Completion::Op(done))) => {

@@ -1,4 +1,4 @@
-//! Posts that are told to try again.
+//! Posts refused with a transient error.
 
 use loom_core::endpoint::Source;
 use loom_core::error::PostError;
@@ -25,7 +25,7 @@ fn every_third_post_is_refused_and_returns_its_buffer() {
     });
 }
 
-/// Which of so many posts are refused.
+/// Returns the refused ones of this number of posts.
 fn refused(plan: Plan, posts: usize) -> Vec<usize> {
     let mut refused = Vec::new();
     under(plan, |world| refused = (0..posts).filter(|_| world.a.inject(world.to_b, &[1]).is_err()).collect());
@@ -75,7 +75,7 @@ fn no_kind_of_post_comes_by() {
         assert_eq!(world.injected().refused, refused.len() as u64);
         assert_eq!(world.a.cq().in_flight(), 0);
     });
-    // And without a fault all of them do.
+    // Without a fault, every post succeeds.
     under(Plan::new(1), |world| assert!(all(world).iter().all(Option::is_none)));
 }
 

@@ -1,4 +1,4 @@
-//! Writes and reads that are done later, and in another order.
+//! Writes and reads that run later, and in another order.
 
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
@@ -27,7 +27,7 @@ fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
             let order = world.domain.info().attributes().tx.msg_order;
             assert!(!order.intersects(MsgOrder::WAW | MsgOrder::RAW | MsgOrder::SAW) && order.contains(MsgOrder::SAS));
             let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
-            // Each to a place of its own.
+            // Each write has its own target.
             let written = |at: u8| world.a.write(world.to_b, &region.remote(), at.into(), vec![200 + at].into());
             let keys: Vec<_> = (0..8).map(|at| written(at).unwrap()).collect();
             later |= (0..8).any(|at| byte(&region, at.into()) != 200 + at);
@@ -84,7 +84,8 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
             world.quiet(10);
             assert_eq!([0, 1, 2, 3].map(|at| byte(&region, at)), [77; 4]);
             assert!(injected == [1; 4] && world.a.cq().in_flight() == 0);
-            // What is not allowed is refused before it is late: later nobody would be told.
+            // A forbidden write is refused before it is delayed, because a later error would not be
+            // reported.
             let closed = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
             let told = closed.remote();
             let claimed = RemoteRegion { base: told.base, len: told.len, key: told.key, access: BOTH };
@@ -119,7 +120,7 @@ fn immediate_data_arrives_after_the_bytes() {
     }
 }
 
-/// A world in which something is late.
+/// A world with a late write.
 fn with_a_late_write(test: impl Fn(&World, &RemoteRegion, Region)) {
     let mut was_late = 0;
     for seed in 0..10 {
@@ -139,7 +140,7 @@ fn with_a_late_write(test: impl Fn(&World, &RemoteRegion, Region)) {
 #[test]
 fn a_region_that_closes_first_is_not_written() {
     with_a_late_write(|world, _, region| {
-        // Closing gives the memory back, as it was.
+        // Closing returns the memory unchanged.
         assert_eq!(region.close().unwrap(), bytes(0, LONG));
         let done = crate::soft::faults::next(world.a.cq(), 100).expect("it ends");
         assert_eq!(done.result().unwrap_err().errno, Errno::ENOKEY);
@@ -151,7 +152,7 @@ fn a_region_that_closes_first_is_not_written() {
 fn an_endpoint_that_closes_first_does_not_write() {
     under(Plan { reorder: 1_000_000, ..Plan::new(0) }, |world| {
         let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
-        // More often than the raw queue has places.
+        // More rounds than places in the raw queue.
         for round in 0..200 {
             let d = world.a.cq().endpoint(world.a.av()).unwrap();
             let before = world.injected().reordered;
@@ -165,7 +166,7 @@ fn an_endpoint_that_closes_first_does_not_write() {
         }
         world.quiet(2000);
         assert_eq!(region.close().unwrap(), bytes(0, LONG));
-        // Its cells are free again, for the next endpoint in its place.
+        // Its cells are free again, for the next endpoint with the port.
         let d = world.a.cq().endpoint(world.a.av()).unwrap();
         for _ in 0..crate::soft::faults::ATTR.tx_depth {
             d.inject(world.to_b, &[1]).unwrap();

@@ -1,4 +1,4 @@
-//! The same seed gives the same run.
+//! One seed gives one run.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use loom_core::vocabulary::{Access, ImmediateData, Tag};
 
 use crate::soft::faults::{LONG, bytes, under};
 
-/// What everybody is told while a program does what it does under a plan.
+/// Returns the completions of a fixed program under a plan.
 fn run(plan: Plan) -> (String, Injected) {
     let (mut told, mut injected) = (String::new(), Injected::default());
     under(plan, |world| {

@@ -1,4 +1,5 @@
-//! Arrays of ranges that are read after the call (`FI_ASYNC_IOV`): operations have one buffer.
+//! Arrays of ranges that the transport reads after the call (`FI_ASYNC_IOV`). Operations have one
+//! buffer.
 
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};

@@ -1,4 +1,5 @@
-//! Memory for the transport in contexts (`FI_CONTEXT`, `FI_CONTEXT2`). The tests of `tests/transports` run so, too.
+//! Memory for the transport in contexts (`FI_CONTEXT`, `FI_CONTEXT2`). The tests of
+//! `tests/transports` run with it, too.
 
 use loom_core::av::Av;
 use loom_core::buffer::Lent;
@@ -29,7 +30,7 @@ fn transport_data_in_contexts_is_not_overwritten() {
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
         let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
         let to_b = av.insert(&b.address().unwrap()).unwrap();
-        // Slots are used again and again, by every kind of operation; some operations are cancelled.
+        // Every kind of operation reuses slots. Some operations are cancelled.
         for round in 0..100_u8 {
             let len = if round % 2 == 0 { 10 } else { 10_000 };
             let cancelled = b.recv(Source::Any, vec![0; 8].into()).map_err(PostError::from).unwrap();
@@ -47,7 +48,7 @@ fn transport_data_in_contexts_is_not_overwritten() {
     }
 }
 
-/// The control of the test above and of those in `tests/transports`.
+/// Control of the test above and of those in `tests/transports`.
 #[test]
 fn a_context_that_is_written_to_meanwhile_is_noticed() {
     for (asks, words) in [(BOTH[0].0, 4), (BOTH[1].0, 8)] {
@@ -61,9 +62,9 @@ fn a_context_that_is_written_to_meanwhile_is_noticed() {
             let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
-            // SAFETY: the endpoint is open, nothing is lent, and the space stays.
+            // SAFETY: the endpoint is open, no bytes are lent, and the space stays.
             unsafe { Soft::recv(endpoint.raw(), FabricAddr::UNSPEC, &nothing, None, Context::space(space)) }.unwrap();
-            // SAFETY: nobody else uses it at the moment.
+            // SAFETY: the test is the only user of the space now.
             unsafe { (*space)[word] ^= 1 };
             endpoint.inject(me, &[]).unwrap();
             let Some(Completion::Unclaimed(error)) = cq.poll().unwrap() else { panic!("no such context here") };

@@ -1,4 +1,4 @@
-//! Local registration (`FI_MR_LOCAL`), and regions that are bound to an endpoint (`FI_MR_ENDPOINT`).
+//! Local registration (`FI_MR_LOCAL`), and regions bound to an endpoint (`FI_MR_ENDPOINT`).
 use core::ptr::NonNull;
 
 use loom_core::av::Av;
@@ -23,12 +23,12 @@ fn bytes(len: usize) -> Bytes {
 enum Either {
     Registered(Registered<'static, Soft<'static>, Bytes>),
     Plain(Bytes),
-    /// Bytes with the descriptor of others.
+    /// Bytes with another region's descriptor.
     Lying(Bytes, Descriptor),
 }
 
-// SAFETY: each variant's bytes stay where they are. (The lying one breaks the rule of descriptors, which the transport is to
-// notice.)
+// SAFETY: each variant's bytes stay in place. (`Lying` breaks the rule of descriptors, which the
+// transport must detect.)
 unsafe impl Buffer for Either {
     fn lend(&mut self) -> Lent {
         let lent = |bytes: &mut Bytes| Lent::both(NonNull::from_mut(&mut **bytes).cast(), bytes.len());
@@ -63,7 +63,7 @@ fn posted_buffers_require_registration() {
         assert_eq!(rejected.error, PostError::NotRegistered);
         assert!(matches!(rejected.value, Either::Plain(_)), "the buffer comes back");
     }
-    // No bytes need none, and neither do those that are copied.
+    // Empty and injected messages do not require registration.
     let received = b.recv(Source::Any, plain(0)).map_err(PostError::from).unwrap();
     a.inject(to_b, &[]).unwrap();
     assert_eq!(cq.wait(received, Spins(100)).unwrap().unwrap().result().unwrap().len, 0);
@@ -77,7 +77,7 @@ fn posted_buffers_require_registration() {
     }
 }
 
-/// The transport looks itself: a buffer of somebody else's making may say what is not so.
+/// The transport checks descriptors itself, because a user's buffer can return a wrong one.
 #[test]
 fn a_descriptor_must_belong_to_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -124,7 +124,7 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
     assert_eq!(Registered::new(&domain, bytes(9)).unwrap().into_inner(), bytes(9));
 }
 
-/// The domain asks for it, whatever info an endpoint is opened from.
+/// The domain requires it, for an endpoint of any info.
 #[test]
 fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -137,11 +137,11 @@ fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     assert_eq!(rejected.error, PostError::NotRegistered);
 }
 
-/// Bytes that are said to be those of a device.
+/// Bytes that claim to be device memory.
 #[derive(Debug)]
 struct OnDevice(Bytes);
 
-// SAFETY: the bytes stay where they are.
+// SAFETY: the bytes stay in place.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
         Lent { kind: HmemIface::CUDA, ..Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()) }
@@ -187,7 +187,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     let (_, result) = end(a.write(to_b, &remote, 10, bytes(5)).unwrap());
     assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is closed");
     let _again = Mr::open_for(&domain, &b, bytes(100), PEER_ACCESS).unwrap();
-    // Everything is closed in order: the domain can be closed.
+    // All objects close in order, so the domain can be closed.
 }
 
 #[test]
@@ -199,12 +199,12 @@ fn a_region_with_peer_access_requires_an_endpoint() {
     let mut memory = [0; 8];
     let borrowed = scope(|s| Mr::open(&s.domain(&domain), &mut memory[..], PEER_ACCESS).map(drop));
     assert_eq!(borrowed.unwrap_err(), OpenError::NeedsEndpoint);
-    // What is for this side only needs none.
+    // A region for this side only does not require an endpoint.
     drop(Mr::open(&domain, bytes(8), Access::SEND | Access::RECV).unwrap());
     drop(Registered::new(&domain, bytes(8)).unwrap());
 }
 
-/// Local registration besides: the region's own descriptor serves posts.
+/// The region's own descriptor also serves posts under local registration.
 #[test]
 fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -220,7 +220,8 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     assert!(cq.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
 }
 
-/// A forgotten region keeps its endpoint open, that its queue, and that the domain: nothing is closed before its children.
+/// A forgotten region keeps its endpoint open, the endpoint its queue, and the queue the domain. No
+/// object closes before its children.
 #[test]
 fn a_forgotten_region_leaks_only_its_endpoint_queue_and_domain() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -235,7 +236,8 @@ fn a_forgotten_region_leaks_only_its_endpoint_queue_and_domain() {
         let region = Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap();
         let remote = region.remote();
         std::mem::forget(region);
-        // What is in flight stays so when the other handle is dropped, and comes back if it is cancelled.
+        // The operation in flight stays so after the drop of the other handle. The cancelled one is
+        // returned.
         let [key, stays] = [(); 2].map(|()| endpoint.recv(Source::Any, bytes(8)).unwrap());
         endpoint.cancel(key).unwrap();
         drop(endpoint);
@@ -243,7 +245,7 @@ fn a_forgotten_region_leaks_only_its_endpoint_queue_and_domain() {
         assert!(cq.wait(stays, Spins(100)).unwrap().is_none());
         (to, remote)
     };
-    // The endpoint is open, and so is the region: nothing of it was freed.
+    // The endpoint and the region are open, and no part of them was freed.
     let key = writer.write(to, &remote, 0, bytes(5)).unwrap();
     assert!(outer.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
     drop(writer);
@@ -253,7 +255,7 @@ fn a_forgotten_region_leaks_only_its_endpoint_queue_and_domain() {
     drop(Mr::open(&other, bytes(8), PEER_ACCESS).unwrap());
 }
 
-/// The endpoint is open as long as one of them is.
+/// The endpoint is open as long as one of its regions.
 #[test]
 fn a_region_of_an_endpoint_is_a_handle_of_it() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -277,7 +279,7 @@ fn a_region_of_an_endpoint_is_a_handle_of_it() {
     assert_eq!(writer.inject(to, &[1]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
 }
 
-/// The domain asks for it, whatever info an endpoint is opened from.
+/// The domain requires it, for an endpoint of any info.
 #[test]
 fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
@@ -291,7 +293,7 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
 }
 
-/// Borrowed buffers cannot be left to an endpoint that is never closed: the process ends.
+/// Borrowed buffers cannot be left to an endpoint that is never closed, so the process ends.
 #[test]
 fn a_scope_ends_the_process_over_a_forgotten_region_of_an_endpoint() {
     let role = ["--exact", "soft::modes::local::role_forgets_a_region_in_a_scope", "--ignored", "--nocapture"];

@@ -1,4 +1,4 @@
-//! The software transport where it insists on what hardware asks for.
+//! The software transport with the requirements of hardware.
 
 mod arrays;
 mod contexts;

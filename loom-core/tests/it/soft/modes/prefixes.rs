@@ -24,7 +24,7 @@ type Bytes = Box<[u8]>;
 type Room = Prefixed<Bytes>;
 
 const ROOM: usize = 40;
-/// Nothing, what is copied at once, and what is not.
+/// Empty, short enough to be copied at once, and too long for that.
 const LENGTHS: [usize; 4] = [0, 1, 900, 10_000];
 
 fn message(len: usize) -> Room {
@@ -41,7 +41,7 @@ fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
     post.map_err(PostError::from).unwrap()
 }
 
-/// Two endpoints on a queue, and the way from one to the other.
+/// Runs a test on two endpoints of a queue. The first one can reach the second.
 fn on_pair<'env, B: Buffer + 'env>(
     info: &Info<Soft<'static>>,
     attr: CqAttr,
@@ -57,7 +57,7 @@ fn on_pair<'env, B: Buffer + 'env>(
     });
 }
 
-/// Whether the transport has written to what is before the message.
+/// Checks that the transport has written to the room before the message.
 fn is_used(buf: Room) -> bool {
     let whole = buf.buf;
     let prefix = &whole[..ROOM];
@@ -66,7 +66,8 @@ fn is_used(buf: Room) -> bool {
     used
 }
 
-/// One program, over networks that ask for prefixes and that do not, alone and with contexts, and on queues of both kinds.
+/// One program, over networks with and without prefixes, with and without contexts, and on queues
+/// of both kinds.
 #[test]
 fn messages_are_the_bytes_behind_the_prefix() {
     let asks = RequiredModes::empty();
@@ -102,7 +103,7 @@ fn exchange(
     let tag = Tag(7);
     let done = |key: OpKey| cq.wait(key, Spins(100)).unwrap().unwrap();
     let delivered = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
-    // Receives before and after their messages; each call that has a buffer.
+    // Receives before and after their messages, with each call that takes a buffer.
     type Step<'s> = Box<dyn Fn() -> OpKey + 's>;
     let sends: [Step<'_>; 5] = [
         Box::new(|| posted(a.send(to_b, message(len)))),
@@ -158,7 +159,7 @@ fn exchange(
         assert_eq!(received.buf().bytes(), &message(len).bytes()[..len - 1]);
         assert!(done(sent).result().is_ok());
     }
-    // Copies, which nobody gives room.
+    // Injected messages, which do not have a prefix.
     let inject_size = a.inject_size();
     assert_eq!(inject_size, if prefixes { 1024 - ROOM } else { 1024 });
     let injected = [
@@ -179,7 +180,7 @@ fn exchange(
         assert_eq!(received.result().unwrap().len, len);
         assert_eq!(received.buf().bytes(), message(len).bytes());
     }
-    // Ended early.
+    // Cancelled.
     let cancelled = posted(b.recv(Source::Any, room(len)));
     b.cancel(cancelled).unwrap();
     let error = done(cancelled).result().unwrap_err();
@@ -233,7 +234,7 @@ fn buffers_without_the_room_are_refused() {
                 assert_eq!((rejected.error, rejected.value), (PostError::NoPrefix { needed: ROOM }, buf()));
             }
         }
-        // What is said nowhere how it goes.
+        // libfabric does not define the prefix of these operations.
         let rejected = b.multi_recv(Source::Any, room(100)).unwrap_err();
         assert_eq!(rejected.error, PostError::NotGranted(Caps::MULTI_RECV));
         let rejected = b.tagged_multi_recv(Source::Any, Tag(1), room(100)).unwrap_err();
@@ -288,7 +289,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     assert_eq!(done.result().unwrap().len, 60);
     assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
     assert!(!is_used(done.into_buf()));
-    // Buffers of RMA need none.
+    // Buffers of RMA do not require a prefix.
     let plain = posted(a.write(to_b, &region, 0, Prefixed { buf: Bytes::from([1; 5]), room: 0 }));
     assert!(cq.wait(plain, Spins(100)).unwrap().unwrap().result().is_ok());
 }
@@ -299,7 +300,7 @@ fn room_is_registered_with_the_message() {
     let domain =
         Domain::open(&network.info_requiring(RequiredModes::PREFIXES | RequiredModes::LOCAL_REGISTRATION)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    // Either way round.
+    // Registered and prefixed, in either nesting.
     {
         let cq = Cq::<_, Registered<'_, _, Room>>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();

@@ -27,18 +27,18 @@ fn bytes(len: usize, byte: u8) -> Bytes {
     vec![byte; len].into()
 }
 
-/// Endpoints `a` and `b` of a domain, each on a queue of its own, and a region of it.
+/// Endpoints `a` and `b` of a domain, each on a queue of its own, and a region.
 struct Scene<'m, B: Buffer> {
     ours: Cq<'m, Soft<'static>, Bytes>,
     a: Endpoint<'m, Soft<'static>, Bytes>,
-    /// The one that is written to.
+    /// Queue of the target.
     cq: Cq<'m, Soft<'static>, B>,
     av: Av<'m, Soft<'static>>,
     region: RemoteRegion,
 }
 
 impl<'m, B: Buffer> Scene<'m, B> {
-    /// Writes to the region by way of an endpoint, and tells it this number.
+    /// Writes to the region through an endpoint, with this number as data.
     fn write(&self, to: &Endpoint<'m, Soft<'static>, B>, number: u64) {
         let to = self.av.insert(&to.address().unwrap()).unwrap();
         let data = ImmediateData(number);
@@ -52,7 +52,7 @@ impl<'m, B: Buffer> Scene<'m, B> {
         assert!(self.ours.wait(key, Spins(10)).unwrap().unwrap().result().is_ok());
     }
 
-    /// The next thing is that a peer has written this number.
+    /// Checks that the next completion is a peer's write with this number.
     fn told(&self, number: u64) {
         let told: Completion<'_, B> = (0..10).find_map(|_| self.cq.poll().unwrap()).expect("it is told");
         let Completion::Remote(event) = told else { panic!("a peer's event") };
@@ -77,7 +77,7 @@ fn on_scene<B: Buffer + 'static>(
 ) {
     let network = Network::new(attr).unwrap();
     let mut memory = [0; 4];
-    // Closes the queue of an endpoint that is forgotten, too.
+    // Also closes the queue of a forgotten endpoint.
     scope(|s| {
         let domain = s.open(&network.info_requiring(asks)).unwrap();
         let av = Av::open(&domain, 8).unwrap();
@@ -89,7 +89,7 @@ fn on_scene<B: Buffer + 'static>(
     });
 }
 
-/// With whatever else may be asked for, on queues of both kinds; and where it is not asked for.
+/// Runs with every other requirement, on queues of both kinds, and without the requirement.
 #[test]
 fn a_receive_that_a_write_uses_up_still_receives_a_message() {
     for asks in [RequiredModes::empty(), ASKS, ASKS | RequiredModes::CONTEXTS, ASKS | RequiredModes::LARGE_CONTEXTS] {
@@ -146,7 +146,7 @@ fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let b = scene.cq.endpoint(&scene.av).unwrap();
         let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
-        // Each receive that is used up is posted again, behind the other one.
+        // Each used-up receive is posted again, behind the other one.
         for number in 0..2 {
             scene.write(&b, number);
             scene.told(number);
@@ -166,7 +166,7 @@ fn a_write_waits_for_a_receive_and_messages_behind_it() {
         scene.write(&b, 1);
         scene.send(&b, bytes(8, 2));
         scene.nothing();
-        // Not one of a tagged message.
+        // Writes do not use up tagged receives.
         let tagged = posted(b.tagged_recv(Source::Any, Tag(1), bytes(8, 0)));
         scene.nothing();
         let key = posted(b.recv(Source::Any, bytes(8, 0)));
@@ -178,7 +178,7 @@ fn a_write_waits_for_a_receive_and_messages_behind_it() {
 
 #[test]
 fn a_reposted_receive_keeps_its_parameters() {
-    // Whose message it takes.
+    // Source of its message.
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let [b, c] = [(); 2].map(|()| scene.cq.endpoint(&scene.av).unwrap());
         let [to_b, to_c] = [&b, &c].map(|endpoint| scene.av.insert(&endpoint.address().unwrap()).unwrap());
@@ -226,7 +226,7 @@ fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
         let first = posted(b.recv(Source::Any, bytes(8, 0)));
         scene.write(&b, 1);
         scene.told(1);
-        // The place that it had is another's now.
+        // Another receive has its place now.
         let second = posted(b.recv(Source::Any, bytes(8, 0)));
         scene.nothing();
         scene.send(&b, bytes(8, 2));
@@ -251,20 +251,20 @@ fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
             b.cancel(key).unwrap();
             assert_eq!(b.cancel(key), Err(Errno::ENOENT));
             ended(key);
-            // Posted again, and cancelled then.
+            // Posted again, and then cancelled.
             let key = posted(b.recv(Source::Any, bytes(8, 0)));
             scene.write(&b, 2);
             scene.told(2);
             scene.nothing();
             b.cancel(key).unwrap();
             ended(key);
-            // Used up before the close, and while it closes.
+            // Used up before the close, and during it.
             let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
             scene.write(&b, 3);
             scene.told(3);
             scene.write(&b, 4);
             if forgotten {
-                // Both come back to nobody, when the queue closes.
+                // Both buffers are dropped when the queue closes.
                 core::mem::forget(b);
                 return;
             }
@@ -292,7 +292,8 @@ fn an_endpoint_without_messages_reports_every_write() {
                 let refused = PostError::NotGranted(Caps::RECV);
                 assert_eq!(b.recv(Source::Any, bytes(8, 0)).unwrap_err().error, refused);
                 assert_eq!(b.tagged_recv(Source::Any, Tag(1), bytes(8, 0)).unwrap_err().error, refused);
-                // Its places are free when it is closed, but with pointers (rule 4 of the op table).
+                // Its places are free after the close, but with pointers only later (rule 4 of the
+                // op table).
                 drop(b);
                 assert!(scene.cq.poll().unwrap().is_none());
                 assert_eq!(scene.cq.in_flight(), 0);
@@ -312,7 +313,7 @@ fn a_message_for_an_endpoint_without_messages_is_lost_and_reported() {
             scene.send(&b, bytes(len, 1));
             let error = (0..10).find_map(|_| scene.cq.poll_direction(Direction::Receive).unwrap());
             assert!(matches!(error, Some(Completion::Unclaimed(error)) if error.errno == errno));
-            // And there is another receive.
+            // Another receive is posted.
             scene.write(&b, 7);
             scene.told(7);
         }
@@ -325,13 +326,13 @@ fn the_queue_requires_places_for_receives_used_by_writes() {
         let refused = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(9)).unwrap_err();
         assert_eq!(refused, OpenError::Size);
         assert_eq!(scene.cq.in_flight(), 0);
-        // Until the queue was read empty, events of those that were posted may lie in it.
+        // Until the queue is empty, it can contain events of the posted receives.
         scene.nothing();
         let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(8)).unwrap();
         let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
         assert_eq!(b.send(to_b, bytes(8, 0)).unwrap_err().error, PostError::Full);
     });
-    // What the transport has no place for comes later.
+    // Receives without a place in the transport are posted later.
     let attr = NetworkAttr { rx_depth: 2, ..NetworkAttr::default() };
     on_scene(attr, ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
         let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(4)).unwrap();

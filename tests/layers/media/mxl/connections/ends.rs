@@ -15,7 +15,8 @@ use support::posting::LIMIT;
 
 use super::{ATTR, Target, World, grains, info, initiator, ring, target, verify};
 
-/// Fault 13: a target that has gone is removed without a report. Fault 7: it listens at another port afterwards.
+/// Fault 13: a target that has gone is removed without a report. Fault 7: it listens at another
+/// port afterwards.
 #[test]
 fn an_initiator_connects_again_to_a_target_at_the_same_address() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
@@ -112,7 +113,8 @@ fn slices_of_a_grain_begun_on_another_connection_are_not_sent() {
     assert!(world.ended.iter().any(is_passed), "{:?}", world.ended);
 }
 
-/// Fault 9: completions in front of a shutdown are lost. Fault 14: a removed target loses writes in flight.
+/// Fault 9: completions in front of a shutdown are lost. Fault 14: a removed target loses writes in
+/// flight.
 #[test]
 fn grains_sent_before_a_disconnection_are_reported_before_it() {
     let (mut target, mut world) = (target(5), World::new(initiator(5, ATTR)));
@@ -166,7 +168,7 @@ fn stalling_proxy(to: u16, stalls: &Arc<AtomicBool>) -> u16 {
             while Instant::now() < end {
                 match from.read(&mut bytes) {
                     Ok(0) => break,
-                    // Nothing arrives any more, and the connection stays open.
+                    // No further bytes arrive, and the connection stays open.
                     Ok(_) if stalls.load(Ordering::Relaxed) => {}
                     Ok(len) => to.write_all(&bytes[..len]).unwrap(),
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

@@ -73,7 +73,7 @@ fn fill(slot: Window<'_>, index: u64, is_invalid: bool) {
     slot.copy_from(8192, &payload).unwrap();
 }
 
-/// The grain is complete, and still that of the index after the copy.
+/// Checks that the grain is complete, and has the same index after the copy.
 fn verify(target: &Target, index: u64) {
     let Some(grain) = target.grain(index) else { return };
     let mut bytes = vec![0; GRAIN.len() as usize];
@@ -210,7 +210,8 @@ fn samples_arrive_over_the_ends_of_both_rings() {
     }
 }
 
-/// Each grain or sample is reported once, in order: as arrived, or as lapped. Returns the end, and the numbers of both.
+/// Checks that each grain or sample is reported once, in order, as arrived or as lapped. Returns
+/// the end, and both counts.
 fn reported_once(events: impl IntoIterator<Item = FabricsEvent>, first: u64) -> (u64, u64, u64) {
     let (mut next, mut arrived, mut lapped) = (first, 0, 0);
     for event in events {
@@ -233,8 +234,8 @@ fn reported_once(events: impl IntoIterator<Item = FabricsEvent>, first: u64) -> 
     (next, arrived, lapped)
 }
 
-/// Faults 5 and 10 of MXL: data of a slow target is lost without an error. `fabrics::arrivals` has tests of memory that
-/// is ahead of the queue.
+/// Faults 5 and 10 of MXL: data of a slow target is lost without an error. `fabrics::arrivals` has
+/// tests of memory that is ahead of the queue.
 #[test]
 fn a_slow_target_reports_each_grain_once_as_complete_or_lapped() {
     for ends in [&[17][..], &[4, 9, 17]] {
@@ -293,7 +294,8 @@ fn a_slow_target_reports_samples_once_as_arrived_or_lapped() {
     assert_eq!((next, arrived + lapped), (start, start));
 }
 
-/// Faults 6 and 11: bad immediate data ends the target, and slices without a header have the index of another grain.
+/// Faults 6 and 11: bad immediate data ends the target, and slices without a header have the index
+/// of another grain.
 #[test]
 fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
     for from_files in [false, true] {
@@ -301,7 +303,8 @@ fn immediate_data_that_fits_no_grain_is_rejected_and_the_target_goes_on() {
     }
 }
 
-/// Slots of a flow's files have headers from the beginning, with index 0.
+/// Checks that immediate data is rejected. Slots of a flow's files have headers from the beginning,
+/// with index 0.
 fn immediate_data_is_rejected(from_files: bool) {
     let mut target = target(5);
     if from_files {
@@ -344,7 +347,7 @@ fn immediate_data_is_rejected(from_files: bool) {
         (0, 0, vec![1; 8], 5),
         (2, 8192, vec![1; 256], 2 | 9 << 16),
         (0, 8192, vec![1; 256], 17 << 16),
-        // An index of no grain.
+        // Index without a grain.
         (0, 0, header(u64::MAX), 17 << 16),
         // The header of another slot.
         (3, 0, header(2), 3 | 17 << 16),

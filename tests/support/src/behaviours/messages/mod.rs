@@ -71,7 +71,7 @@ fn message_waits_for_its_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for (seed, len) in SIZES.map(|len| most(info, len)).into_iter().enumerate() {
             let sent = pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf));
-            // Both sides move on while nobody receives.
+            // Both sides make progress without a receive.
             for _ in 0..1000 {
                 pair.cq.progress().or_cut("the queue works");
             }
@@ -163,7 +163,7 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) 
         if masks {
             let received = receive(wanted);
             let sends = [0xb42, 0xa42].map(send);
-            // 0xb42 differs in a bit that counts.
+            // 0xb42 differs in a compared bit.
             is_received(received, 0xa42);
             is_received(receive(TagMatch::ANY), 0xb42);
             for key in sends {
@@ -180,7 +180,7 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) 
             }
             assert_eq!(pair.cq.in_flight(), 0);
         }
-        // Messages that arrive before their receives: all have, when the last one has.
+        // Messages that arrive before their receives: the last one arrives after all others.
         let sends = [0xa01, 0xb01, 0xa02, 0xb02, 0xc00].map(send);
         is_received(receive(Tag(0xc00).into()), 0xc00);
         for key in sends {
@@ -189,14 +189,14 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) 
         for tag in [0xa01, 0xa02] {
             is_received(receive(if masks { wanted } else { Tag(tag.into()).into() }), tag);
         }
-        // The masked receives leave exact ones their tags.
+        // The masked receives leave the messages of the exact ones.
         for tag in [0xb02, 0xb01] {
             is_received(receive(Tag(tag.into()).into()), tag);
         }
     });
 }
 
-/// Accepts every tag where bits can be ignored, or the given one.
+/// Returns a match for every tag if bits can be ignored, or for the given one.
 fn any_or<T: Transport + 'static>(info: &Info<T>, tag: Tag) -> TagMatch {
     if masks(info) {
         return TagMatch::ANY;
@@ -224,7 +224,7 @@ fn oldest_receive_that_accepts_takes_the_message<T: Transport + 'static>(info: &
 fn messages_of_one_sender_keep_their_order<T: Transport + 'static>(info: &Info<T>) {
     const COUNT: usize = 20;
     on_pair(info, |pair| {
-        // Short and long ones take different ways, and still keep their order.
+        // Short and long ones use different protocols, and still keep their order.
         let longest = most(info, 100_000);
         let len = |seed: usize| if seed.is_multiple_of(3) { longest } else { 16 };
         let sends: Vec<_> =
@@ -347,7 +347,7 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport + 'static>(info: &
             return;
         }
         if !tags(info) {
-            // What others do is shown without tags.
+            // Without tags, the test uses plain messages.
             return plain_directed_receives_stand_in_line_with_the_others(info);
         }
         let c = pair.cq.endpoint(pair.av).expect("endpoint c");

@@ -41,7 +41,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// A pair whose `b` lets go of a buffer when less than so much is left.
+/// Opens a pair. `b` returns a buffer when fewer than `min` bytes are left.
 fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     if !info.caps().contains(Caps::MULTI_RECV) {
         crate::report::not_granted();
@@ -69,12 +69,12 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
     test(&pair);
 }
 
-/// The programs in C have the provider's name before it.
+/// Reason that names programs in C. Their names begin with the provider's.
 pub const ONLY_BY_UNSAFE_FORM: &str = "Only the `unsafe` forms of multi-receives are accepted";
 const ONLY_UNSAFE: &str = "Only the `unsafe` form of multi-receives is accepted: the provider may write behind a \
     buffer, or to one that has come back (`…-multi-receive-…`)";
 
-/// Whether the provider keeps to a buffer whatever is sent.
+/// Returns `true` if the provider stays within a buffer for any message.
 fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     T::quirks(pair.domain.info().raw()).multi_recv
 }
@@ -103,7 +103,7 @@ pub fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
     }
 }
 
-/// Nothing more is received for now.
+/// Checks that no completion is queued.
 pub fn nothing<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     for _ in 0..1000 {
         let completion = pair.cq.poll_direction(Direction::Receive).or_cut("the queue works");
@@ -119,8 +119,8 @@ fn post<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize) -> OpKey {
     pair.post(room(len), |buf| fill(pair.domain.info(), &pair.b, buf))
 }
 
-/// Posts a multi-receive. Over providers that do not keep to its buffer, tests send what fits only, from one endpoint, of which
-/// nothing is coming in when it is cancelled.
+/// Posts a multi-receive. Over providers that exceed its buffer, tests only send messages that fit,
+/// from one endpoint, and cancel it without messages in flight.
 fn fill<T: Transport + 'static>(
     info: &Info<T>,
     endpoint: &Endpoint<'_, T, Bytes>,
@@ -129,7 +129,7 @@ fn fill<T: Transport + 'static>(
     match endpoint.multi_recv(Source::Any, buf) {
         Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
-            // SAFETY: see above.
+            // SAFETY: see the rule of this function.
             unsafe { endpoint.multi_recv_unchecked(Source::Any, None, buf) }
         }
         result => result,
@@ -188,7 +188,7 @@ fn a_buffer_waits_for_its_pieces<T: Transport + 'static>(info: &Info<T>) {
         }
         nothing(pair);
         assert_eq!(pair.cq.wait(key, limit()).expect_err("nothing but the pieces is missing"), CqError::PiecesOut);
-        // In another order than they came in, and what is left stays readable.
+        // In another order than that of arrival. The remaining pieces stay readable.
         pieces.rotate_left(3);
         while let Some(piece) = pieces.pop() {
             drop(piece);
@@ -264,7 +264,7 @@ fn the_next_buffer_takes_over<T: Transport + 'static>(info: &Info<T>) {
         assert_eq!(seen, 40);
         assert!(posted >= 9, "only {posted} buffers for forty messages");
         for key in keys {
-            // The last one may be over already.
+            // The last one may have completed.
             let _ = pair.b.cancel(key);
             let _ = pair.end(key);
         }
@@ -353,11 +353,11 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: 
         assert!(told(&held) == &pattern(100, 1)[..], "it stays readable");
         drop(held);
         if let Some((buf, result)) = pair.end_after_close(key) {
-            // Some providers let go of it without an error.
+            // Some providers return it without an error.
             assert!(result.is_ok_and(|end| end.len == 0) || result.is_err_and(|error| error.errno == Errno::ECANCELED));
             assert!(has(&buf, &pattern(100, 1)));
         }
-        // One that is forgotten keeps its buffer in the queue, and that open.
+        // A forgotten one keeps its buffer in the queue, and keeps the queue open.
         let key = post(pair, 1000);
         let sent = send(pair, 64, 1);
         core::mem::forget(piece(pair));

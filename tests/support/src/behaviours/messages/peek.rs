@@ -1,4 +1,4 @@
-//! Looking at messages before they are received, claiming and discarding them.
+//! Peeks at messages before their receives, claims and discards.
 
 use loom_core::completion::{Claim, Completion, Found, Peek};
 use loom_core::cq::{CqAttr, CqError};
@@ -26,7 +26,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// A pair that peeks; for transports that cannot, a look at how they refuse.
+/// Opens a pair that peeks. For transports without peeks, checks the refusal.
 fn on_peeking_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     on_pair_with(info, CqAttr { claims: true, ..CqAttr::new(64) }, |pair| {
         if !T::quirks(info.raw()).peek {
@@ -45,7 +45,7 @@ fn answer<T: Transport + 'static>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     peek
 }
 
-/// Asks once, as soon as that is taken.
+/// Posts one peek, with retries.
 fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
     let mut deadline = limit();
     loop {
@@ -84,7 +84,8 @@ fn fetch<T: Transport + 'static>(pair: &Pair<'_, '_, T>, claim: Claim, len: usiz
     pair.post(room(len), |buf| pair.b.tagged_claim(claim, buf))
 }
 
-/// Lengths of messages of which several wait. Over `net` one that it does not buffer holds up those behind it.
+/// Lengths of messages that wait together. Over `net`, a message that it does not buffer blocks
+/// those behind it.
 fn sizes<T: Transport + 'static>(info: &Info<T>, longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let net = info.provider() == "net";
     if net {
@@ -143,7 +144,7 @@ fn a_peek_without_a_message_is_empty<T: Transport + 'static>(info: &Info<T>) {
         };
         assert_eq!((peek.key, peek.message().or_cut("the peek works").is_none()), (key, true));
         assert_eq!(pair.cq.in_flight(), 0);
-        // None of these takes a message that comes later.
+        // No peek takes a later message.
         let sent = send(pair, 1, 100, 1);
         let received = receive(pair, 1, 100);
         assert!(pair.finish(received).0 == pattern(100, 1));
@@ -154,7 +155,7 @@ fn a_peek_without_a_message_is_empty<T: Transport + 'static>(info: &Info<T>) {
 fn a_peek_matches_by_tag_and_source<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         let sends = [send(pair, 0x10, 10, 1), send(pair, 0x21, 20, 2), send(pair, 0x22, 30, 3)];
-        // The youngest first: when it is seen, all are there.
+        // The youngest first: after its arrival, all have arrived.
         for (tag, len) in [(0x22, 30), (0x21, 20), (0x10, 10)] {
             assert_eq!(find(pair, || pair.b.tagged_peek(Source::Any, Tag(tag))).len, len);
         }
@@ -190,7 +191,7 @@ fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Inf
             let (first, second) = (claim(1), claim(2));
             let third = find(pair, || pair.b.tagged_peek(Source::Any, Tag(5)));
             assert_eq!(third.claim, None);
-            // A buffer that is refused leaves the claim.
+            // A refused buffer leaves the claim.
             let received = receive(pair, 5, len);
             assert!(pair.finish(received).0 == pattern(len, 10 * seed + 3), "a receive takes what is not claimed");
             let key = fetch(pair, second, len + 3);
@@ -208,7 +209,7 @@ fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Inf
         }
         let key = ask(pair, || pair.b.tagged_peek_claim(Source::Any, Tag(5)));
         assert!(answer(pair, key).message().or_cut("the peek works").is_none(), "nothing is left");
-        // A claim is its endpoint's.
+        // A claim belongs to its endpoint.
         let sent = send(pair, 6, 8, 1);
         let claim = find(pair, || pair.b.tagged_peek_claim(Source::Any, Tag(6))).claim.expect("a claim");
         let rejected = pair.a.tagged_claim(claim, room(8)).expect_err("it is b's");
@@ -224,7 +225,7 @@ fn claims_need_a_queue_for_them<T: Transport + 'static>(info: &Info<T>) {
         let quirks = T::quirks(info.raw());
         let claim = || pair.b.tagged_peek_claim(Source::Any, Tag(5));
         if quirks.peek && quirks.claims == Claims::ByContext {
-            // Any queue will do.
+            // Any queue is accepted.
             assert!(answer(pair, ask(pair, claim)).message().or_cut("the peek works").is_none());
         } else {
             assert_eq!(claim(), Err(PostError::Errno(Errno::EOPNOTSUPP)));
@@ -232,7 +233,7 @@ fn claims_need_a_queue_for_them<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// Whether messages can be claimed; looks at how it is refused, if not.
+/// Returns `true` if messages can be claimed, and checks the refusal otherwise.
 fn claims<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     let claims = T::quirks(pair.domain.info().raw()).claims != Claims::Not;
     if !claims {
@@ -243,7 +244,7 @@ fn claims<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     claims
 }
 
-/// Whether messages can be discarded; looks at how it is refused, if not.
+/// Returns `true` if messages can be discarded, and checks the refusal otherwise.
 fn discards<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     let discards = T::quirks(pair.domain.info().raw()).discard;
     if !discards {
@@ -254,7 +255,8 @@ fn discards<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     discards
 }
 
-/// Waits for a message to be there to the last byte: one that was sent after it is.
+/// Waits until a message has arrived to its last byte: a message that was sent after it has
+/// arrived.
 fn arrive<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     let behind = send(pair, 99, 8, 9);
     let received = receive(pair, 99, 8);
@@ -317,14 +319,15 @@ fn claims_end_with_their_endpoint<T: Transport + 'static>(info: &Info<T>) {
         let asked = ask(pair, || c.tagged_peek(Source::Any, Tag(6)));
         drop(c);
         if info.provider() != "shm" {
-            // Its answer may have come before.
+            // Its answer may have arrived before.
             let waited = pair.cq.wait_peek(asked, limit());
             assert!(waited.is_ok_and(|peek| peek.is_some()) || waited.is_err_and(|error| error == CqError::UnknownKey));
         }
         for claim in claims {
             assert_eq!(pair.b.tagged_claim(claim, room(8)).expect_err("it is nobody's").error, PostError::UnknownClaim);
         }
-        // The short message is over in any case, and the long one's buffer comes back with its endpoint, if not before.
+        // The short message has completed, and the long one's buffer returns with its endpoint at
+        // the latest.
         let _ = pair.end(sends[0]);
         pair.warm_up();
     });

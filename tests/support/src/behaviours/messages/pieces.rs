@@ -36,7 +36,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// Two endpoints on a queue of buffers of any kind.
+/// Two endpoints on a queue with any kind of buffer.
 struct Two<'q, 'd, T: Transport, B: Buffer> {
     cq: &'q Cq<'d, T, B>,
     a: Endpoint<'d, T, B>,
@@ -68,7 +68,7 @@ fn with_two<T: Transport + 'static, B: Buffer + 'static>(
     test(&Two { cq: &cq, a, b, to_b }, &domain);
 }
 
-/// Lengths of `N` pieces which make up `total`, short ones before long ones or the other way round; some may be empty.
+/// Lengths of `N` pieces with the sum `total`, rising or falling. Some may be empty.
 fn lengths<const N: usize>(total: usize, rising: bool) -> [usize; N] {
     let mut lengths = [0; N];
     let (mut left, mut share) = (total, N * (N + 1) / 2);
@@ -80,7 +80,7 @@ fn lengths<const N: usize>(total: usize, rising: bool) -> [usize; N] {
     lengths
 }
 
-/// Bytes in pieces of these lengths.
+/// Cuts bytes into pieces of these lengths.
 fn cut<const N: usize>(bytes: &[u8], lengths: [usize; N]) -> [Bytes; N] {
     let mut at = 0;
     lengths.map(|len| {
@@ -143,7 +143,7 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport + 'static>(info: &
             for len in [1, 100, 4000] {
                 let bytes = pattern(len, N);
                 let out = cut(&bytes, lengths(len, true));
-                // The parts are cut in other places than the buffers.
+                // The parts have other lengths than the buffers.
                 let parts: Vec<_> = regions
                     .iter()
                     .zip(lengths::<N>(len, false))
@@ -196,7 +196,7 @@ fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
                 let refused = two.b.recv_with(Source::Any, RecvOptions::default(), pieces()).unwrap_err();
                 assert_eq!(refused.error, PostError::TooManyPieces { limit: rx.min(IoVecs::MOST) });
             }
-            // The calls that take one range take no array of several.
+            // The calls with one range accept no array of several.
             if N > 1 {
                 assert_eq!(two.a.send(two.to_b, pieces()).unwrap_err().error, PostError::Access);
                 assert_eq!(two.b.recv(Source::Any, pieces()).unwrap_err().error, PostError::Access);
@@ -209,7 +209,7 @@ fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
     with::<T, 9>(info);
 }
 
-/// One message with options, checked.
+/// Sends one message with options, and compares it.
 fn message<T: Transport + 'static, B>(two: &Two<'_, '_, T, B>, out: B, into: B, options: SendOptions)
 where
     B: SourceBuffer + TargetBuffer + PartialEq + Clone + 'static,
@@ -261,13 +261,13 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
 
 fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
-        // A connection that is up.
+        // Connects.
         message(two, pattern(8, 1), room(8), SendOptions::default());
         let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
         let sent = two.post(pattern(8, 2), |buf| two.a.send_with(two.to_b, options, buf));
-        // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
+        // libfabric leaves open if a message in the provider's buffer at the peer is delivered.
         let buffers = !["soft", "shm", "net", "tcp", "loom-tcp"].contains(&info.provider());
-        // `shm` of libfabric 2.6 does, too: what another version does is not known.
+        // `shm` of libfabric 2.6 does, too. Other versions are unknown.
         let known = is_tested(info);
         let until = Instant::now() + if buffers && known { LIMIT } else { Duration::from_millis(20) };
         let mut early = None;

@@ -1,4 +1,4 @@
-//! Multi-receives of tagged messages: one buffer for many of those that a tag accepts.
+//! Multi-receives of tagged messages: one buffer for many messages that a tag accepts.
 
 #![allow(unsafe_code, reason = "multi-receives over transports that do not promise to keep to their buffer")]
 
@@ -31,7 +31,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// A pair whose `b` lets go of a buffer when less than `min` bytes are left.
+/// Opens a pair. `b` returns a buffer when fewer than `min` bytes are left.
 fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
@@ -45,8 +45,8 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
     test(&pair);
 }
 
-/// Posts a multi-receive. Over a transport that does not promise to keep to the buffer, tests send what fits only, and none is
-/// coming in when it is cancelled.
+/// Posts a multi-receive. Over a transport that may exceed the buffer, tests only send messages
+/// that fit, and cancel it without messages in flight.
 fn fill<T: Transport + 'static>(
     endpoint: &Endpoint<'_, T, Bytes>,
     from: Source,
@@ -56,7 +56,7 @@ fn fill<T: Transport + 'static>(
     match endpoint.tagged_multi_recv(from, tag, buf) {
         Err(Rejected { value: buf, error: PostError::NotSafe }) => {
             crate::report::partly(ONLY_BY_UNSAFE_FORM);
-            // SAFETY: see above.
+            // SAFETY: see the rule of this function.
             unsafe { endpoint.multi_recv_unchecked(from, Some(tag), buf) }
         }
         result => result,
@@ -71,7 +71,7 @@ fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, tag: u64, bytes: Bytes) 
     pair.post(bytes, |buf| pair.a.tagged_send(pair.to_b, Tag(tag), buf))
 }
 
-/// Of eight bits, the lower four are not looked at.
+/// Match that ignores the lower four of eight bits.
 const SEVENTIES: TagMatch = TagMatch { tag: Tag(0x70), ignore: 0xf };
 
 fn tagged_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
@@ -120,7 +120,7 @@ fn tags_decide_which_buffer_is_filled<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let exact = post(pair, Source::Any, Tag(0x75).into(), 1000);
         let from_b = if info.caps().contains(Caps::DIRECTED_RECV) { Source::Peer(pair.to_b) } else { Source::Any };
-        // Of no message that is sent, directed to another sender.
+        // A tag that no message has, directed to another sender.
         let directed = post(pair, from_b, TagMatch { tag: Tag(0x9_0000), ignore: 0xff }, 1000);
         let masked = post(pair, Source::Any, SEVENTIES, 1000);
         let expected = [(0x75, exact), (0x76, masked), (0x75, exact), (0x7f, masked), (0x70, masked)];
@@ -131,7 +131,7 @@ fn tags_decide_which_buffer_is_filled<T: Transport + 'static>(info: &Info<T>) {
             assert!(told(&piece) == &pattern(50, seed)[..]);
             pair.finish(sent);
         }
-        // A message of another tag is another receive's, and so is one without.
+        // Another receive takes a message of another tag, and one without.
         for tagged in [true, false] {
             let (received, sent) = if tagged {
                 let received = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(0x80), buf));
@@ -205,7 +205,7 @@ fn a_buffer_of_tags_that_is_not_kept_to_is_refused<T: Transport + 'static>(info:
     });
 }
 
-/// Where they are not granted, they are refused.
+/// Checks the refusal if they are not granted.
 pub fn tagged_multi_receives_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>, missing: Caps) {
     let missing = missing & (Caps::TAGGED | Caps::TAGGED_MULTI_RECV);
     let refused = |posted: Result<OpKey, Rejected<Bytes>>| {
@@ -213,6 +213,6 @@ pub fn tagged_multi_receives_are_refused<T: Transport + 'static>(pair: &Pair<'_,
         assert_eq!((rejected.error, rejected.value), (PostError::NotGranted(missing), room(64)));
     };
     refused(pair.b.tagged_multi_recv(Source::Any, SEVENTIES, room(64)));
-    // SAFETY: it is refused.
+    // SAFETY: the post is refused.
     refused(unsafe { pair.b.multi_recv_unchecked(Source::Any, Some(SEVENTIES), room(64)) });
 }

@@ -1,4 +1,5 @@
-//! Tagged messages over plain ones (`loom_tagged`) between connectionless endpoints, which receive from one peer at a time.
+//! Tagged messages over plain ones (`loom_tagged`) between connectionless endpoints, which receive
+//! from one peer at a time.
 
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ fn packets() -> impl Iterator<Item = Bytes> {
     (0..ATTR.packets_per_link()).map(|_| room(ATTR.packet_size as usize))
 }
 
-/// Waits for an operation of one of several, while the others go on.
+/// Waits for an operation of one layer, while the others continue.
 fn end<T: Transport + 'static>(layers: &mut [Layer<'_, T>; 3], at: usize, key: TaggedKey) -> (Bytes, Transfer) {
     let mut deadline = limit();
     while !deadline.passed() {
@@ -45,7 +46,7 @@ fn end<T: Transport + 'static>(layers: &mut [Layer<'_, T>; 3], at: usize, key: T
     panic!("an operation of {at} has not ended");
 }
 
-/// One endpoint has two peers, and a link to each.
+/// Checks an endpoint with two peers, and a link to each.
 fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info<T>) {
     if info.attributes().endpoint.kind == EndpointType::DGRAM {
         return crate::report::not_run("Datagrams may be lost, so they carry no tags over plain messages");
@@ -94,7 +95,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
     };
     let fits = ATTR.eager_size();
     for (seed, len) in [0, 8, fits, fits + 1, 30_000].into_iter().enumerate() {
-        // From one of them, by tag; from anybody, by mask; and back.
+        // From one of them, by tag, then from any, by mask, and in the other direction.
         let of_c =
             layers[0].tagged_recv(to_c, TagMatch::ANY, room(len)).map_err(|rejected| rejected.error).or_cut("posts");
         let any = layers[0]

@@ -1,4 +1,4 @@
-//! Messages that are longer than their receive: each way in which providers move a message, by its length.
+//! Messages that are longer than their receive, in each protocol of providers, by length.
 
 use loom_core::completion::OpError;
 use loom_core::endpoint::Source;
@@ -20,27 +20,27 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// Lengths that can be injected.
+/// Checks lengths that can be injected.
 fn short_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[1, 8, 200]);
 }
 
-/// Lengths that most providers copy into one packet.
+/// Checks lengths that most providers copy into one packet.
 fn long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[8 << 10]);
 }
 
-/// Lengths that `ofi_rxm` divides into segments.
+/// Checks lengths that `ofi_rxm` divides into segments.
 fn message_of_segments_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[17_000, 40_000, 1 << 17]);
 }
 
-/// Lengths that most providers fetch from their sender.
+/// Checks lengths that most providers fetch from their sender.
 fn fetched_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[200 << 10, 1 << 20]);
 }
 
-/// Messages that exceed their receive by more than the 1 MiB of room behind it.
+/// Checks messages that exceed their receive by more than the 1 MiB of room behind it.
 fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     if info.provider() == "tcp;ofi_rxm" && !is_old(info, info.provider()) {
         crate::report::partly(
@@ -51,7 +51,8 @@ fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &I
     are_truncated(info, &[3 << 20]);
 }
 
-/// Messages of these lengths, with and without tags, for receives that lack a byte or all. Later messages arrive whole.
+/// Sends messages of these lengths, with and without tags, to receives that lack a byte or all.
+/// Later messages arrive whole.
 fn are_truncated<T: Transport + 'static>(info: &Info<T>, lens: &[usize]) {
     on_pair(info, |pair| {
         pair.warm_up();
@@ -62,7 +63,7 @@ fn are_truncated<T: Transport + 'static>(info: &Info<T>, lens: &[usize]) {
             let walk = Walk { pair, tagged };
             for len in lens.iter().map(|len| most(info, *len)) {
                 for (short, posted_first) in [(0, true), (4.min(len - 1), false), (len - 1, true)] {
-                    // Two in a row.
+                    // Two in sequence.
                     walk.truncate(len, short, posted_first);
                     walk.truncate(len, short, posted_first);
                     walk.go_on(len);
@@ -95,7 +96,7 @@ impl<T: Transport + 'static> Walk<'_, '_, '_, T> {
         })
     }
 
-    /// A message of `len` bytes for a receive of `short` bytes.
+    /// Sends `len` bytes to a receive of `short` bytes.
     fn truncate(&self, len: usize, short: usize, posted_first: bool) {
         let pair = self.pair;
         let early = posted_first.then(|| self.receive(true, short));
@@ -122,7 +123,7 @@ impl<T: Transport + 'static> Walk<'_, '_, '_, T> {
         }
     }
 
-    /// Messages both ways, into receives of their length and longer ones.
+    /// Sends messages in both directions, to receives of their length and longer ones.
     fn go_on(&self, len: usize) {
         let there = [(2, 16, 16), (3, 16, 1 << 16), (4, len, len), (5, 0, 0)].map(|message| (true, message));
         // Longer messages both ways crash a provider (`shm-longer-messages-both-ways-crash`).
@@ -138,7 +139,8 @@ impl<T: Transport + 'static> Walk<'_, '_, '_, T> {
     }
 }
 
-/// The lengths in the error are those of the message, where the provider reports them, or else unknown.
+/// Checks that the lengths in the error are those of the message if the provider reports them, or
+/// unknown.
 fn reports(error: &OpError, buf: &[u8], len: usize) {
     let fits = buf.len();
     match (error.len, error.overflow) {

@@ -1,4 +1,4 @@
-//! Operations that report nothing (`FI_SELECTIVE_COMPLETION`), beside those that do.
+//! Operations without completions (`FI_SELECTIVE_COMPLETION`), beside operations with them.
 
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
@@ -36,8 +36,8 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// A pair whose endpoint `a` is selective, with a counter of all that goes out of it. The process is aborted if what is bound
-/// in two ways cannot be closed.
+/// Opens a pair with a selective endpoint `a`, and a counter of all its outgoing operations. The
+/// process aborts if an endpoint with both bindings cannot be closed.
 fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
     if !counts(info) {
         return;
@@ -69,7 +69,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
-            // SAFETY: it is refused.
+            // SAFETY: the post is refused.
             let refused = unsafe { a.send_unsignaled(to_b, None, SendOptions::default(), &source(&[1])) };
             assert_eq!(refused, Err(PostError::Errno(Errno::EOPNOTSUPP)), "there is no memory for the provider");
             return not_granted();
@@ -82,7 +82,7 @@ fn source(bytes: &[u8]) -> Lent {
     Lent::source(NonNull::from_ref(bytes).cast(), bytes.len())
 }
 
-/// Nothing is in flight, and nothing is reported.
+/// Checks that no operation is in flight, and that no completion is queued.
 fn is_silent<T: Transport + 'static>(cq: &Cq<'_, T, Box<[u8]>>) {
     assert_eq!(cq.in_flight(), 0);
     for _ in 0..100 {
@@ -102,7 +102,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             let data = carries_data(info).then_some(ImmediateData(0x77));
             let options =
                 data.map_or(SendOptions::default(), |data| SendOptions { data: Some(data), ..SendOptions::default() });
-            // SAFETY: the bytes are read only, and the counter says below that the send is over.
+            // SAFETY: the bytes are read only, and the counter reports the end of the send below.
             retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, None, options, &lent) });
             let (buf, transfer) = pair.finish(received);
             assert_eq!((&buf, transfer.data), (&bytes, data));
@@ -113,7 +113,7 @@ fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
                 continue;
             }
             let received = pair.receive(9, len);
-            // With the level that other levels are not to be mixed up with.
+            // With the level that must not be combined with other levels.
             let options = SendOptions { level: Some(CompletionLevel::Transmit), ..SendOptions::default() };
             // SAFETY: as above.
             retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, Some(Tag(9)), options, &lent) });
@@ -137,13 +137,13 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
             let bytes = pattern(len, round);
             let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
             let lent = source(&bytes);
-            // SAFETY: the bytes are read only, and the counter says below that the write is over.
+            // SAFETY: the bytes are read only, and the counter reports the end of the write below.
             retry(pair.cq, || unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 16, options, &lent) });
             ended += 1;
             reaches(pair.cq, counter, ended);
             let mut back = vec![0; len];
             let lent = Lent::target(NonNull::from_mut(back.as_mut_slice()).cast(), len);
-            // SAFETY: nobody touches the room before the counter says that the read is over.
+            // SAFETY: the room is not used before the counter reports the end of the read.
             retry(pair.cq, || unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 16, ReadOptions::default(), &lent) });
             ended += 1;
             reaches(pair.cq, counter, ended);
@@ -152,7 +152,7 @@ fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
         }
         assert_eq!(counter.read_error(), 0);
         let beyond = source(&[0; 8]);
-        // SAFETY: it is refused.
+        // SAFETY: the post is refused.
         let refused = unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 1 << 16, SendOptions::default(), &beyond) };
         assert_eq!(refused, Err(PostError::OutOfBounds));
         // SAFETY: as above.
@@ -187,7 +187,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
             let sent = pair.post(pattern(8, round), |buf| pair.b.send(pair.to_a, buf));
             pair.finish(sent);
             assert_eq!(pair.finish(received).0, pattern(8, round));
-            // Injected bytes report nothing, as on any endpoint.
+            // Injected bytes have no completion, as on any endpoint.
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
             assert_eq!(pair.finish(received).0, pattern(8, round));
@@ -204,7 +204,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
 fn an_endpoint_that_is_not_selective_reports_everything<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let lent = source(&[1; 8]);
-        // SAFETY: it is refused.
+        // SAFETY: the post is refused.
         let refused = unsafe { pair.a.send_unsignaled(pair.to_b, None, SendOptions::default(), &lent) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));

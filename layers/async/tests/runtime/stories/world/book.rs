@@ -39,7 +39,7 @@ pub type Channel = (usize, Option<u64>);
 struct Message {
     channel: Channel,
     len: usize,
-    /// Among all posts.
+    /// Position among all posts.
     sent: Option<usize>,
 }
 
@@ -250,7 +250,7 @@ impl Book {
 }
 
 impl Op {
-    /// Also after its unclaimed buffer was dropped.
+    /// Returns `true` if the operation has ended, or its unclaimed buffer was dropped.
     fn has_gone(&self) -> bool {
         self.end.is_some() || self.buffer.is_some_and(|buffer| drops(buffer) > 0)
     }

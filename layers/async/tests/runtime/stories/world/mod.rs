@@ -33,13 +33,13 @@ use self::tasks::{At, Card, Ground, Idle, Watched};
 use crate::memory::{Memory, assert_dropped_once, begin};
 
 pub const EAGER: usize = 64;
-/// Also the length of receives.
+/// Maximum length of messages and receives.
 pub const LONGEST: usize = 200;
 
 const DEPTH: usize = 6;
 const PLACES: usize = 5;
 const MOST_STEPS: usize = 150;
-/// Quiet rounds of a settled world. Delayed messages and refused posts need several.
+/// Number of quiet rounds of a settled world. Delayed messages and refused posts need several.
 const QUIET: u32 = 40;
 
 const ATTR: NetworkAttr = NetworkAttr {
@@ -211,7 +211,7 @@ impl<'g> World<'g> {
         assert_eq!(self.executor.len(), self.tasks.len());
     }
 
-    /// Without retries of posts.
+    /// Number of steps without retries of posts.
     fn steps(&self) -> u32 {
         self.tasks.iter().map(|task| task.card.steps.get()).sum()
     }

@@ -40,7 +40,7 @@ pub enum Step {
         jobs: [Job; 3],
         count: u8,
     },
-    /// From outside or within its own poll.
+    /// Drops a task from outside or within its own poll.
     Drop {
         nth: u8,
         within: bool,
@@ -75,12 +75,12 @@ pub enum What {
 pub enum Way {
     Run,
     Finish,
-    /// Waits after another action.
+    /// Finishes, and waits after another action.
     FinishLater,
     IntoKey,
     Cancel,
     CancelLater,
-    /// Shares the wait with other tasks.
+    /// Finishes, and shares the wait with other tasks.
     Shared,
 }
 
@@ -89,12 +89,12 @@ pub struct Job {
     pub what: What,
     pub way: Way,
     pub side: usize,
-    /// `None` is untagged.
+    /// Tag. `None` is untagged.
     pub tag: Option<u64>,
     pub len: usize,
 }
 
-/// Two eager, two that wait for their receives.
+/// Lengths: two eager ones, and two of messages that wait for their receives.
 const LENGTHS: [usize; 4] = [4, super::EAGER, super::EAGER + 1, super::LONGEST];
 
 impl<'a> Arbitrary<'a> for Job {

@@ -52,7 +52,7 @@ pub enum At {
 
 pub struct Card {
     pub at: Cell<At>,
-    /// Changes of `at`, without retries of posts.
+    /// Number of changes of `at`, without retries of posts.
     pub steps: Cell<u32>,
     pub tries: Cell<u32>,
     pub waker: RefCell<Option<Waker>>,
@@ -301,7 +301,8 @@ impl Ground {
             Some(endpoint) => {
                 self.book.borrow_mut().cancels(key);
                 if self.setting.faults == Faults::Killing {
-                    // Operations of a dead endpoint complete when it closes, so the task must drop it.
+                    // Operations of a dead endpoint complete when it closes, so the task must drop
+                    // it.
                     let _ = endpoint.cancel(key);
                     drop(endpoint);
                     finish.await

@@ -1,27 +1,27 @@
-//! Addresses, and what they are apart from how they are written.
+//! Addresses in several written forms, and their meaning.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
-/// An address, as numbers that are small, so that they meet.
+/// An address of small numbers, so that addresses collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// An IPv4 socket; as such, or in one of the formats for sockets with something in the padding.
+    /// IPv4 socket: plain, or in one of the formats for sockets with bytes in the padding.
     V4 { ip: u8, port: u8, form: u8 },
-    /// An IPv6 socket, or one that is an IPv4 socket's.
+    /// IPv6 socket, or an IPv4 socket mapped to IPv6.
     V6 { ip: u8, port: u8, flow: bool, scope: bool, mapped: bool, form: u8 },
     /// Bytes in some format.
     Raw { format: u8, len: u16, last: u8 },
 }
 
-/// The first port and address that there are.
+/// Lowest port and addresses.
 const PORT: u16 = 7470;
 const V4: u32 = 0x0a00_00fc;
 const V6: u128 = 0xfe80_0000_0000_0000_0000_0000_0000_fffc;
 const MAPPED: u128 = 0xffff << 32 | V4 as u128;
 
-/// What an address is, apart from how it is written.
+/// Meaning of an address, independent of its written form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Socket(SocketAddr),
@@ -45,7 +45,7 @@ impl Address {
         }
     }
 
-    /// The socket, if it is to be given as such.
+    /// Returns the socket if the form is plain.
     pub(super) fn plain(self) -> Option<SocketAddr> {
         match self {
             Address::V4 { form: 0, .. } | Address::V6 { form: 0, .. } => self.socket(),
@@ -53,7 +53,7 @@ impl Address {
         }
     }
 
-    /// The address, written in the way that it says.
+    /// Returns the address in its written form.
     pub(super) fn written(self) -> EndpointAddr {
         let (form, padded) = match self {
             Address::V4 { form, .. } => (form % 5, form >= 128),
@@ -76,7 +76,7 @@ impl Address {
         EndpointAddr::new(format, &bytes).expect("not too long")
     }
 
-    /// What it means in a table of a format.
+    /// Returns the meaning in a table of this format.
     pub(super) fn meaning(self, table: AddressFormat) -> Meaning {
         if let Some(socket) = self.plain() {
             return Meaning::Socket(socket);
@@ -92,7 +92,7 @@ impl Address {
 }
 
 impl Meaning {
-    /// How many bytes it takes besides its place, of which there are cells of 28, with six before those of an address.
+    /// Number of bytes besides the place: cells of 28 bytes, with six bytes in front of an address.
     pub(super) fn stored(&self) -> usize {
         match self {
             Meaning::Socket(SocketAddr::V4(v4)) if v4.port() != 0 => 0,

@@ -1,4 +1,4 @@
-//! The address table beside a list of who is there.
+//! The address table beside a list of its peers.
 
 mod address;
 mod pieces;
@@ -16,7 +16,7 @@ pub(crate) use self::address::Address;
 use self::address::Meaning;
 use self::pieces::IoVecs;
 
-/// What can happen to a table. Numbers of peers are among all that were ever given out, from the newest on.
+/// Input to a table. A number of a peer counts all peers ever returned, from the newest on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Insert(Address),
@@ -36,7 +36,7 @@ pub(crate) enum Action {
         nodes: u8,
         services: u8,
     },
-    /// The members of a range, in places from one on.
+    /// Members of a range, in consecutive places.
     InsertRangeAt {
         first: Address,
         nodes: u8,
@@ -77,13 +77,13 @@ pub(crate) enum Action {
 struct There {
     peer: Peer,
     addr: FabricAddr,
-    /// `None` if that was not told.
+    /// `None` for a peer without an address.
     meaning: Option<Meaning>,
-    /// Whether its address is a piece's, and so takes no bytes.
+    /// The address belongs to a piece, so it takes no bytes.
     ranged: bool,
 }
 
-/// Members of a set, and how many there can be.
+/// Capacity of a set in members.
 const SET: usize = 5;
 
 pub(crate) struct World<'t> {
@@ -92,14 +92,14 @@ pub(crate) struct World<'t> {
     there: Vec<There>,
     pieces: IoVecs,
     given: Vec<(Peer, FabricAddr)>,
-    /// Opened when they are first asked for.
+    /// Opened at first use.
     sets: Option<[(AddressSet<Global>, Vec<Peer>); 2]>,
-    /// What was told of a range, empty in between.
+    /// Results of a range, empty in between.
     told: Vec<Result<Inserted, AddressError>>,
 }
 
 impl<'t> World<'t> {
-    /// A world of up to 128 places.
+    /// Opens a world of up to 128 places.
     pub(crate) fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
         let (there, given, pieces) = (Vec::with_capacity(16), Vec::with_capacity(16), IoVecs::new(attr.places));
         World { table, attr, there, pieces, given, sets: None, told: vec![] }
@@ -206,7 +206,8 @@ impl<'t> World<'t> {
             [(); 2].map(|()| (AddressSet::new_in(places, SET, Global).expect("small"), Vec::with_capacity(SET)))
         });
         let ((own, members), (other, others)) = if *set { (b, &*a) } else { (a, &*b) };
-        // As the table gives out handles, a later one of a place is also later in the list.
+        // The table returns the handles of one place in order, so a later one is also later in the
+        // list.
         let age = |peer: Peer| self.given.iter().position(|(given, _)| *given == peer);
         let add = |members: &mut Vec<Peer>, peer: Peer| {
             match members.iter().position(|member| member.index() == peer.index()) {
@@ -272,19 +273,20 @@ impl<'t> World<'t> {
         }
     }
 
-    /// One of all the handles that were ever given out, from the newest on.
+    /// Returns the `nth` of all handles ever returned, from the newest on.
     fn nth(&self, nth: u8) -> Option<(Peer, FabricAddr)> {
         self.given.len().checked_sub(1 + usize::from(nth)).map(|at| self.given[at])
     }
 
-    /// A fabric address of a place, or of one that there is not.
+    /// Returns a fabric address, either of a place or outside of the table.
     fn addr(&self, at: u8, rest: u8) -> FabricAddr {
         let place = if at < 240 { u64::from(at) % self.attr.places as u64 } else { u64::from(at) + 100 };
         FabricAddr(u64::from(rest) << 32 | place)
     }
 
-    /// The place where an address goes that is not there, or one that there is not: that which it has left in a piece; else the lowest
-    /// free one, beyond those for single addresses one of no piece, as long as there are any.
+    /// Returns the place for a new address: the place that it has left in a piece, else the lowest
+    /// free one. Beyond the places for single addresses, places without a piece come first. A full
+    /// table returns the number of its places.
     fn next(&self, meaning: &Meaning) -> FabricAddr {
         let taken = self.there.iter().fold(0u128, |taken, there| taken | 1 << there.peer.index());
         let free = || (0..self.attr.places).filter(|place| taken >> place & 1 == 0);
@@ -294,7 +296,7 @@ impl<'t> World<'t> {
         FabricAddr(u64::try_from(place).expect("few"))
     }
 
-    /// Whether a place has, or had, an address in its piece.
+    /// Checks that the place has or had this address in its piece.
     fn is_of_piece(&self, place: usize, meaning: &Meaning) -> bool {
         self.pieces.socket(place).is_some_and(|socket| *meaning == Meaning::Socket(socket))
     }
@@ -307,7 +309,7 @@ impl<'t> World<'t> {
         there
     }
 
-    /// The pieces with an address in a place, if they have a record for it.
+    /// Returns the pieces with an address in a place, if they have a record for it.
     fn with(&self, meaning: Option<&Meaning>, member: Option<(SymmetricRange, u32)>, place: usize) -> Option<IoVecs> {
         let meaning = meaning.filter(|_| place < self.attr.places)?;
         if self.is_of_piece(place, meaning) {
@@ -339,7 +341,8 @@ impl<'t> World<'t> {
         self.inserted_there(Some(meaning), addr, None, result);
     }
 
-    /// As `inserted_there`, of a fabric address that somebody else has chosen, and which may be there.
+    /// Checks an insertion at a fabric address chosen by the caller, which can already be in the
+    /// table.
     fn inserted_at(
         &mut self,
         meaning: Option<Meaning>,
@@ -356,7 +359,7 @@ impl<'t> World<'t> {
         self.inserted_there(meaning, addr, member, result);
     }
 
-    /// What comes of inserting an address, in a place that may be another peer's.
+    /// Checks the result of an insertion. The place can belong to another peer.
     fn inserted_there(
         &mut self,
         meaning: Option<Meaning>,
@@ -392,7 +395,7 @@ impl<'t> World<'t> {
                 self.pieces = pieces.unwrap_or_else(|| self.pieces.clone());
                 let found = self.table.peers().addr(peer).expect("it is there");
                 if self.attr.av_type == AvType::MAP && addr.0 >> 32 == 0 && found != addr {
-                    // Chosen by the table.
+                    // The table has chosen the upper half.
                     assert_eq!(found.0 & u64::from(u32::MAX), addr.0);
                     assert!(!self.given.iter().any(|(_, given)| *given == found), "{found} was given out before");
                 } else {
@@ -463,7 +466,7 @@ fn range(first: Address, nodes: u8, services: u8) -> Option<SymmetricRange> {
     range
 }
 
-/// The address of a member of a range: all services of a node before the next node.
+/// Returns the address of a member of a range: all services of a node before the next node.
 fn member(first: SocketAddr, services: u8, number: u32) -> SocketAddr {
     let (node, service) = (number / u32::from(services), number % u32::from(services));
     let port = first.port() + u16::try_from(service).expect("less than 256");

@@ -1,11 +1,11 @@
-//! Which places are kept as pieces of ranges, place by place.
+//! Pieces of ranges, place by place.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use loom_core::engine::address_table::SymmetricRange;
 
-/// A place of a piece, and whose it is.
+/// A place of a piece, and its member.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     piece: u32,
@@ -15,7 +15,7 @@ struct Part {
     is_there: bool,
 }
 
-/// The pieces of a table: those have a record of which somebody is there.
+/// Pieces of a table. A piece with an occupied place has a record.
 #[derive(Clone, Debug)]
 pub(super) struct IoVecs {
     places: Vec<Option<Part>>,
@@ -31,28 +31,28 @@ impl IoVecs {
         self.places.get(place)?.as_ref()
     }
 
-    /// How many records they take.
+    /// Number of records.
     pub(super) fn count(&self) -> usize {
         let there = self.places.iter().flatten().filter(|part| part.is_there);
         there.map(|part| part.piece).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether a place is in a piece.
+    /// Checks that the place is in a piece.
     pub(super) fn covers(&self, place: usize) -> bool {
         self.part(place).is_some()
     }
 
-    /// The address that the place has, or had, in its piece.
+    /// Address that the place has or had in its piece.
     pub(super) fn socket(&self, place: usize) -> Option<SocketAddr> {
         Some(self.part(place)?.socket)
     }
 
-    /// The member that was in the place is there again.
+    /// Returns a removed member to its place.
     pub(super) fn come_back(&mut self, place: usize) {
         self.places[place].as_mut().expect("it was there").is_there = true;
     }
 
-    /// Who is in a place leaves it. The places of a piece of which nobody is there are anybody's.
+    /// Removes the peer in a place. A piece without peers releases its places.
     pub(super) fn leave(&mut self, place: usize) {
         if let Some(part) = self.places[place].as_mut() {
             part.is_there = false;
@@ -64,7 +64,7 @@ impl IoVecs {
         }
     }
 
-    /// Puts a member in a place: what was there before is cut in two.
+    /// Puts a member in a place and cuts its previous piece in two.
     pub(super) fn put(&mut self, range: SymmetricRange, number: u32, socket: SocketAddr, place: usize) {
         let next = |pieces: &mut IoVecs| {
             pieces.begun += 1;

@@ -1,4 +1,4 @@
-//! Rule 5: how many.
+//! Rule 5: capacity.
 
 use loom_core::engine::op_table::{ContextKind, Direction, Kind, ParkedCompletion, Resolution};
 use loom_core::error::PostError;

@@ -115,7 +115,7 @@ fn late_events_never_reach_a_buffer() {
         let ledger = Ledger::new();
         let posted: Vec<_> = (0..3).map(|_| table.put(1, RX, ledger.buffer(4)).unwrap()).collect();
         table.close_endpoint(1);
-        // One event before the completion is taken, one after, and all of them twice.
+        // One event before the completion is taken, one after it, and each of them twice.
         assert!(matches!(complete(&table, &success(posted[0].1, 4)), Resolution::Stale));
         for (key, _) in &posted {
             assert_cancelled(&taken(table.take(*key)));
@@ -186,8 +186,7 @@ fn teardown_drops_posted_and_kept_buffers_once() {
     }
 }
 
-/// The table is safe to ask after its buffers were dropped: `drop_buffers` asks nothing of its caller but that the
-/// endpoints are closed.
+/// `drop_buffers` only requires closed endpoints, so lookups stay safe after it.
 #[test]
 fn no_operation_is_found_after_teardown() {
     for kind in KINDS {

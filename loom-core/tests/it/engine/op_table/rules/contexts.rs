@@ -50,7 +50,7 @@ fn space_is_aligned_and_large_enough_for_the_provider() {
 /// A buffer with the weakest alignment.
 struct Byte(#[expect(dead_code, reason = "takes room in the slot")] u8);
 
-// SAFETY: an empty range has nothing to keep valid.
+// SAFETY: an empty range keeps no memory valid.
 unsafe impl Buffer for Byte {
     fn lend(&mut self) -> Lent {
         ().lend()
@@ -64,7 +64,7 @@ fn the_provider_may_write_the_whole_space_while_in_flight() {
     let mut posted = Vec::new();
     for len in 1..=3 {
         let key = table.post(0, Kind::Receive, ledger.buffer(len), |_, context| {
-            // SAFETY: the space is the provider's while the operation is in flight, 64 bytes.
+            // SAFETY: the space of 64 bytes is the provider's while the operation is in flight.
             unsafe { context.as_ptr().cast::<[u8; 64]>().write([0xff; 64]) };
             posted.push((context.addr(), len));
             Ok(())
@@ -87,11 +87,12 @@ fn foreign_contexts_belong_to_no_operation() {
         let mut foreign: Vec<u64> = vec![0, 1, 2, u64::MAX, u64::MAX >> 1, 0xdead_beef];
         match kind {
             ContextKind::Word => {
-                // Index out of range, with a generation that exists.
+                // Index out of range, with an existing generation.
                 foreign.extend([1 << 32 | 3, 1 << 32 | u64::from(u32::MAX)]);
             }
             ContextKind::Space => {
-                // Unaligned into a slot, anywhere else in it, and one slot before and after the table.
+                // Unaligned into a slot, anywhere else in it, and one slot before and after the
+                // table.
                 let stride = contexts[1] - contexts[0];
                 for context in &contexts {
                     foreign.extend((1..stride).map(|offset| context + offset));
@@ -113,8 +114,8 @@ fn foreign_contexts_belong_to_no_operation() {
     }
 }
 
-/// The context of `Context::NONE`: an injected message that failed is reported with it, and must not be taken for a
-/// late event of an operation (`Completion::Unclaimed`).
+/// Context of `Context::NONE`. A failed injected message is reported with it, and must not be taken
+/// for a late event of an operation (`Completion::Unclaimed`).
 #[test]
 fn the_context_of_no_operation_is_foreign() {
     for kind in KINDS {
@@ -170,7 +171,7 @@ fn a_word_of_an_earlier_generation_is_stale_while_its_slot_is_in_use() {
         assert_eq!(done(complete(&table, &success(context, 1))).key(), key);
         words.push(context);
     }
-    // One that the slot will have some day.
+    // A future generation of the slot.
     assert!(matches!(complete(&table, &success(99 << 32, 1)), Resolution::Stale));
     ledger.assert_all_dropped_once();
 }

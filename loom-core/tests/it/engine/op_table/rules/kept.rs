@@ -1,4 +1,4 @@
-//! What is kept, and taken later.
+//! Kept completions, taken later.
 
 use loom_core::engine::op_table::{ContextKind, ParkedCompletion, Taken};
 
@@ -26,7 +26,7 @@ fn kept_completions_come_oldest_first_in_each_direction() {
 
 #[test]
 fn kept_completions_can_be_taken_from_anywhere() {
-    // Which of four are taken by key first; the others come in order.
+    // Some of four are taken by key first. The others follow in order.
     for kind in KINDS {
         for first in 0..4 {
             for second in (0..4).filter(|second| *second != first) {

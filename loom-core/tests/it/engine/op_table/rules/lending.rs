@@ -1,4 +1,4 @@
-//! Rules 1 and 2: where a buffer is, and when it is looked at.
+//! Rules 1 and 2: address of a buffer, and the time of its access.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -11,14 +11,14 @@ use loom_core::error::PostError;
 use super::{KINDS, TX, Verbs, done, success};
 use crate::engine::op_table::world::{complete, table};
 
-/// A buffer that lends itself, so that the pointer tells where it was at the time.
+/// A buffer that lends itself, so that the pointer shows its address at that time.
 struct Inline {
     bytes: [u8; 8],
     asked: Rc<Cell<u32>>,
 }
 
-// SAFETY: the range is valid while the value stays where it is; these tests never move it while it is lent, and
-// nobody reads or writes it.
+// SAFETY: the range is valid while the value stays in place. These tests do not move it while it is
+// lent, and do not access it.
 unsafe impl Buffer for Inline {
     fn lend(&mut self) -> Lent {
         self.asked.set(self.asked.get() + 1);
@@ -66,7 +66,7 @@ fn bytes_written_while_lent_come_back() {
         Ok(())
     });
     let (ptr, context) = at.unwrap();
-    // SAFETY: lent for writing, four bytes, and the operation is in flight.
+    // SAFETY: four bytes, lent for writing, and the operation is in flight.
     unsafe { ptr.cast::<[u8; 4]>().write(*b"loom") };
     let done = done(complete(&table, &success(context, 4)));
     assert_eq!((done.key(), &done.buf()[..]), (key.unwrap(), &b"loom"[..]));

@@ -1,4 +1,4 @@
-//! Lengths: what is believed of an event.
+//! Lengths: the fields of an event that the table trusts.
 
 use loom_core::engine::op_table::ContextKind;
 use loom_core::transport::Event;
@@ -43,7 +43,7 @@ fn a_receive_reports_the_received_length() {
 fn the_prefix_of_a_receive_does_not_count() {
     let table = prefixed_table::<Counted, 1>(ContextKind::Word, 4, 40);
     let ledger = Ledger::new();
-    // A packet of the provider's own may be shorter than a prefix.
+    // A packet of the provider's own can be shorter than a prefix.
     for (claimed, len) in [(48, 8), (41, 1), (40, 0), (3, 0)] {
         let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
         assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len, len);
@@ -72,7 +72,7 @@ fn an_error_never_claims_more_than_was_lent() {
         let table = table::<Counted, 1>(ContextKind::Word, 4);
         let ledger = Ledger::new();
         for (claimed, len, overflow) in [(0, 0, 77), (5, 5, 77), (9, 8, 1), (usize::MAX, 8, usize::MAX - 8)] {
-            // What a transmit claims says nothing of the message.
+            // The length of a transmit's event does not describe the message.
             let overflow = if direction == RX { overflow } else { 77 };
             let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
             let mut event = Event::failure(context, CompletionFlags::RECV, Errno::ETRUNC);
@@ -93,7 +93,7 @@ fn the_length_is_that_of_the_operation_and_not_of_its_slots_last() {
     }
 }
 
-/// A queue asks for successes alone first; what it is told is the same.
+/// A queue first tries successes alone. The result is equal on both paths.
 #[test]
 fn a_success_is_the_same_by_itself_and_among_all_events() {
     for kind in KINDS {
@@ -104,7 +104,7 @@ fn a_success_is_the_same_by_itself_and_among_all_events() {
                 let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
                 let event = success(context, len);
                 let ended = if by_itself {
-                    // SAFETY: nothing is lent to anybody, so that any event is true.
+                    // SAFETY: these tests lend no memory to a provider, so any event is true.
                     unsafe { table.succeed(&event) }.unwrap()
                 } else {
                     // SAFETY: as above.
@@ -118,7 +118,7 @@ fn a_success_is_the_same_by_itself_and_among_all_events() {
     }
 }
 
-/// What is not a success of an operation in flight is left for the others to find out about.
+/// Any other event is left to `complete`.
 #[test]
 fn only_a_success_of_an_operation_in_flight_is_one() {
     for kind in KINDS {

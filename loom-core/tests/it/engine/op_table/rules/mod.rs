@@ -1,4 +1,4 @@
-//! The rules of the op table, one behaviour for each test.
+//! Rules of the op table, one behaviour for each test.
 
 mod capacity;
 mod closing;
@@ -26,9 +26,9 @@ const KINDS: [ContextKind; 2] = [ContextKind::Word, ContextKind::Space];
 const TX: Direction = Direction::Transmit;
 const RX: Direction = Direction::Receive;
 
-/// What the tests do to a table, without the words that a transport needs.
+/// Actions on a table, without the words that a transport needs.
 trait Verbs<B> {
-    /// Posts, and tells the key and the context.
+    /// Posts, and returns the key and the context.
     fn put(&self, endpoint: u16, direction: Direction, buf: B) -> Result<(OpKey, u64), Rejected<B>>;
     fn close_endpoint(&self, endpoint: u16);
     fn drop_all(&self);
@@ -45,7 +45,7 @@ impl<B: Buffer> Verbs<B> for OpTable<B> {
     }
 
     fn close_endpoint(&self, endpoint: u16) {
-        // SAFETY: nothing is lent to anybody in these tests.
+        // SAFETY: these tests lend no memory to a provider.
         unsafe { self.abandon(endpoint) };
     }
 

@@ -10,7 +10,7 @@ use crate::engine::op_table::world::{Counted, Ledger, complete, park, table};
 
 const RECEIVED: CompletionFlags = CompletionFlags::MSG.union(CompletionFlags::RECV);
 
-/// A multi-receive: its key, its context, and where its memory begins.
+/// A multi-receive: its key, its context, and the start of its memory.
 struct Posted {
     key: OpKey,
     context: u64,
@@ -29,7 +29,7 @@ fn post(table: &OpTable<Counted>, endpoint: u16, buf: Counted) -> Posted {
 }
 
 impl Posted {
-    /// A message of `len` bytes at `offset`.
+    /// Returns the event of a message of `len` bytes at `offset`.
     fn message(&self, offset: usize, len: usize) -> Event {
         let mut event = Event::success(self.context, RECEIVED, len);
         event.overflow_or_place = self.start + offset;
@@ -42,7 +42,7 @@ impl Posted {
         event
     }
 
-    /// The buffer is released, without a message.
+    /// Returns the event that releases the buffer without a message.
     fn release(&self) -> Event {
         Event::success(self.context, CompletionFlags::MULTI_RECV, 0)
     }
@@ -146,7 +146,7 @@ fn a_cancelled_receive_ends_with_the_next_event_if_no_flag_marks_its_end() {
         assert_eq!((done.key(), done.result().unwrap_err().errno), (op.key, Errno::ECANCELED));
         drop(done);
         ledger.assert_all_dropped_once();
-        // The next one in its slot was not cancelled.
+        // The next operation in the slot was not cancelled.
         let next = post(&table, 0, ledger.buffer(8));
         table.cancelling(op.key, false);
         assert!(piece(complete(&table, &next.cancelled(CompletionFlags::empty()))).result().is_err());
@@ -154,7 +154,7 @@ fn a_cancelled_receive_ends_with_the_next_event_if_no_flag_marks_its_end() {
     }
 }
 
-/// Its sender is gone, and with it what was under way.
+/// The sender closes in the middle of a message.
 #[test]
 fn a_message_lost_with_its_sender_leaves_the_buffer_with_the_transport() {
     for kind in KINDS {
@@ -237,7 +237,7 @@ fn a_closed_endpoint_waits_for_pieces_too() {
         table.close_endpoint(7);
         assert_eq!(table.posted_on(7).count(), 0);
         assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
-        // What comes late is nobody's.
+        // A late event belongs to no operation.
         assert!(matches!(complete(&table, &op.message(4, 4)), Resolution::Stale));
         assert_eq!(held.bytes().len(), 4);
         drop(held);
@@ -246,7 +246,8 @@ fn a_closed_endpoint_waits_for_pieces_too() {
     }
 }
 
-/// A multi-receive may have more late events than one, so that with pointers its slot is not used before the horizon.
+/// A multi-receive can have several late events, so with pointers its slot is not reused before the
+/// horizon.
 #[test]
 fn late_events_of_a_multi_receive_never_meet_another_operation() {
     let table = table::<Counted, 1>(ContextKind::Space, 3);

@@ -101,7 +101,7 @@ fn a_claim_is_fetched_under_its_peeks_context() {
         let full = table.put(0, TX, ledger.buffer(1)).unwrap_err();
         assert_eq!(full.error, PostError::Kept, "the slot is the claim's");
         drop(full);
-        // Refused, it stands.
+        // A refused post leaves the claim valid.
         let rejected = table.post_claim(0, claim, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();
         assert_eq!(rejected.error, PostError::Again);
         assert_eq!(
@@ -148,7 +148,7 @@ fn claims_and_peeks_end_with_their_endpoint() {
         table.close_endpoint(0);
         assert!(!table.is_peeking(asked));
         assert_eq!(fetch(&table, claim, ledger.buffer(1)), Err(PostError::UnknownClaim));
-        // The peek's answer may come late, and is nobody's.
+        // A late answer of the peek belongs to no operation.
         let (key, _) = table.put(1, TX, ledger.buffer(1)).unwrap();
         assert!(matches!(complete(&table, &found(context, 1)), Resolution::Stale));
         assert!(matches!(table.take(key), Taken::InFlight));
@@ -164,7 +164,7 @@ fn a_buffer_that_panics_when_lent_leaves_the_claim() {
     let table = table::<Counted, 1>(ContextKind::Word, 4);
     let ledger = Ledger::new();
     let (claim, context) = claim(&table);
-    // Longer than there is room for: `lend` of these buffers panics.
+    // Longer than the static of these buffers, so that `lend` panics.
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _ = fetch(&table, claim, ledger.buffer(1000));
     }));

@@ -29,7 +29,7 @@ fn words_of_a_closed_endpoint_free_their_slots_at_once() {
     let (first, word) = table.put(1, TX, ledger.buffer(1)).unwrap();
     table.close_endpoint(1);
     assert_cancelled(&taken(table.take(first)));
-    // Capacity two, one ghost: one more may be in flight, in the very slot.
+    // Capacity two and one ghost: one more operation can be in flight, in the same slot.
     let (second, next) = table.put(2, TX, ledger.buffer(1)).unwrap();
     assert_eq!(word & u64::from(u32::MAX), next & u64::from(u32::MAX), "the same slot");
     assert!(matches!(complete(&table, &success(word, 1)), Resolution::Stale));
@@ -98,13 +98,13 @@ fn the_oldest_orphan_is_reclaimed_first_and_any_can_end() {
         assert_cancelled(&taken(table.take(posted[op].0)));
         assert!(matches!(complete(&table, &success(3, 1)), Resolution::Foreign));
     }
-    // One leaves from the middle, then the last: their slots are free.
+    // An orphan leaves from the middle, then the last one. Their slots are free.
     for op in [3, 1] {
         assert!(matches!(complete(&table, &success(posted[op].1, 1)), Resolution::Stale));
         assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap().1, posted[op].1);
         assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
     }
-    // Six events since the first was taken: at ten it is reclaimed, at eleven the next.
+    // Six events since the first was taken. It is reclaimed at ten, the next at eleven.
     for op in [2, 0] {
         while table.strays() < u64::from(HORIZON) + u64::from(op == 0) {
             assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
@@ -132,8 +132,9 @@ fn an_orphan_after_all_others_left_begins_a_new_list() {
     ledger.assert_all_dropped_once();
 }
 
-/// A queue whose whole table was in flight on an endpoint that closed, over a provider that reports nothing of it:
-/// with pointers for contexts no post is possible until as many events as the horizon have come (rule 4).
+/// All operations of a queue were in flight on a closed endpoint, and the provider does not report
+/// them. If contexts are pointers, no post is possible before as many events as the horizon (rule
+/// 4).
 #[test]
 fn a_table_of_orphans_needs_the_horizon_of_events() {
     let table = table::<Counted, 2>(ContextKind::Space, 2);

@@ -1,4 +1,4 @@
-//! Receives that are used up and posted again: rule 10.
+//! Receives used up by writes and posted again: rule 10.
 
 use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;
@@ -15,11 +15,11 @@ use super::{KINDS, RX, TX, Verbs, done, success, taken};
 use crate::engine::op_table::world::{Counted, Ledger, complete, table};
 
 fn use_up<B>(table: &OpTable<B>, context: u64) {
-    // SAFETY: nothing is lent to anybody in these tests.
+    // SAFETY: these tests lend no memory to a provider.
     unsafe { table.use_up(context) };
 }
 
-/// Posts what waits, with this answer; tells endpoints, sources, lengths and contexts.
+/// Posts the waiting receives, with this answer. Returns endpoints, sources, lengths and contexts.
 fn again<B: Buffer>(table: &OpTable<B>, answer: Result<(), PostError>) -> Vec<(u16, u64, usize, u64)> {
     let posts = RefCell::new(Vec::new());
     table.post_again(
@@ -57,7 +57,7 @@ fn a_receive_keeps_key_and_context_until_it_has_received() {
         assert!(!table.has_used_up());
         for _ in 0..3 {
             use_up(&table, context);
-            // Once is enough.
+            // A second report has no effect.
             use_up(&table, context);
             assert!(table.has_used_up() && table.needs_slow_poll() && table.in_flight() == 1);
             assert!(matches!(table.take(key), Taken::InFlight));
@@ -138,7 +138,7 @@ fn a_receive_that_cannot_be_posted_again_ends() {
             assert_eq!((error.errno, error.len), (errno, None));
             assert_eq!(table.in_flight(), 0);
         };
-        // A tagged one.
+        // A tagged receive.
         let word = Cell::new(0);
         let key = table.post(0, Kind::TaggedReceive, ledger.buffer(1), |_, context| {
             word.set(context.addr());
@@ -146,12 +146,12 @@ fn a_receive_that_cannot_be_posted_again_ends() {
         });
         use_up(&table, word.get());
         ends(key.unwrap(), Errno::ECANCELED);
-        // One that the provider refuses.
+        // A receive that the provider refuses.
         let (key, context) = table.put(0, RX, ledger.buffer(1)).unwrap();
         use_up(&table, context);
         again(&table, Err(PostError::Errno(Errno::EINVAL)));
         ends(key, Errno::EINVAL);
-        // One whose endpoint takes no more, and one that is cancelled.
+        // A receive of a full endpoint, and a cancelled one.
         for cancelled in [false, true] {
             let (key, context) = table.put(4, RX, ledger.buffer(1)).unwrap();
             assert!(!table.cancel_used_up(key, 4));
@@ -183,7 +183,7 @@ fn used_up_receives_end_with_their_endpoint_or_table() {
         for key in &keys[..2] {
             assert_eq!(taken(table.take(*key)).result().unwrap_err().errno, Errno::ECANCELED);
         }
-        // No event is owed: the slots are free at once.
+        // No event is owed, so the slots are free at once.
         table.close_endpoint(1);
         let (_, context) = table.put(1, RX, ledger.buffer(1)).unwrap();
         use_up(&table, context);
@@ -212,7 +212,7 @@ fn spare_receives_of_the_table_are_not_reported() {
             assert!(order.eq([two, one]));
         }
         assert_eq!(table.posted_on(3).map(|posted| posted.kind).collect::<Vec<_>>(), [Kind::Spare; 2]);
-        // A message that nobody takes.
+        // A message without a receive.
         let Resolution::Unwanted(error) = complete(&table, &success(one, 0)) else { panic!("told") };
         assert_eq!(error.errno, Errno::ENOBUFS);
         assert_eq!(again(&table, Ok(())).len(), 1);
@@ -224,7 +224,7 @@ fn spare_receives_of_the_table_are_not_reported() {
         let cancelled = Event::failure(one, CompletionFlags::RECV, Errno::ECANCELED);
         assert!(matches!(complete(&table, &cancelled), Resolution::Continues));
         assert_eq!(table.in_flight(), 1);
-        // The table does not do without, whatever is said.
+        // The table cannot drop these receives after any error of the post.
         assert_eq!(again(&table, Err(PostError::Errno(Errno::ENOMEM))).len(), 1);
         assert_eq!((table.in_flight(), table.has_used_up()), (1, true));
         let late = again(&table, Ok(())).first().map(|(.., context)| *context).unwrap();
@@ -240,14 +240,14 @@ fn spare_receives_of_the_table_are_not_reported() {
     }
 }
 
-/// What a buffer does when it is asked to lend for the second time.
+/// Action of a buffer when it lends for the second time.
 struct Acting {
     asked: u32,
     act: Rc<dyn Fn()>,
     _counted: Counted,
 }
 
-// SAFETY: an empty range has nothing to keep valid.
+// SAFETY: an empty range keeps no memory valid.
 unsafe impl Buffer for Acting {
     fn lend(&mut self) -> Lent {
         self.asked += 1;
@@ -261,7 +261,7 @@ unsafe impl Buffer for Acting {
 #[test]
 fn a_buffer_may_panic_or_use_the_table_when_it_lends_again() {
     for kind in KINDS {
-        // Unwind: it is over.
+        // Unwind: the receive has ended.
         let ledger = Ledger::new();
         let table: Rc<OpTable<Acting>> = table::<_, 3>(kind, 8).into();
         let acting = |act: Rc<dyn Fn()>| Acting { asked: 0, act, _counted: ledger.buffer(1) };
@@ -271,7 +271,7 @@ fn a_buffer_may_panic_or_use_the_table_when_it_lends_again() {
         assert_eq!(taken(table.take(key)).result().unwrap_err().errno, Errno::ECANCELED);
         assert!(!table.has_used_up() && table.in_flight() == 0);
 
-        // Post what waits, take, cancel: the others are posted, and this one once.
+        // Posts waiting receives, takes, cancels: the others are posted, and this one once.
         let (inner, own) = (Rc::downgrade(&table), Rc::new(Cell::new(None)));
         let (seen, own_key) = (Rc::new(Cell::new(0)), Rc::clone(&own));
         let count = Rc::clone(&seen);
@@ -292,7 +292,7 @@ fn a_buffer_may_panic_or_use_the_table_when_it_lends_again() {
         drop(done(complete(&table, &success(first, 0))));
         drop(done(complete(&table, &success(second, 0))));
 
-        // Close the endpoint: there may be another in its place by now.
+        // Closes the endpoint, so that another one can have its place.
         let inner = Rc::downgrade(&table);
         let act: Rc<dyn Fn()> = Rc::new(move || inner.upgrade().unwrap().close_endpoint(0));
         let (key, context) = table.put(0, RX, acting(act)).unwrap();

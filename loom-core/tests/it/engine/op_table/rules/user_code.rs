@@ -11,7 +11,7 @@ use loom_core::engine::op_table::{ContextKind, OpTable};
 use super::{KINDS, RX, TX, Verbs, done, success, taken};
 use crate::engine::op_table::world::{Counted, Ledger, complete, park, table};
 
-/// What a buffer does when it is asked to lend, and when it is dropped.
+/// Action of a buffer when it lends, and when it is dropped.
 type Act = Box<dyn FnOnce()>;
 
 struct Acting {
@@ -38,7 +38,7 @@ impl Acting {
     }
 }
 
-// SAFETY: an empty range has nothing to keep valid.
+// SAFETY: an empty range keeps no memory valid.
 unsafe impl Buffer for Acting {
     fn lend(&mut self) -> Lent {
         if let Some(act) = self.lend.take() {
@@ -147,7 +147,8 @@ fn lend_may_fill_the_table() {
     }
 }
 
-/// Rule 5 holds, too, when `lend` posts while events of closed endpoints may still lie in the queue.
+/// Rule 5 also holds when `lend` posts while the queue can still contain events of closed
+/// endpoints.
 #[test]
 fn lend_may_not_post_more_than_the_queue_holds() {
     let table = shared::<2>(ContextKind::Word);
@@ -178,7 +179,7 @@ fn lend_may_complete_take_and_close() {
                 assert_eq!(done(complete(&table, &success(context, 0))).key(), first);
                 table.close_endpoint(2);
                 assert_eq!(taken(table.take(second)).key(), second);
-                // The operation that is about to be posted has no endpoint yet that could be closed.
+                // The operation before its post does not have an endpoint to close yet.
                 table.close_endpoint(3);
             }
         });

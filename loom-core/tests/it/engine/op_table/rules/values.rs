@@ -9,7 +9,7 @@ use loom_core::vocabulary::{CompletionFlags, Errno};
 use super::{KINDS, TX};
 use crate::engine::op_table::world::{Counted, complete, park, table};
 
-/// Posts a fetching operation: its key, context, and where its result goes.
+/// Posts a fetching operation. Returns its key, its context, and the memory of its result.
 fn ask(table: &OpTable<Counted>, operand: u64) -> Result<(OpKey, u64, Lent), PostError> {
     let mut posted = None;
     let key = table.post_values(0, (operand, !operand), true, |lent, context| {
@@ -26,7 +26,7 @@ fn ask(table: &OpTable<Counted>, operand: u64) -> Result<(OpKey, u64, Lent), Pos
 }
 
 fn bring(context: u64, result: Lent, value: u64) -> Event {
-    // SAFETY: lent for writing, until the event is reported.
+    // SAFETY: lent for writing until the event is reported.
     unsafe { result.ptr.cast::<u64>().write_unaligned(value) };
     Event::success(context, CompletionFlags::ATOMIC | CompletionFlags::READ, 0)
 }
@@ -98,7 +98,7 @@ fn a_value_of_a_closed_endpoint_is_cut_off_and_its_late_event_is_stale() {
     for kind in KINDS {
         let table = table::<Counted, 4>(kind, 8);
         let (key, context, result) = ask(&table, 3).unwrap();
-        // SAFETY: no provider is there to touch what was lent.
+        // SAFETY: no provider accesses the lent memory.
         unsafe { table.abandon(0) };
         assert_eq!(table.take_value(key).unwrap().result().unwrap_err().errno, Errno::ECANCELED);
         let _ = result;
@@ -111,9 +111,9 @@ fn a_value_of_a_closed_endpoint_is_cut_off_and_its_late_event_is_stale() {
     }
 }
 
-/// As a wait does, before it keeps an event for others.
+/// Takes the event as a wait does, before the event is kept.
 fn awaited(table: &OpTable<Counted>, key: OpKey, event: &Event) -> Option<Fetched> {
-    // SAFETY: no provider is there to touch what was lent.
+    // SAFETY: no provider accesses the lent memory.
     unsafe { table.succeed_value(key, event) }
 }
 

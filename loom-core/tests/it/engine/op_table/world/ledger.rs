@@ -1,4 +1,4 @@
-//! Buffers that count how often they are dropped.
+//! Buffers that count their drops.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -8,13 +8,14 @@ use core::sync::atomic::AtomicU8;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
 thread_local! {
-    /// How often each buffer of this thread's ledger was dropped.
+    /// Number of drops of each buffer of this thread's ledger.
     static DROPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How often each buffer was dropped. A thread has one ledger at a time.
+/// Number of drops of each buffer. A thread has one ledger at a time.
 ///
-/// Outside of the buffers, so that they own nothing and dropping one twice is counted and corrupts nothing.
+/// The counts lie outside of the buffers. A second drop is then counted and does not corrupt
+/// memory.
 #[derive(Clone)]
 pub(crate) struct Ledger(());
 
@@ -24,13 +25,13 @@ impl Ledger {
         Ledger(())
     }
 
-    /// The next buffer, which lends `len` bytes.
+    /// Returns the next buffer, which lends `len` bytes.
     pub(crate) fn buffer(&self, len: usize) -> Counted {
         DROPS.with_borrow_mut(|drops| drops.push(0));
         Counted { id: self.made() - 1, len }
     }
 
-    /// How many buffers there have been.
+    /// Number of buffers made.
     pub(crate) fn made(&self) -> usize {
         DROPS.with_borrow(Vec::len)
     }
@@ -39,20 +40,20 @@ impl Ledger {
         DROPS.with_borrow(|drops| drops[id])
     }
 
-    /// Every buffer was dropped, and none twice.
+    /// Checks that each buffer was dropped once.
     #[track_caller]
     pub(crate) fn assert_all_dropped_once(&self) {
         DROPS.with_borrow(|drops| assert!(drops.iter().all(|drops| *drops == 1), "drops of each buffer: {drops:?}"));
     }
 }
 
-/// A buffer that counts its drops, and lends a static.
+/// A buffer that counts its drops and lends a static.
 pub(crate) struct Counted {
     pub(crate) id: usize,
     len: usize,
 }
 
-/// What all counted buffers lend: nobody reads or writes it here.
+/// Memory lent by all counted buffers. Tests do not access it.
 static ROOM: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
 
 impl fmt::Debug for Counted {
@@ -61,7 +62,7 @@ impl fmt::Debug for Counted {
     }
 }
 
-// SAFETY: a static is valid for ever, atomics may be written, and no test accesses the range.
+// SAFETY: a static is always valid, atomics can be written, and no test accesses the range.
 unsafe impl Buffer for Counted {
     fn lend(&mut self) -> Lent {
         assert!(self.len <= ROOM.len());

@@ -1,4 +1,5 @@
-//! The op table next to a naive oracle, which lists operations instead of slots. Every action is done to both.
+//! The op table beside a naive oracle, which lists operations instead of slots. Each action runs on
+//! both.
 
 mod ledger;
 
@@ -14,7 +15,7 @@ use loom_core::vocabulary::{CompletionFlags, Errno};
 
 pub(crate) use self::ledger::{Counted, Ledger};
 
-/// A table of `N` slots on the heap.
+/// Opens a table of `N` slots on the heap.
 pub(crate) fn table<B, const N: usize>(kind: ContextKind, horizon: u32) -> Box<OpTable<B>> {
     prefixed_table::<B, N>(kind, horizon, 0)
 }
@@ -23,15 +24,15 @@ pub(crate) fn prefixed_table<B, const N: usize>(kind: ContextKind, horizon: u32,
     let mut room = Box::<OpTable<B, [Slot<B>; N]>>::new_uninit();
     // SAFETY: the box has room for the table.
     unsafe { OpTable::init(room.as_mut_ptr(), kind, horizon, prefix) };
-    // SAFETY: written in the line above.
+    // SAFETY: initialized in the line above.
     unsafe { room.assume_init() }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Success; a receive got this many bytes more (or fewer) than were lent.
+    /// Success. A receive got this many bytes more (or fewer) than were lent.
     Success { beyond: isize },
-    /// Failure, with these many bytes transferred all the same.
+    /// Failure after this many transferred bytes.
     Failure { len: usize },
 }
 
@@ -44,17 +45,17 @@ pub(crate) enum Action {
     Refused {
         direction: Direction,
     },
-    /// The event of the `nth` operation in flight, taken at once.
+    /// Event of the `nth` operation in flight, taken at once.
     Complete {
         nth: usize,
         said: Said,
     },
-    /// The event of the `nth` operation in flight, kept.
+    /// Event of the `nth` operation in flight, kept.
     Park {
         nth: usize,
         said: Said,
     },
-    /// An event of the `op`th operation ever posted, which is over.
+    /// Event of the `op`th operation ever posted, which has already completed.
     Late {
         op: usize,
         keep: bool,
@@ -97,7 +98,7 @@ struct Op {
     buffer: usize,
     lent: usize,
     status: Status,
-    /// Its endpoint was closed, and its event has not been seen.
+    /// Its endpoint was closed, and its event was not seen.
     owed: bool,
 }
 
@@ -107,9 +108,10 @@ pub(crate) struct World<const N: usize> {
     kind: ContextKind,
     horizon: u32,
     ops: Vec<Op>,
-    /// Those of them that are not over, oldest first.
+    /// Operations that have not ended, oldest first.
     live: Vec<usize>,
-    /// What is kept, oldest first, by direction; with the batch, within which no order is promised.
+    /// Kept completions, oldest first, by direction, with their batch. Order within a batch is not
+    /// promised.
     parked: [VecDeque<(usize, u32)>; 2],
     batch: u32,
     /// Slots that wait for their event (pointer contexts), with the number of events at the time.
@@ -133,11 +135,11 @@ pub(crate) const fn kind(direction: Direction) -> Kind {
     }
 }
 
-/// Shows an event to a table, in one of the two ways of a queue: successes by themselves first, or all events alike. The
-/// context's generation chooses, so that each operation of a slot goes another way than the one before.
+/// Passes an event to a table in one of a queue's two ways: successes alone first, or all events
+/// alike. The context's generation chooses, so that successive operations of a slot alternate.
 pub(crate) fn complete<'t, B>(table: &'t OpTable<B>, event: &Event) -> Resolution<'t, B> {
     let by_itself = event.context >> 33 & 1 == 0;
-    // SAFETY: nothing is lent to anybody in these tests, so that any event is true.
+    // SAFETY: these tests lend no memory to a provider, so any event is true.
     match unsafe { by_itself.then(|| table.succeed(event)).flatten() } {
         Some(done) => Resolution::Done(done),
         // SAFETY: as above.
@@ -145,7 +147,7 @@ pub(crate) fn complete<'t, B>(table: &'t OpTable<B>, event: &Event) -> Resolutio
     }
 }
 
-/// As [`complete`], and the completion is kept.
+/// Passes an event like [`complete`], and keeps the completion.
 pub(crate) fn park<'t, B>(table: &'t OpTable<B>, event: &Event) -> Option<Resolution<'t, B>> {
     // SAFETY: as above.
     unsafe { table.park(event) }
@@ -189,10 +191,11 @@ impl<const N: usize> World<N> {
         self.live.iter().copied().filter(|op| self.ops[*op].status == Status::InFlight)
     }
 
-    /// Whether a late event of this operation can be told from one of the operation that has its slot now.
+    /// Checks that the table can distinguish a late event of this operation from one of the
+    /// operation in its slot now.
     ///
-    /// With numbers, always. With pointers rule 4 keeps the slot until the event can no more come, so that there is
-    /// nothing to be told once the slot is in use again.
+    /// With numbers it always can. With pointers, rule 4 keeps the slot until the event can no
+    /// longer arrive.
     pub(crate) fn may_be_late(&self, op: usize) -> bool {
         let op = &self.ops[op];
         op.status != Status::InFlight
@@ -204,7 +207,7 @@ impl<const N: usize> World<N> {
         self.parked.iter().map(VecDeque::len).sum()
     }
 
-    /// Whether a post finds a slot; takes the oldest orphan if that is what it finds.
+    /// Checks that a post finds a slot. Takes the oldest orphan if it is needed.
     fn expect_slot(&mut self) -> bool {
         let in_flight = self.those_in_flight().count();
         if in_flight + self.ghosts >= N {
@@ -242,10 +245,10 @@ impl<const N: usize> World<N> {
                 let ending = self.ending(op, said);
                 let event = self.event(op, said);
                 self.end(op);
-                // Somebody may wait for it, and somebody else for another one.
+                // A caller can wait for it, and another caller for another operation.
                 let others: Vec<_> = self.those_in_flight().map(|other| self.ops[other].key).collect();
                 for other in others {
-                    // SAFETY: nothing is lent to anybody here.
+                    // SAFETY: the world lends no memory to a provider.
                     assert!(unsafe { self.table.succeed_as(other, &event) }.is_none(), "it is another's");
                 }
                 let awaited = self.events.is_multiple_of(2).then_some(self.ops[op].key);
@@ -350,7 +353,7 @@ impl<const N: usize> World<N> {
         });
         let rejected = result.expect_err("the transport refuses");
         assert_eq!(rejected.value.id, buffer);
-        // An orphan that was taken for it is a free slot from now on.
+        // The slot of an orphan that was taken for this post is free from now on.
         let expected = self.expect_slot();
         assert_eq!(asked, expected);
         assert_eq!(rejected.error, if expected { PostError::Again } else { self.no_slot() });
@@ -371,7 +374,7 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// What the table has to make of what the transport says.
+    /// Returns the end that the table derives from an event.
     fn ending(&self, op: usize, said: Said) -> Ending {
         let Op { direction, lent, .. } = self.ops[op];
         match said {
@@ -423,7 +426,7 @@ impl<const N: usize> World<N> {
         match self.kind {
             ContextKind::Word => self.ghosts = self.ghosts.saturating_sub(1),
             ContextKind::Space => {
-                // The event of whoever has owed one at this address.
+                // The event counts for the orphan at this address.
                 self.orphans.retain(|(orphan, _)| self.ops[*orphan].context != context);
                 for op in self.ops.iter_mut().filter(|op| op.context == context) {
                     op.owed = false;
@@ -433,7 +436,7 @@ impl<const N: usize> World<N> {
     }
 
     fn abandon(&mut self, endpoint: u16) {
-        // SAFETY: nothing is ever lent to anybody here.
+        // SAFETY: the world lends no memory to a provider.
         unsafe { self.table.abandon(endpoint) };
         let mut ended: Vec<_> = self.in_flight();
         ended.retain(|op| self.ops[*op].endpoint == endpoint);
@@ -460,7 +463,8 @@ impl<const N: usize> World<N> {
         assert_eq!(result, ending);
     }
 
-    /// Checks all operations that are not over, and the last ones: long stories spend their time here.
+    /// Checks all operations that have not ended, and the last ones. Long stories spend their time
+    /// here.
     fn check(&self) {
         const LAST: usize = 8;
         assert_eq!(self.table.in_flight(), self.those_in_flight().count());
@@ -481,10 +485,10 @@ impl<const N: usize> World<N> {
         assert_eq!(self.ledger.drops(op.buffer), u32::from(!kept));
     }
 
-    /// Closes the table as a queue does, and checks that every buffer was dropped once.
+    /// Closes the table as a queue does, and checks that each buffer was dropped once.
     pub(crate) fn close(self) {
         self.ops.iter().for_each(|op| self.check_op(op));
-        // SAFETY: nothing is lent to anybody here.
+        // SAFETY: the world lends no memory to a provider.
         unsafe { self.table.drop_buffers() };
         self.ledger.assert_all_dropped_once();
         drop(self.table);

@@ -1,21 +1,21 @@
-//! Tags that a tag matcher has trouble with, for whoever knows its seed.
+//! Tags that collide in a tag matcher with a known seed.
 
 #![allow(unreachable_pub, reason = "others include this file")]
 
 use loom_core::vocabulary::Tag;
 
-/// Tags which receives that are exact and name no source have in the same place of a matcher, however many places it has: up to 2 to
-/// the power of 30 of them, or so.
+/// Tags of exact receives without a source that share one place of a matcher of any size. About 2
+/// to the power of 30 of them exist.
 #[derive(Clone, Copy)]
 pub struct Colliding {
-    // Inverses of what the matcher multiplies by.
+    // Inverses of the matcher's factors.
     of_tag: u64,
     last: u64,
     of_source: u64,
 }
 
 impl Colliding {
-    /// For a matcher of this seed.
+    /// Creates the tags for a matcher of this seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let [of_tag, of_source, _, last] = [(); 4].map(|()| {
@@ -27,20 +27,21 @@ impl Colliding {
         Colliding { of_tag: inverse(of_tag), last: inverse(last), of_source: of_source.wrapping_mul(u64::MAX) }
     }
 
-    /// The hash, of which the first bits count, backwards; of those that have a tag, as one in sixteen has.
+    /// Computes the hash backwards. Its first bits choose the place, and one hash in sixteen has a
+    /// tag.
     pub fn tag(self, nth: u64) -> Tag {
         let tags = (nth * 1024..).filter_map(|hash| {
             let folded = self.last.wrapping_mul(hash);
             let sum = folded ^ folded >> 32;
             let block = self.of_tag.wrapping_mul(sum.wrapping_sub(self.of_source));
-            // The lowest bits choose the place in the line: always the same.
+            // The lowest bits choose the place in the line: always the same one.
             (block >> 60 == 0).then_some(block << 4 | hash >> 16 & 15)
         });
         tags.map(Tag).next().expect("there are enough")
     }
 }
 
-/// By Newton's iteration: each step doubles the bits that are right, of which there are three at first.
+/// Inverts by Newton's iteration. Each step doubles the number of correct bits, at first three.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse))))
 }

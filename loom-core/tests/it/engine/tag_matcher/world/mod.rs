@@ -1,4 +1,4 @@
-//! The tag matcher beside lists that are walked from their beginning.
+//! The tag matcher beside lists that are searched from their start.
 
 #![allow(unreachable_pub, reason = "the fuzz target uses it, too")]
 
@@ -10,24 +10,24 @@ use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
 pub use colliding::Colliding;
 
-/// What can happen to a matcher. Numbers mean something among what there is, from its oldest on.
+/// Input to a matcher. Numbers count existing entries, from the oldest on.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
-    /// A message arrives: a receive takes it, or it waits. A multi-receive stays posted.
+    /// A message arrives. A receive takes it, or the message waits. A multi-receive stays posted.
     Arrive { envelope: Envelope, multi: bool },
-    /// A receive is posted: it takes a message, or it waits.
+    /// A receive is posted. It takes a message, or waits.
     Post(Want),
-    /// A look for a message, which is taken out if it is claimed (or discarded).
+    /// A lookup of a message. A claim (or discard) removes the message.
     Peek { want: Want, claim: bool },
     /// A posted receive is cancelled.
     Cancel { nth: usize },
-    /// A message is taken out that nobody has asked for: its sender has taken it back.
+    /// A sender revokes its message before a receive takes it.
     Revoke { nth: usize },
-    /// Names of what is not there any more.
+    /// Names of removed entries.
     Stale { nth: usize },
 }
 
-/// A matcher and what it ought to hold, oldest first.
+/// A matcher and its expected contents, oldest first.
 pub struct World {
     matcher: TagMatcher<Global>,
     attr: TagMatcherAttr,
@@ -36,7 +36,7 @@ pub struct World {
     gone: (Vec<ReceiveId>, Vec<MessageId>),
 }
 
-/// `(sent ^ wanted) & !ignore == 0`, and the source, written anew.
+/// Checks `(sent ^ wanted) & !ignore == 0` and the source, independently of the matcher.
 fn accepts(want: &Want, envelope: &Envelope) -> bool {
     let compared = !want.tag.ignore;
     want.tag.tag.0 & compared == envelope.tag.0 & compared
@@ -113,7 +113,7 @@ impl World {
 
     fn take_receive(&mut self, at: usize) {
         let (id, want) = self.posted.remove(at);
-        // The bits that it ignores are not kept.
+        // The matcher does not keep ignored bits.
         let tag = TagMatch { tag: Tag(want.tag.tag.0 & !want.tag.ignore), ..want.tag };
         assert_eq!(self.matcher.remove_receive(id), Some(Want { tag, ..want }));
         assert_eq!(self.matcher.remove_receive(id), None, "it was removed just now");
@@ -127,11 +127,11 @@ impl World {
         self.gone.1.push(id);
     }
 
-    /// Everything that is there comes out again, in its order.
+    /// Removes all entries, in their order.
     pub fn close(mut self) {
         let found: Vec<_> = self.matcher.messages().collect();
         assert_eq!(found, self.waiting);
-        // Each receive is still found, through a message that it accepts.
+        // A message still finds each receive that accepts it.
         while let Some((_, want)) = self.posted.first() {
             let envelope = Envelope { tag: want.tag.tag, source: want.source };
             let (id, _) = *self.posted.iter().find(|(_, want)| accepts(want, &envelope)).expect("its own receive");

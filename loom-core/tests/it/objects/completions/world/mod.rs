@@ -1,5 +1,6 @@
-//! The objects of completion queues over a [script](crate::scripted), next to an [oracle]: every buffer comes back once, no length exceeds
-//! what was lent, and nothing is made up. The script's notes give the order of returns in each of three lines: peers, receives, transmits.
+//! Objects of completion queues over a [script](crate::scripted), beside an [oracle]. Each buffer
+//! is returned once, no length exceeds the lent memory, and each completion has an event. The
+//! script's notes give the order of returns in each of three lines: peers, receives, transmits.
 
 mod oracle;
 mod play;
@@ -79,13 +80,13 @@ fn attributes(setting: Setting) -> Attributes {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     InFlight,
-    /// A peer's write has used it up, and it is to be posted again.
+    /// Used up by a peer's write, and due to be posted again.
     UsedUp,
-    /// A multi-receive that is over, with pieces out.
+    /// A completed multi-receive with pieces outstanding.
     Draining,
     /// A peek that has claimed a message.
     Claimed,
-    /// Nothing more is heard of it but what is due.
+    /// Ended, up to completions that are due.
     Over,
 }
 
@@ -99,10 +100,10 @@ struct Op {
     first: usize,
     lent: usize,
     state: State,
-    /// An event of it lies in a queue. (Contexts that are addresses are reported once for each post.)
+    /// An event of it is in a queue. (Contexts that are addresses are reported once for each post.)
     reported: bool,
     cancelled: bool,
-    /// How a multi-receive ends, and how many of its pieces are out.
+    /// End of a multi-receive, and number of its outstanding pieces.
     end: Option<OpError>,
     pieces: usize,
 }
@@ -136,7 +137,7 @@ struct World<'w, 'm, 's> {
     batch: u32,
     pieces: Vec<(usize, Piece<'m, Memory>)>,
     claims: Vec<(usize, loom_core::completion::Claim)>,
-    /// What was cut off may take room in the table.
+    /// Cancelled operations can still take slots of the table.
     closed: bool,
 }
 
@@ -168,7 +169,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         world
     }
 
-    /// The last operation that had this context.
+    /// Returns the last operation with this context.
     fn by_context(&self, context: u64) -> Option<usize> {
         self.ops.iter().rposition(|op| op.context == context)
     }
@@ -185,8 +186,8 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         self.due.push((self.batch, due));
     }
 
-    /// Takes in what the last call has done at the boundary. Returns whether a queue has failed or had nothing where it
-    /// announced something, which ends a call.
+    /// Processes the notes of the last call. Returns the reason if a queue failed or had no event
+    /// after an announcement, which ends a call.
     fn take_notes(&mut self) -> Option<Said> {
         let mut ended = None;
         for note in self.script.notes.take() {
@@ -200,7 +201,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         ended
     }
 
-    /// A receive that was used up is in flight again, or was refused.
+    /// A used-up receive is in flight again, or was refused.
     fn posted_again(&mut self, context: u64, refused: Option<Refusal>) {
         let op = self.by_context(context).expect("it was posted before");
         assert_eq!(self.ops[op].state, State::UsedUp, "nothing else is posted by polling");
@@ -214,7 +215,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         };
     }
 
-    /// What ends without an event.
+    /// Ends an operation without an event.
     fn cut_off(&mut self, op: usize, errno: Errno) {
         let event = Event::failure(0, self.ops[op].what.cut_off_flags(), errno);
         self.ops[op].state = State::Over;
@@ -238,7 +239,8 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
             return self.expect(Due::Remote(oracle::of_peer(event)));
         }
         let Some(op) = live else {
-            // Of an operation that is over nothing is told. A number that may have been one's is taken for one.
+            // An event of an ended operation is not reported. A number with the form of a context
+            // is taken for one.
             let generation_and_index = (event.context >> 32, event.context & u64::from(u32::MAX));
             let like_ours =
                 !self.setting.spaces && generation_and_index.0 != 0 && generation_and_index.1 < DEPTH as u64;
@@ -268,7 +270,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         }
     }
 
-    /// Rule 8 of the op table, for a transport that flags the end of what was cancelled.
+    /// Rule 8 of the op table, for a transport that flags the end of a cancelled operation.
     fn multi_receive_goes_on(&mut self, op: usize, event: &Event, first: usize, lent: usize) {
         let released = event.flags.contains(CompletionFlags::MULTI_RECV);
         let cancelled = event.errno == Errno::ECANCELED && (released || self.ops[op].cancelled);
@@ -284,7 +286,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         }
     }
 
-    /// If a multi-receive is over and all its pieces are back, it is due.
+    /// Makes a completed multi-receive due after all its pieces are returned.
     fn drained(&mut self, op: usize) {
         if self.ops[op].state == State::Draining && self.ops[op].pieces == 0 {
             self.ops[op].state = State::Over;
@@ -294,7 +296,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         }
     }
 
-    /// A call has returned this: it was due, and first in its line.
+    /// Checks that the completion was due, and first in its line.
     fn took(&mut self, completion: Completion<'m, Memory>) {
         let completion = match completion {
             Completion::Op(done) => return self.done(done, true),
@@ -327,7 +329,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         }
     }
 
-    /// Those before it in its line have come with the same event, or closing.
+    /// Checks that earlier ones of its line belong to the same event, or to closing.
     fn is_first(&self, at: usize) {
         let (batch, due) = &self.due[at];
         let line = self.line(due);
@@ -341,14 +343,14 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         assert_eq!(bytes.len(), end.map_or(0, |told| told.len));
         let begin = bytes.as_ptr().addr();
         assert!(bytes.is_empty() || begin >= first && begin + bytes.len() <= first + lent);
-        // They can be read.
+        // Reads each byte, which must be valid memory.
         std::hint::black_box(bytes.iter().fold(0_u8, |sum, byte| sum ^ byte));
         self.pieces.push((op, piece));
     }
 
     fn answered(&mut self, op: usize, peek: loom_core::completion::Peek) {
         let claim = peek.message().ok().flatten().and_then(|found| found.claim);
-        // Whoever closes its endpoint ends the claim; the answer says so all the same.
+        // Closing the endpoint ends the claim, but the answer still contains it.
         assert_eq!(claim.is_some(), self.ops[op].what == Posting::PeekClaim && matches!(peek.message(), Ok(Some(_))));
         self.claims.extend(claim.map(|claim| (op, claim)));
     }
@@ -369,7 +371,7 @@ impl<'w, 'm, 's> World<'w, 'm, 's> {
         }
     }
 
-    /// The provider's words are cut, not changed.
+    /// The provider's text is cut, but not changed.
     fn words_for(&self, error: &OpError) {
         let text = self.script.text.borrow();
         let shown = &text[..text.len().min(128)];

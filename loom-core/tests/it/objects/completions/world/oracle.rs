@@ -1,5 +1,5 @@
-//! What an event means, by the man pages and by what the types promise: from the event, and from what is known of the
-//! operation that it names.
+//! Meaning of an event by the man pages and the promises of the types: derived from the event and
+//! the state of its operation.
 
 use loom_core::completion::{Found, OpError, RemoteEvent, Transfer};
 use loom_core::transport::Event;
@@ -9,7 +9,7 @@ use super::story::Posting;
 
 const PEERS: CompletionFlags = CompletionFlags::REMOTE_READ.union(CompletionFlags::REMOTE_WRITE);
 
-/// What is told of a transfer.
+/// Reported fields of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Told {
     pub flags: CompletionFlags,
@@ -39,7 +39,7 @@ impl From<RemoteEvent> for Told {
     }
 }
 
-/// What is told of a message that was found, without the claim.
+/// Reported fields of a found message, without the claim.
 pub fn found(found: Found) -> (usize, Tag, Option<ImmediateData>) {
     (found.len, found.tag, found.data)
 }
@@ -53,7 +53,7 @@ impl Posting {
         matches!(self, Posting::Peek | Posting::PeekClaim | Posting::PeekDiscard)
     }
 
-    /// How it is flagged where it was cut off.
+    /// Flags of a cancelled operation.
     pub fn cut_off_flags(self) -> CompletionFlags {
         match self {
             Posting::Send | Posting::Gather | Posting::Write => CompletionFlags::SEND,
@@ -63,7 +63,7 @@ impl Posting {
         }
     }
 
-    /// How providers flag it.
+    /// Flags that providers set.
     pub fn usual_flags(self) -> CompletionFlags {
         match self {
             Posting::Send | Posting::Gather => CompletionFlags::MSG | CompletionFlags::SEND,
@@ -75,7 +75,7 @@ impl Posting {
     }
 }
 
-/// Whether it is a peer's operation on this side's memory, and of none of this side's.
+/// Checks that the event is a peer's operation on this side's memory.
 pub fn is_peers(event: &Event) -> bool {
     !event.is_error() && event.flags.intersects(PEERS)
 }
@@ -89,7 +89,7 @@ pub fn of_peer(event: &Event) -> Told {
     Told { flags: event.flags, len: event.len, tag: None, data: data(event), source }
 }
 
-/// A transfer as its flags say: what they do not speak of is noise.
+/// A transfer by its flags. Fields without a flag are noise.
 pub fn transfer(event: &Event, len: usize) -> Told {
     let received = event.flags.contains(CompletionFlags::RECV);
     let tagged = received && event.flags.contains(CompletionFlags::TAGGED);
@@ -115,8 +115,8 @@ pub fn error(event: &Event, errno: Errno, len: usize, overflow: usize) -> OpErro
     }
 }
 
-/// The end of an operation that is over with its first event, and was lent so many bytes, of which so many are in front of the
-/// message.
+/// End of an operation that completes with its first event. It was lent `lent` bytes behind a
+/// prefix of `prefix` bytes.
 pub fn ending(event: &Event, what: Posting, lent: usize, prefix: usize) -> Ending {
     let len = if what.is_receive() { event.len.saturating_sub(prefix) } else { event.len };
     if event.is_error() {
@@ -127,7 +127,7 @@ pub fn ending(event: &Event, what: Posting, lent: usize, prefix: usize) -> Endin
         return Err(error(&event, event.errno, len.min(lent), overflow));
     }
     match len.checked_sub(lent) {
-        // Only receives tell lengths.
+        // Only events of receives have lengths.
         _ if !what.is_receive() => Ok(transfer(event, lent)),
         None | Some(0) => Ok(transfer(event, len)),
         Some(beyond) => {

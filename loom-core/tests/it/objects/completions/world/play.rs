@@ -1,4 +1,4 @@
-//! The driver: what each step does to the objects, and what may come of it.
+//! The driver: effects of each step on the objects, and its possible results.
 
 use loom_core::completion::Claim;
 use loom_core::deadline::Spins;
@@ -79,7 +79,7 @@ impl World<'_, '_, '_> {
         self.batch += 1;
         drop(endpoint);
         self.closed = true;
-        // Those that were used up end before the provider's queues are looked at for the last time.
+        // Used-up receives end before the last read of the provider's queues.
         self.end_those(life, State::UsedUp);
         self.take_notes();
         self.batch += 1;
@@ -90,7 +90,7 @@ impl World<'_, '_, '_> {
         }
     }
 
-    /// The operations of a closed endpoint are over: those with buffers give them back.
+    /// Ends the operations of a closed endpoint, which return their buffers.
     fn end_those(&mut self, life: usize, state: State) {
         for op in 0..self.ops.len() {
             let Op { what, pieces, .. } = self.ops[op];
@@ -186,7 +186,8 @@ impl World<'_, '_, '_> {
         }
     }
 
-    /// What the transport was asked with the last post: context, first byte and length, or its refusal. None if it was not asked.
+    /// The transport's note of the last post: context, first byte and length, or the refusal.
+    /// `None` if no post reached it.
     fn posted_note(&mut self) -> Option<Result<(u64, usize, usize), Refusal>> {
         let notes = self.script.notes.take();
         assert!(notes.len() < 2, "a post asks once");
@@ -218,7 +219,7 @@ impl World<'_, '_, '_> {
     fn fetch(&mut self, nth: u8, discard: bool, len: usize) {
         let Some(nth) = usize::from(nth).checked_rem(self.claims.len()) else { return };
         let (op, claim): (usize, Claim) = self.claims[nth];
-        // Either endpoint may be asked for it.
+        // The claim is posted on either endpoint.
         let Some((life, endpoint)) = self.endpoints[usize::from(len.is_multiple_of(4))].as_ref() else { return };
         let known = self.ops[op].state == State::Claimed && self.ops[op].life == *life;
         let buf = Memory::new(&[0xee; LONGEST][..len]);
@@ -248,7 +249,7 @@ impl World<'_, '_, '_> {
     }
 
     fn say(&self, queue: bool, said: Said) {
-        /// What queues are opened for.
+        /// Size of the queues.
         const ROOM: usize = DEPTH + PEER_EVENTS;
         let mut queue = self.script.queues[usize::from(queue && self.setting.separate)].borrow_mut();
         if queue.len() < ROOM {
@@ -256,8 +257,8 @@ impl World<'_, '_, '_> {
         }
     }
 
-    /// Contexts that are addresses are reported as the transport's contract has it: at most once for each post. Numbers may come
-    /// whenever they like.
+    /// Reports an event. Contexts that are addresses follow the transport's contract: at most one
+    /// event for each post. Numbers can arrive at any time.
     fn event(&mut self, queue: bool, of: Of, says: Says) {
         let choose = |nth: u8, among: Vec<usize>| Some(among[usize::from(nth).checked_rem(among.len())?]);
         let live = |op: &usize| {
@@ -272,7 +273,7 @@ impl World<'_, '_, '_> {
             _ => None,
         };
         let stranger = match of {
-            // No slot has such an address.
+            // Not the address of a slot.
             Of::Nobody(context) if self.setting.spaces && context != 0 => context | 1,
             Of::Nobody(context) if self.by_context(context).is_none() => context,
             _ => 0,
@@ -310,14 +311,14 @@ impl World<'_, '_, '_> {
             source: says.source.map_or(FabricAddr::UNSPEC, |source| FabricAddr(source.into())),
         };
         if let Some(op) = op {
-            // A multi-receive is over with the event that says so.
+            // A multi-receive ends with the event that has the flag.
             self.ops[op].reported |= what != Posting::MultiReceive || flags.contains(CompletionFlags::MULTI_RECV);
         }
         let announced = matches!(says.error, Some(Failed { announced: true, .. }));
         self.say(queue, if announced { Said::Error(event) } else { Said::Event(event) });
     }
 
-    /// Polls once; `false` if there was nothing more.
+    /// Polls once. Returns `false` if the queue is empty.
     fn poll(&mut self, side: Side) -> bool {
         let result = match side {
             Side::Both => self.cq.poll(),
@@ -362,7 +363,7 @@ impl World<'_, '_, '_> {
         }
     }
 
-    /// Why a call has failed.
+    /// Checks the reason of a failed call.
     fn is_reason(&self, error: CqError, ended: Option<Said>) {
         match error {
             CqError::Queue(errno) => assert!(matches!(ended, Some(Said::Failure(said)) if said == errno)),
@@ -445,7 +446,7 @@ impl World<'_, '_, '_> {
         }
     }
 
-    /// Everything that can be over is, then the endpoints are closed.
+    /// Completes every operation that can complete, then closes the endpoints.
     pub(super) fn finish(mut self) {
         self.script.refusal.take();
         self.drain();

@@ -1,8 +1,8 @@
-//! The language of the inputs. Whatever a number names, it is taken modulo how many there are.
+//! Language of the inputs. Numbers are taken modulo the number of choices.
 
 use arbitrary::Arbitrary;
 
-/// How the queue is opened.
+/// Parameters of the queue.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Setting {
     /// A provider queue for each direction.
@@ -26,18 +26,18 @@ pub enum Step {
         discard: bool,
         len: u8,
     },
-    /// A provider's queue has an event, which the next polls find.
+    /// Adds an event to a provider's queue, which the next polls find.
     Event {
         queue: bool,
         of: Of,
         says: Says,
     },
-    /// As many events of peers.
+    /// Adds this number of peers' events.
     Crowd {
         queue: bool,
         count: u8,
     },
-    /// A provider's queue fails, or says that there is an error where there is none.
+    /// A provider's queue fails, or announces an error without one.
     Failure {
         queue: bool,
         errno: Option<u8>,
@@ -88,18 +88,18 @@ pub enum Posting {
 pub enum Of {
     /// An operation in flight.
     Live(u8),
-    /// One that is over.
+    /// An ended operation.
     Past(u8),
-    /// A context that nobody has posted.
+    /// A context that was not posted.
     Nobody(u64),
 }
 
-/// What an event says.
+/// Fields of an event.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Says {
     pub flags: Flags,
     pub len: Len,
-    /// Where a message lies, counted from the first byte that was lent; or what did not fit.
+    /// Offset of a message from the first lent byte, or the length that did not fit.
     pub place: Place,
     pub tag: u8,
     pub data: u8,
@@ -109,10 +109,10 @@ pub struct Says {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Failed {
-    /// None is a success where an error was announced.
+    /// Zero is a success where an error was announced.
     pub errno: Number,
     pub provider_errno: i32,
-    /// By way of `EAVAIL`.
+    /// Announced by `EAVAIL`.
     pub announced: bool,
 }
 
@@ -126,16 +126,16 @@ pub enum Number {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Flags {
-    /// Those of its kind.
+    /// Usual flags of the kind.
     Usual,
-    /// Those, but for these.
+    /// Usual flags with these bits inverted.
     But(u32),
     Any(u64),
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Len {
-    /// So many more than were lent, or fewer.
+    /// Difference from the lent length.
     Lent(i8),
     Part(u8),
     Any(u64),
