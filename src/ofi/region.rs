@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
-use loom_core::transport::{DmaBuf, MemoryRegions, MrAttr};
+use loom_core::transport::{DmaBuf, MemoryRegions, RegionAttr};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrFlags, Version};
 
 use super::control::{bind, close, opened};
@@ -61,7 +61,7 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
     const MR_CLOSE_FENCES: bool = false;
 
     #[inline]
-    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: RegionAttr) -> Result<Mr<L>, Errno> {
         if memory.kind.name().is_none() {
             // libfabric looks the kind up in a table without a check.
             return Err(Errno::EOPNOTSUPP);
@@ -133,7 +133,7 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
         let modify = Attributes::new(
             (&raw const range).cast(),
             HmemIface::SYSTEM,
-            MrAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
+            RegionAttr { access: Access::empty(), key: MemoryKey(0), ..Default::default() },
         );
         let mut modify = Modify { flags: 0, attributes: modify };
         // SAFETY: the region is open (H1), and the range is read and not kept.
@@ -184,7 +184,7 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn new(range: *const c_void, kind: HmemIface, attr: MrAttr) -> Self {
+    fn new(range: *const c_void, kind: HmemIface, attr: RegionAttr) -> Self {
         let mut attributes = sys::fi_mr_attr {
             iov_count: 1,
             access: attr.access.bits(),
@@ -249,7 +249,7 @@ mod tests {
             (HmemIface::NEURON, 5),
             (HmemIface::SYNAPSEAI, 6),
         ] {
-            let attr = MrAttr { device, flags: MrFlags::empty(), access, key: MemoryKey(77), ..Default::default() };
+            let attr = RegionAttr { device, flags: MrFlags::empty(), access, key: MemoryKey(77), ..Default::default() };
             let attributes = Attributes::new((&raw const range).cast(), kind, attr);
             let given = &attributes.attributes;
             assert_eq!((self::range(given), given.iov_count), ((&raw const range).cast(), 1));
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_hosts_memory_has_no_device() {
-        let attr = MrAttr { device: 9, access: Access::RECV, key: MemoryKey(0), ..Default::default() };
+        let attr = RegionAttr { device: 9, access: Access::RECV, key: MemoryKey(0), ..Default::default() };
         let attributes = Attributes::new(ptr::null(), HmemIface::SYSTEM, attr);
         // SAFETY: every member of the union is a number.
         assert_eq!(unsafe { attributes.attributes.device.reserved }, 0);
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn a_part_of_an_exported_buffer_takes_the_place_of_the_range() {
         let buffer = ExportedBuffer { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
-        let attr = MrAttr { access: Access::RECV, key: MemoryKey(0), ..Default::default() };
+        let attr = RegionAttr { access: Access::RECV, key: MemoryKey(0), ..Default::default() };
         let Attributes { attributes, .. } = Attributes::new((&raw const buffer).cast(), HmemIface::CUDA, attr);
         assert_eq!((range(&attributes), attributes.iov_count), ((&raw const buffer).cast(), 1));
     }

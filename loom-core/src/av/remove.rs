@@ -13,8 +13,8 @@ impl<T: Transport> Av<'_, T> {
     /// the removed peer alone.
     ///
     /// If the provider cannot remove addresses while an endpoint is bound to the vector, slots are
-    /// reused only if no endpoint is bound ([`AvAttr::capacity`]). The slot of a
-    /// [range](Self::insert_symmetric) member is reusable at once.
+    /// reused only if no endpoint is bound ([`AvAttr::capacity`](super::AvAttr::capacity)). The
+    /// slot of a [range](Self::insert_symmetric) member is reusable at once.
     ///
     /// ```
     /// use loom_core::PostError;

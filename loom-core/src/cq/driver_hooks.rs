@@ -13,7 +13,7 @@ use crate::transport::{Event, Transport};
 use crate::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeptEvent {
     Nothing,
     Completion(u32),
     /// Answer to the most recent kept peek.
@@ -26,7 +26,7 @@ pub(crate) enum Kept {
 pub(crate) enum Next<V> {
     Taken(V),
     /// Another event, which is kept, or an error.
-    Kept(Result<Kept, CqError>),
+    Kept(Result<KeptEvent, CqError>),
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
@@ -45,13 +45,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 
     #[inline]
-    pub(crate) fn keep_one(&self, of_receives: bool) -> Result<Kept, CqError> {
+    pub(crate) fn keep_one(&self, of_receives: bool) -> Result<KeptEvent, CqError> {
         if self.always_slow {
             return self.keep_slowly(of_receives);
         }
         match self.take_or_keep(None) {
             Next::Kept(kept) => kept,
-            Next::Taken(_) => Ok(Kept::Silent),
+            Next::Taken(_) => Ok(KeptEvent::Silent),
         }
     }
 
@@ -74,43 +74,43 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                     // SAFETY: the transport has just reported the event for this table.
                     // No prefixes are used.
                     if let Some(index) = unsafe { self.ops.park_success(event) } {
-                        return Next::Kept(Ok(Kept::Completion(index)));
+                        return Next::Kept(Ok(KeptEvent::Completion(index)));
                     }
                 }
                 Next::Kept(self.keep_other(Ok(Some(Event::clone(event)))))
             }
-            Ok(None) => Next::Kept(Ok(Kept::Nothing)),
+            Ok(None) => Next::Kept(Ok(KeptEvent::Nothing)),
             Err(errno) => Next::Kept(self.keep_other(Err(errno))),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn keep_other(&self, read: Result<Option<Event>, Errno>) -> Result<Kept, CqError> {
+    fn keep_other(&self, read: Result<Option<Event>, Errno>) -> Result<KeptEvent, CqError> {
         self.noticing(|| self.keep_read(&self.tx, read))
     }
 
     #[cold]
     #[inline(never)]
-    fn keep_slowly(&self, of_receives: bool) -> Result<Kept, CqError> {
+    fn keep_slowly(&self, of_receives: bool) -> Result<KeptEvent, CqError> {
         let queue = self.rx.as_ref().filter(|_| of_receives).unwrap_or(&self.tx);
         self.noticing(|| self.keep_next(queue))
     }
 
-    fn noticing(&self, keep: impl FnOnce() -> Result<bool, CqError>) -> Result<Kept, CqError> {
+    fn noticing(&self, keep: impl FnOnce() -> Result<bool, CqError>) -> Result<KeptEvent, CqError> {
         let (ends, unmatched) = (self.ops.ends().0, self.unmatched.borrow().len());
         if !keep()? {
-            return Ok(Kept::Nothing);
+            return Ok(KeptEvent::Nothing);
         }
         let (ends_now, index) = self.ops.ends();
         if ends_now != ends && index != NO_SLOT {
-            return Ok(Kept::Completion(index));
+            return Ok(KeptEvent::Completion(index));
         }
         let kept = self.unmatched.borrow();
         Ok(match kept.back() {
-            Some(UnmatchedEvent::Peek { peek, .. }) if kept.len() > unmatched => Kept::Peek(peek.key),
-            Some(_) if kept.len() > unmatched => Kept::Unmatched,
-            _ => Kept::Silent,
+            Some(UnmatchedEvent::Peek { peek, .. }) if kept.len() > unmatched => KeptEvent::Peek(peek.key),
+            Some(_) if kept.len() > unmatched => KeptEvent::Unmatched,
+            _ => KeptEvent::Silent,
         })
     }
 

@@ -39,7 +39,7 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
-pub(crate) use self::driver_hooks::{Kept, Next};
+pub(crate) use self::driver_hooks::{KeptEvent, Next};
 pub use self::driving_deadline::Driving;
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode, SlotState};
 pub use self::error::ErrorText;

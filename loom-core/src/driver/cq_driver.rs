@@ -10,7 +10,7 @@ use super::Drive;
 use super::entry::{Entry, Interest};
 use super::wait_list::WaitList;
 use crate::buffer::Buffer;
-use crate::cq::{Cq, CqError, Kept, Next};
+use crate::cq::{Cq, CqError, KeptEvent, Next};
 use crate::engine::op_table::{Direction, Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
 use crate::storage::Part;
@@ -214,7 +214,7 @@ impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
         for number in 0..queue.queues() {
             while events < budget {
                 match queue.keep_one(receives_first != (number == 1)) {
-                    Ok(Kept::Nothing) => {
+                    Ok(KeptEvent::Nothing) => {
                         empty += 1;
                         break;
                     }
@@ -294,7 +294,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 self.is_wanted();
                 return Some(done);
             }
-            Next::Kept(Ok(Kept::Nothing)) => {}
+            Next::Kept(Ok(KeptEvent::Nothing)) => {}
             Next::Kept(Ok(kept)) => self.notify_of(kept),
             Next::Kept(Err(error)) => self.cannot_go_on(error),
         }
@@ -302,15 +302,15 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     #[inline]
-    fn notify_of(&self, kept: Kept) {
-        if matches!(kept, Kept::Nothing | Kept::Silent) {
+    fn notify_of(&self, kept: KeptEvent) {
+        if matches!(kept, KeptEvent::Nothing | KeptEvent::Silent) {
             return;
         }
         // Increments, because user code may have kept further events.
         self.notified_ends.set(self.notified_ends.get().wrapping_add(1));
         match kept {
-            Kept::Completion(index) => self.is_over(index),
-            Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest.get())) {
+            KeptEvent::Completion(index) => self.is_over(index),
+            KeptEvent::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest.get())) {
                 Some((entry, Interest::Awaited(awaited))) if awaited == key => entry.wake(),
                 Some((entry, Interest::GivenUp(given_up))) if given_up == key => {
                     entry.interest.set(Interest::None);
@@ -318,8 +318,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 }
                 _ => {}
             },
-            Kept::Unmatched => self.events.notify_one(),
-            Kept::Nothing | Kept::Silent => {}
+            KeptEvent::Unmatched => self.events.notify_one(),
+            KeptEvent::Nothing | KeptEvent::Silent => {}
         }
     }
 

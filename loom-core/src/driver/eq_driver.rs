@@ -51,14 +51,14 @@ pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
 }
 
-struct Kept<'m, T: Connected> {
+struct KeptEqEvent<'m, T: Connected> {
     seen: Moment,
     /// Object of the event, if futures may wait for it.
     about: Option<Fid>,
     event: EqEvent<'m, T>,
 }
 
-type Place<'m, T> = Cell<Option<Kept<'m, T>>>;
+type Place<'m, T> = Cell<Option<KeptEqEvent<'m, T>>>;
 
 struct EqDriverInner<'m, T: Connected> {
     eq: EventQueue<'m, T>,
@@ -271,7 +271,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 }
 
-fn look<'m, T: Connected>(place: &Place<'m, T>, f: impl FnOnce(&mut Kept<'m, T>) -> bool) -> bool {
+fn look<'m, T: Connected>(place: &Place<'m, T>, f: impl FnOnce(&mut KeptEqEvent<'m, T>) -> bool) -> bool {
     let mut kept = place.take();
     let result = kept.as_mut().is_some_and(f);
     place.set(kept);
@@ -297,11 +297,11 @@ fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
 
 impl<'m, T: Connected> EqDriverInner<'m, T> {
     /// Checked cells are restored before other code runs.
-    fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
+    fn take(&self, is_meant: impl Fn(&KeptEqEvent<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
         let len = self.len.get();
         let held = self.events.get(..len)?;
         let at = held.iter().position(|place| look(place, |kept| is_meant(kept)))?;
-        let Kept { event, .. } = held.get(at)?.take()?;
+        let KeptEqEvent { event, .. } = held.get(at)?.take()?;
         for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
             place.set(after.take());
         }
@@ -323,11 +323,11 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         }
     }
 
-    fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
+    fn is_awaited(&self, kept: &KeptEqEvent<'m, T>) -> bool {
         kept.about.is_some_and(|object| self.about.has(object.0))
     }
 
-    fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
+    fn count(&self, holds: impl Fn(&KeptEqEvent<'m, T>) -> bool) -> usize {
         self.events.iter().filter(|place| look(place, |kept| holds(kept))).count()
     }
 
@@ -365,7 +365,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
             match inner.eq.poll() {
                 Ok(Some(event)) => {
                     let about = object_of(&event);
-                    place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
+                    place.set(Some(KeptEqEvent { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
                     match about.filter(|object| inner.about.has(object.0)) {
                         Some(object) => inner.about.notify_where(|goal| goal == object.0),
@@ -419,7 +419,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
             }
             None => (&inner.others, 0),
         };
-        let is_meant = |kept: &Kept<'m, T>| match this.about {
+        let is_meant = |kept: &KeptEqEvent<'m, T>| match this.about {
             Some((object, _)) => kept.about == Some(object),
             None => !inner.is_awaited(kept),
         };

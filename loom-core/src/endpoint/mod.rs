@@ -51,7 +51,7 @@ pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, T
 use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{Joined, Joining, MulticastEndpoint, MulticastGroup};
-pub use self::opened::Kept;
+pub use self::opened::EndpointHold;
 use self::opened::Opened;
 pub use self::options::{AtomicOptions, CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 pub use self::park::Parked;
@@ -186,8 +186,8 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
         self.opened.raw()
     }
 
-    pub(crate) fn keep(&self) -> Kept {
-        Kept::endpoint(&self.opened)
+    pub(crate) fn keep(&self) -> EndpointHold {
+        EndpointHold::endpoint(&self.opened)
     }
 
     #[inline]

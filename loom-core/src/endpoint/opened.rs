@@ -205,7 +205,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 }
 
 /// Handle of an endpoint that a memory region is bound to. The region closes first.
-pub struct Kept(Option<Keeper>);
+pub struct EndpointHold(Option<Keeper>);
 
 struct Keeper {
     queue: Erased,
@@ -214,9 +214,9 @@ struct Keeper {
     release: unsafe fn(&Erased, u16),
 }
 
-impl Kept {
+impl EndpointHold {
     pub(crate) const fn nothing() -> Self {
-        Kept(None)
+        EndpointHold(None)
     }
 
     pub(super) fn endpoint<T: Transport, B: Buffer>(endpoint: &Opened<'_, T, B>) -> Self {
@@ -237,11 +237,11 @@ impl Kept {
         endpoint_slot.regions.set(endpoint_slot.regions.get().one_more());
         endpoint_slot.handles.set(endpoint_slot.handles.get().one_more());
         let (queue, index) = (endpoint.cq().body.erased(), endpoint.index);
-        Kept(Some(Keeper { queue, index, release: release::<T, B> }))
+        EndpointHold(Some(Keeper { queue, index, release: release::<T, B> }))
     }
 }
 
-impl Drop for Kept {
+impl Drop for EndpointHold {
     fn drop(&mut self) {
         if let Some(Keeper { queue, index, release }) = &self.0 {
             // SAFETY: `queue` and `index` are the endpoint's, and `self` is a handle of both.
@@ -250,4 +250,4 @@ impl Drop for Kept {
     }
 }
 
-debug_struct!(Kept, |it| endpoint: it.0.as_ref().map(|keeper| keeper.index));
+debug_struct!(EndpointHold, |it| endpoint: it.0.as_ref().map(|keeper| keeper.index));

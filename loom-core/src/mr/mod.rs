@@ -20,7 +20,7 @@ use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};
 use crate::domain::scope_registry::Node;
 use crate::domain::{Domain, DomainInner};
-use crate::endpoint::{Endpoint, HasAddress, Kept};
+use crate::endpoint::{Endpoint, EndpointHold, HasAddress};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::storage::handle::{Handle, Object as _, Plan, Unfilled};
@@ -130,7 +130,7 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
 ///
 /// If the domain binds regions to endpoints, a dropped endpoint stays open until the region is
 /// closed.
-pub type EndpointMr<'m, T, M> = Mr<'m, T, M, Kept>;
+pub type EndpointMr<'m, T, M> = Mr<'m, T, M, EndpointHold>;
 
 impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// Registers memory for peers of one endpoint. If the domain binds regions to endpoints
@@ -177,7 +177,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
             return Err(OpenError::OtherDomain);
         }
         if !is_bound_to_endpoint(&domain.body, attr.access) {
-            return Self::open_held(domain, memory, &attr, alloc, None, Kept::nothing());
+            return Self::open_held(domain, memory, &attr, alloc, None, EndpointHold::nothing());
         }
         Self::open_held(domain, memory, &attr, alloc, Some(endpoint.raw()), endpoint.keep())
     }

@@ -29,7 +29,7 @@ pub(super) unsafe fn register<T: Transport>(
         return Err(OpenError::DeviceMemory);
     }
     let open = |key| {
-        let attr = transport::MrAttr { access, key, device, flags, dmabuf };
+        let attr = transport::RegionAttr { access, key, device, flags, dmabuf };
         // SAFETY: the domain is open (H1). The caller guarantees that the memory stays (M2, M3).
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };

@@ -10,7 +10,7 @@ use super::network::region::{Exposed, Guard, NO_DOMAIN};
 use super::shared::address::addr_parts;
 use super::transport::Soft;
 use crate::buffer::Lent;
-use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
+use crate::transport::{MemoryRegions, RegionAttr, RmaTarget};
 use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey};
 
@@ -99,7 +99,7 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
 
     const MR_CLOSE_FENCES: bool = true;
 
-    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: RegionAttr) -> Result<Self::Mr, Errno> {
         if memory.kind != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }

@@ -241,7 +241,7 @@ pub use self::endpoint::{Bindings, Closing, EndpointError, Endpoints, InFlight};
 pub use self::event::{Context, Event};
 pub use self::fabric::{Claims, Fabrics, Name, ProviderQuirks};
 pub use self::message::{Messages, Msg, Refusal};
-pub use self::mr::{DmaBuf, MemoryRegions, MrAttr};
+pub use self::mr::{DmaBuf, MemoryRegions, RegionAttr};
 pub use self::multicast::Multicast;
 pub use self::rma::{RemotePart, Rma, RmaTarget};
 pub use self::scalable::Scalable;

@@ -8,7 +8,7 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrFlags};
 /// Attributes of a registration, by default of host memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_mr_attr")]
-pub struct MrAttr {
+pub struct RegionAttr {
     /// Permitted uses of the memory.
     pub access: Access,
     /// Requested key, if the provider does not choose keys.
@@ -55,7 +55,7 @@ pub unsafe trait MemoryRegions: Endpoints + Counters {
     ///
     /// # Safety
     /// Contract of callers.
-    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno>;
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: RegionAttr) -> Result<Self::Mr, Errno>;
     /// `fi_mr_bind` to an endpoint, if the domain requires `FI_MR_ENDPOINT`.
     ///
     /// # Safety

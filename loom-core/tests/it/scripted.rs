@@ -15,7 +15,7 @@ use loom_core::info::{Info, Nic, NicLink};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
-    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
+    Msg, Name, ProviderQuirks, Refusal, RegionAttr, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     AddressFormat, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag,
@@ -357,7 +357,7 @@ unsafe impl<'s> MemoryRegions for Scripted<'s> {
     fn mr_descriptor(mr: &Self::Mr) -> usize {
         mr.number
     }
-    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, attr: RegionAttr) -> Result<Self::Mr, Errno> {
         let mut regions = domain.regions.lock().expect("nobody panics with it");
         regions.keys.push(attr.key);
         regions.places = regions.places.checked_sub(1).ok_or(Errno::ENOMR)?;

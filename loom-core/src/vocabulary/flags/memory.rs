@@ -107,15 +107,15 @@ flags! {
     /// Flags of a registration.
     ///
     /// ```
-    /// use loom_core::{Access, transport::{DmaBuf, MrAttr}, vocabulary::{MemoryKey, MrFlags}};
+    /// use loom_core::{Access, transport::{DmaBuf, RegionAttr}, vocabulary::{MemoryKey, MrFlags}};
     ///
     /// /// What a transport looks at: a descriptor, if the memory is given as one.
-    /// fn descriptor(attr: &MrAttr) -> Option<DmaBuf> {
+    /// fn descriptor(attr: &RegionAttr) -> Option<DmaBuf> {
     ///     attr.dmabuf.filter(|_| attr.flags.contains(MrFlags::DMABUF))
     /// }
     ///
-    /// let host = MrAttr { access: Access::REMOTE_READ, ..Default::default() };
-    /// let device = MrAttr { flags: MrFlags::DMABUF, dmabuf: Some(DmaBuf { fd: 3, offset: 0 }), ..host };
+    /// let host = RegionAttr { access: Access::REMOTE_READ, ..Default::default() };
+    /// let device = RegionAttr { flags: MrFlags::DMABUF, dmabuf: Some(DmaBuf { fd: 3, offset: 0 }), ..host };
     /// assert!(descriptor(&device).is_some() && descriptor(&host).is_none());
     /// ```
     ///

@@ -3,7 +3,7 @@
 use std::ptr;
 use std::time::Duration;
 
-use loom_core::transport::{MemoryRegions, MrAttr, Rma, RmaTarget};
+use loom_core::transport::{MemoryRegions, RegionAttr, Rma, RmaTarget};
 use loom_core::vocabulary::{Access, MemoryKey, MrMode, RemoteAddr};
 use loom_fabric::ofi::Mr;
 
@@ -127,7 +127,7 @@ fn no_provider_here_has_raw_keys() {
         assert!(!info.attributes().domain.mr_mode.contains(MrMode::RAW));
         let opened_all = Opened::new(&info);
         let mut memory = [0_u8; LEN];
-        let attr = MrAttr { access: Access::REMOTE_WRITE, key: MemoryKey(7), ..Default::default() };
+        let attr = RegionAttr { access: Access::REMOTE_WRITE, key: MemoryKey(7), ..Default::default() };
         // SAFETY: the memory outlives the region.
         let region = unsafe { T::mr_open(&opened_all.domain, &crate::raw::target(&mut memory), attr) }.unwrap();
         let (mut bytes, mut key_size, mut base_addr, mut key) = ([0_u8; 64], 64, 0, 0);

@@ -5,7 +5,7 @@
 use core::ptr::NonNull;
 
 use loom_core::buffer::Lent;
-use loom_core::transport::{MemoryRegions, MrAttr};
+use loom_core::transport::{MemoryRegions, RegionAttr};
 use loom_core::vocabulary::{Errno, MemoryKey, MrFlags};
 
 use super::{Tcp, TcpCounter, TcpDomain, TcpEndpoint, TcpMr};
@@ -16,7 +16,7 @@ unsafe impl MemoryRegions for Tcp {
     type Mr = TcpMr;
     const MR_CLOSE_FENCES: bool = true;
 
-    unsafe fn mr_open(domain: &TcpDomain, memory: &Lent, attr: MrAttr) -> Result<TcpMr, Errno> {
+    unsafe fn mr_open(domain: &TcpDomain, memory: &Lent, attr: RegionAttr) -> Result<TcpMr, Errno> {
         if attr.dmabuf.is_some() || attr.flags != MrFlags::empty() {
             return Err(Errno::EOPNOTSUPP);
         }
