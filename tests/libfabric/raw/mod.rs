@@ -18,7 +18,7 @@ use loom_core::buffer::Lent;
 use loom_core::info::{Hints, Info};
 use loom_core::transport::{
     AddressVectors, Bindings, Closing, CompletionQueues, Context, Endpoints, Event, Fabrics, InFlight, MemoryRegions,
-    Messages, MrAttr, Refusal, Rma, RmaTarget,
+    Messages, RegionAttr, Refusal, Rma, RmaTarget,
 };
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, Excerpt, FabricAddr,
@@ -287,7 +287,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ;
     // SAFETY: the window outlives the region.
     let region = unsafe {
-        Raw::<L>::mr_open(&pair.domain, &memory, MrAttr { access, key: MemoryKey(42), ..Default::default() })
+        Raw::<L>::mr_open(&pair.domain, &memory, RegionAttr { access, key: MemoryKey(42), ..Default::default() })
     }
     .unwrap();
     let key = Raw::<L>::mr_key(&region);

@@ -6,7 +6,7 @@ use std::ptr;
 use loom_core::transport::connected::Notice;
 use loom_core::transport::{
     AddressVectors, Closing, CompletionQueues, Connected, Counters, Endpoints, Fabrics, InFlight, MemoryRegions,
-    Messages, MrAttr,
+    Messages, RegionAttr,
 };
 use loom_core::vocabulary::{Access, CmData, CqFormat, MemoryKey};
 use loom_fabric::ofi::{Counter, Cq, Eq, Fabric, Mr, RawInfo};
@@ -211,7 +211,7 @@ fn a_region_and_an_event_queue_are_adopted() {
         assert_eq!((T::mr_key(&region), T::mr_descriptor(&region)), (MemoryKey(fields.key), fields.mem_desc.addr()));
         // SAFETY: open, and used no more.
         unsafe { T::mr_close(&region) }.unwrap();
-        let again = MrAttr { access: Access::SEND, key: MemoryKey(5), ..Default::default() };
+        let again = RegionAttr { access: Access::SEND, key: MemoryKey(5), ..Default::default() };
         // SAFETY: the memory outlives the region.
         let region = unsafe { T::mr_open(&opened_all.domain, &target(&mut bytes), again) }.unwrap();
         // SAFETY: open, and used no more.
