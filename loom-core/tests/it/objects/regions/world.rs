@@ -14,7 +14,7 @@ use loom_core::info::{Info, Nic};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
-    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
+    RegionAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -371,7 +371,7 @@ unsafe impl MemoryRegions for Watched {
     fn mr_descriptor(_: &Self::Mr) -> usize {
         0
     }
-    unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
+    unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: RegionAttr) -> Result<Self::Mr, Errno> {
         let at = lent.ptr.addr().get();
         assert!(domain.regions.lock().insert(at), "each region has memory of its own");
         Ok(Region { world: domain, at })
