@@ -18,7 +18,7 @@ use loom_core::buffer::Lent;
 use loom_core::info::{Hints, Info};
 use loom_core::transport::{
     AddressVectors, Bindings, Closing, CompletionQueues, Context, Endpoints, Event, Fabrics, InFlight, MemoryRegions,
-    Messages, RegionAttr, Refusal, Rma, RmaTarget,
+    Messages, Refusal, RegionAttr, Rma, RmaTarget,
 };
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, Excerpt, FabricAddr,

@@ -187,14 +187,7 @@ impl fmt::Display for LauncherFault {
     }
 }
 
-impl core::error::Error for BootstrapError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            BootstrapError::System { errno, .. } => Some(errno),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for BootstrapError {}
 
 impl From<LauncherFault> for BootstrapError {
     fn from(fault: LauncherFault) -> Self {

@@ -64,14 +64,7 @@ impl fmt::Display for MxlError {
     }
 }
 
-impl core::error::Error for MxlError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            MxlError::System { errno, .. } => Some(errno),
-            _ => None,
-        }
-    }
-}
+impl core::error::Error for MxlError {}
 
 impl From<MxlError> for Error {
     fn from(error: MxlError) -> Self {

@@ -219,36 +219,36 @@ impl PostedReceives {
 
     #[inline]
     pub(crate) fn find(&self, envelope: Envelope) -> Option<u32> {
-        if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) }
+        let oldest = if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) };
+        (oldest != NONE).then_some(oldest)
     }
 
     #[inline]
-    fn find_walking(&self, envelope: Envelope) -> Option<u32> {
-        let everything = self.everything.first();
+    fn find_walking(&self, envelope: Envelope) -> u32 {
+        let everything = self.everything.first().unwrap_or(NONE);
         for place in self.walk.nodes() {
             if self.want(place).accepts(&envelope) {
-                return self.older(everything, Some(place));
+                return self.older(everything, place);
             }
         }
         everything
     }
 
     #[inline(never)]
-    fn find_indexed(&self, envelope: Envelope) -> Option<u32> {
-        let mut oldest = self.everything.first();
+    fn find_indexed(&self, envelope: Envelope) -> u32 {
+        let mut oldest = self.everything.first().unwrap_or(NONE);
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
-            let found = self.index.find(&self.places, pattern.key(&envelope));
-            oldest = self.older(oldest, Some(found).filter(|place| *place != NONE));
+            oldest = self.older(oldest, self.index.find(&self.places, pattern.key(&envelope)));
             link = &pattern.next;
         }
         oldest
     }
 
     #[inline]
-    fn older(&self, one: Option<u32>, other: Option<u32>) -> Option<u32> {
-        let (Some(first), Some(second)) = (one, other) else { return one.or(other) };
-        if self.places.at(second).age < self.places.at(first).age { other } else { one }
+    fn older(&self, one: u32, other: u32) -> u32 {
+        let other_is = other != NONE && (one == NONE || self.places.at(other).age < self.places.at(one).age);
+        if other_is { other } else { one }
     }
 
     #[inline(always)]

@@ -14,7 +14,7 @@ use loom_core::info::{Info, Nic};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
-    RegionAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, Transport,
+    Msg, Name, ProviderQuirks, Refusal, RegionAttr, RemotePart, Rma, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
