@@ -102,8 +102,15 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         {
             let mut c = C::over(provider, Calls::Inline, usize::try_from(layout.bytes())?)?;
             let mut side = Side::open(&provider.info()?, layout)?;
+            // All slots of its ring in turn, as loom does. One slot would stay in the cache.
+            let mut next = 0;
+            let continues = |count: u32| {
+                let first = next;
+                next += u64::from(count);
+                c.write_list(piece, first, count)
+            };
             let outcome = Contest::new(format!("media.{}.{name}", provider.metric))
-                .side_that_measures("C", |count| c.write_list(piece, count))
+                .side_that_measures("C", continues)
                 .side("loom", |count| side.run(count))
                 .run(&run.settings);
             run.contest(&outcome);

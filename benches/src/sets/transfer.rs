@@ -140,7 +140,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
             let mut c = C::open(provider, Calls::Inline)?;
             let mut side = Side::open(&provider.info()?, LONGEST)?;
             let outcome = Contest::new(format!("{}.{}.descriptor", provider.metric, size_name(len)))
-                .side_that_measures("C", |count| c.write_list(len, count))
+                .side_that_measures("C", |count| c.write_list(len, 0, count))
                 .side("loom", |count| side.run(&list, count))
                 .run(&run.settings);
             run.contest(&outcome);
@@ -176,7 +176,7 @@ pub(crate) fn only(side: &str, counted: impl FnOnce(&mut dyn FnMut(u32))) -> Res
         #[cfg(feature = "libfabric")]
         "c" => {
             let mut c = C::open(Provider::SHM, Calls::Inline)?;
-            warm(|count| _ = c.write_list(64, count), counted);
+            warm(|count| _ = c.write_list(64, 0, count), counted);
         }
         side => return Err(format!("there is no list of '{side}'").into()),
     }

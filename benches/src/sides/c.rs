@@ -25,7 +25,7 @@ struct Loops {
     read: Run,
     fetch_add: Run,
     poll_empty: Run,
-    write_list: Run,
+    write_list: unsafe extern "C" fn(*mut c_void, usize, u64, c_long) -> c_int,
 }
 
 unsafe extern "C" {
@@ -85,12 +85,12 @@ impl C {
         unsafe { (self.loops.inject_size)(self.raw) }
     }
 
-    /// Does `count` writes of a length, with several in flight.
-    pub(crate) fn write_list(&mut self, len: usize, count: u32) -> Duration {
+    /// Does `count` writes of an endless list, from `first` on, with several in flight.
+    pub(crate) fn write_list(&mut self, len: usize, first: u64, count: u32) -> Duration {
         assert!(len <= self.area, "the buffers are that long");
         timed(|| {
             // SAFETY: `raw` is open, and its buffers have at least this length.
-            let code = unsafe { (self.loops.write_list)(self.raw, len, count.into()) };
+            let code = unsafe { (self.loops.write_list)(self.raw, len, first, count.into()) };
             assert_eq!(code, 0, "a list of writes in C");
         })
     }

@@ -218,7 +218,8 @@ static int raw_write_data(struct raw *raw, size_t len, long count)
 
 /* Writes with immediate data from and to places in no order, up to 64 in flight, until all completions and all events of the peer
  * have been read. */
-static int raw_write_list(struct raw *raw, size_t len, long count)
+/* Writes `first` and later ones of an endless list. */
+static int raw_write_list(struct raw *raw, size_t len, uint64_t first, long count)
 {
 	struct fi_cq_tagged_entry entries[16];
 	const uint64_t places = raw->size / len;
@@ -228,7 +229,8 @@ static int raw_write_list(struct raw *raw, size_t len, long count)
 		ssize_t ret;
 
 		while (posted < count && posted - read / 2 < 64) {
-			uint64_t from = (uint64_t) posted * 7919 % places * len, to = (uint64_t) posted * 104729 % places * len;
+			uint64_t number = first + posted;
+			uint64_t from = number * 7919 % places * len, to = number * 104729 % places * len;
 
 			ret = fi_writedata(raw->ep[0], raw->tx + from, len, NULL, 9, raw->addr[1], raw->remote + to, raw->key,
 					   &raw->context[0]);
@@ -347,7 +349,7 @@ const struct {
 	int (*read)(struct raw *raw, size_t len, long count);
 	int (*fetch_add)(struct raw *raw, size_t len, long count);
 	int (*poll_empty)(struct raw *raw, size_t len, long count);
-	int (*write_list)(struct raw *raw, size_t len, long count);
+	int (*write_list)(struct raw *raw, size_t len, uint64_t first, long count);
 } LOOPS = {
 	raw_open, raw_close, raw_inject_size, raw_poll_full,
 	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_fetch_add,
