@@ -41,6 +41,17 @@ step_newer() { # Runs the tests over libfabric again, with libfabric 2.5.1 at ru
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" --test no_alloc
 }
 
+step_tls() { # Tests loom-tcp with TLS, and behaviours and allocations over it. Those, among all steps, every third day
+    libfabric
+    tested cargo test --locked -p loom-fabric-tcp --features tls
+    has_its_turn 2 of 3 || { skip "behaviours and allocations over TLS: they have their turn on other days"; return 0; }
+    local command=(cargo test --locked --workspace --features "$FEATURES,loom-fabric-test-support/tls")
+    programs "${command[@]}" --test providers -- loom-tcp
+    LOOM_LIBFABRIC=/without/libfabric.so.1 programs "${command[@]}" --test no_alloc
+    # The control: connections require a good certificate.
+    fails_with "EKEYREJECTED" env LOOM_EXPIRED=1 "${command[@]}" --test providers -- connected::loom-tcp::closing_reaches_the_peer
+}
+
 step_untested() { # Runs the tests over libfabric with every provider treated as untested, over both versions. Among all steps, one version every sixth day
     has_its_turn 1 of 6 || { skip "libfabric as untested: it has its turn on other days"; return 0; }
     libfabric

@@ -200,7 +200,7 @@ fn server_keeps_its_places_while_peers_come_and_go() {
                 let network = Network::new(NetworkAttr::default()).unwrap();
                 serve(provider, |_| Some(network.info()), peers)
             }
-            "loom-tcp" => serve(provider, |_| loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT).ok(), peers),
+            "loom-tcp" => serve(provider, |_| support::tcp::query(&Hints::default(), TcpAttr::DEFAULT).ok(), peers),
             _ => serve(provider, |node| info(provider, node), peers),
         };
         let Some(used) = used else { continue };

@@ -118,7 +118,7 @@ impl<L: Level + 'static> Found for Ofi<L> {
 
 impl Found for Tcp {
     fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
-        loom_tcp::query(hints, TcpAttr { event_queues: 4, ..TcpAttr::DEFAULT }).ok()
+        support::tcp::query(hints, TcpAttr { event_queues: 4, ..TcpAttr::DEFAULT }).ok()
     }
 }
 

@@ -259,7 +259,7 @@ fn soft(tally: &mut Tally) {
 /// Runs TCP in Rust over the loopback device.
 fn tcp(tally: &mut Tally) {
     let (name, seal) = ("loom-tcp", Seal::new());
-    match loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT) {
+    match support::tcp::query(&Hints::default(), TcpAttr::DEFAULT) {
         Ok(info) => {
             let (rounds, long_rounds) = (scaled(20_000), scaled(1000));
             let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: |_| None };

@@ -61,7 +61,7 @@ impl<L: Level> Found for Ofi<L> {
 
 impl Found for Tcp {
     fn find(hints: &Hints<'_>) -> Option<Info<Self>> {
-        loom_tcp::query(hints, TcpAttr { endpoints: 64, event_queues: 16, ..TcpAttr::DEFAULT }).ok()
+        support::tcp::query(hints, TcpAttr { endpoints: 64, event_queues: 16, ..TcpAttr::DEFAULT }).ok()
     }
 }
 

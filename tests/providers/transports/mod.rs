@@ -121,12 +121,12 @@ const TCP: TcpAttr =
     TcpAttr { endpoints: 64, vectors: 32, rx_depth: 128, unexpected: 128, tx_depth: 64, ..TcpAttr::DEFAULT };
 
 fn tcp_trials(trials: &mut Vec<Trial>) {
-    if let Ok(info) = loom_tcp::query(&Hints::default(), TCP) {
+    if let Ok(info) = support::tcp::query(&Hints::default(), TCP) {
         describe("loom-tcp", &info);
     }
     for (number, behaviour) in cases::<Tcp>().into_iter().enumerate() {
         trials.push(Trial::test(format!("{SECTION}::loom-tcp::{}", behaviour.0), move || {
-            let info = loom_tcp::query(&Hints::default(), TCP)?;
+            let info = support::tcp::query(&Hints::default(), TCP)?;
             report::watch((SECTION, number, behaviour.0), "loom-tcp", || needs::run(behaviour, &info));
             Ok(())
         }));

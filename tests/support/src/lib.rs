@@ -10,6 +10,7 @@ pub mod posting;
 pub mod report;
 #[cfg(feature = "libfabric")]
 pub mod shared_memory;
+pub mod tcp;
 
 /// Returns the error of loading if `LOOM_LIBFABRIC` names a missing library, for a run of the
 /// transports that do not require it.

@@ -13,6 +13,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::attr::TcpAttr;
 use crate::tcp::Tcp;
+use crate::tls::Tls;
 use crate::wire::MAX_PARTS;
 
 pub(crate) const PROVIDER: &str = "loom-tcp";
@@ -51,6 +52,7 @@ pub struct TcpInfo {
     pub(crate) address: SocketAddr,
     pub(crate) destination: Option<SocketAddr>,
     pub(crate) kind: EndpointType,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// Returns an info for domains of these sizes, if the transport satisfies the hints.
@@ -79,6 +81,10 @@ pub struct TcpInfo {
 /// - [`OpenError::OutOfRange`] with a field of `attr`
 #[doc(alias = "fi_getinfo")]
 pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
+    query_with(hints, attr, None)
+}
+
+pub(crate) fn query_with(hints: &Hints<'_>, attr: TcpAttr, tls: Option<Tls>) -> Result<Info<Tcp>, OpenError> {
     attr.check()?;
     let (address, destination) = addresses(hints)?;
     let kind = match hints.endpoint_attr.kind {
@@ -86,7 +92,7 @@ pub fn query(hints: &Hints<'_>, attr: TcpAttr) -> Result<Info<Tcp>, OpenError> {
         EndpointType::MSG => EndpointType::MSG,
         _ => return Err(OpenError::NotOffered("endpoint_attr.kind")),
     };
-    let info = Info::from_raw(TcpInfo { attr, address, destination, kind });
+    let info = Info::from_raw(TcpInfo { attr, address, destination, kind, tls });
     let mut demands = Hints { source: None, destination: None, node: None, service: None, ..hints.clone() };
     if kind == EndpointType::MSG && demands.endpoint_attr.rx_ctx_cnt == usize::MAX {
         // Shared receives (`FI_SHARED_CONTEXT`).

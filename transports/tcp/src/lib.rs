@@ -37,6 +37,9 @@
 //! peer's IP address can take its place, and one that can read the network reads the keys. It is
 //! for trusted networks.
 //!
+//! With the feature [`tls`](#tls), both sides have certificates, and the bytes of all connections
+//! are encrypted and authenticated. A certificate of the authority admits its holder as any peer.
+//!
 //! # Limits
 //!
 //! - No atomics, tags over connections, multi-receives, claims, discards, rendezvous (version 1 of
@@ -62,6 +65,12 @@
 //!
 //! ## `std` (default)
 //! Names of hosts, and the global allocator.
+//!
+//! ## `tls`
+//! `query_with_tls`: TLS 1.3 by `rustls` and `ring`, between endpoints of this package. Opening a
+//! connection takes some milliseconds of the thread that polls, and memory of the global allocator.
+//! Records are encrypted in the memory of the domain, without an allocation. Building `ring`
+//! requires a C compiler.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -80,8 +89,14 @@ mod memory;
 #[cfg(test)]
 mod strangers;
 mod tcp;
+#[cfg_attr(not(feature = "tls"), path = "tls/absent.rs")]
+mod tls;
 pub mod wire;
 
 pub use attr::{Subnet, TcpAttr};
 pub use info::{TcpInfo, query};
+#[cfg(feature = "tls")]
+pub use rustls;
 pub use tcp::{Tcp, TcpAv, TcpCounter, TcpCq, TcpDomain, TcpEndpoint, TcpEq, TcpMr, TcpPassiveEndpoint, TcpRequest};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, query_with_tls};

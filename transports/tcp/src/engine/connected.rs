@@ -151,8 +151,9 @@ impl Engine {
         self.watch_open(connection);
         self.report_connected(endpoint, &[]);
         // The peer may have sent frames with its request.
-        if let Err(violation) = self.parse(connection) {
-            self.lose(connection, Loss::Violation(violation));
+        match self.parse(connection) {
+            Ok(()) => self.read_records(connection),
+            Err(violation) => self.lose(connection, Loss::Violation(violation)),
         }
         Ok(())
     }

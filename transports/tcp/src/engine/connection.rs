@@ -11,6 +11,7 @@ use super::regions::RegionIndices;
 use super::send::{Send, Verb};
 use super::{MessageKind, NIL};
 use crate::memory::Spans;
+use crate::tls::Session;
 use crate::wire::{ByteOrder, Frame, MAX_HEADER, Operation};
 
 /// Maximum number of queued read responses of a connection, after which it is not read, and of its
@@ -25,6 +26,8 @@ pub(super) enum State {
     Connecting,
     /// The next tick connects again.
     Waiting,
+    /// The handshake of TLS goes on.
+    Securing,
     /// The request was sent.
     Requested,
     /// The kernel has accepted the connection, and its request is awaited.
@@ -95,6 +98,7 @@ pub(super) struct Connection {
     /// Number of connections in this place so far, to recognise late events of the kernel.
     pub(super) generation: u32,
     pub(super) socket: Option<OwnedFd>,
+    pub(super) session: Option<Session>,
     pub(super) endpoint: u16,
     /// Index of the peer in the endpoint's vector, or `NIL` if the vector does not have it.
     pub(super) peer: u32,
@@ -158,6 +162,7 @@ impl Connection {
             state: State::Free,
             generation: 0,
             socket: None,
+            session: None,
             endpoint: 0,
             peer: NIL,
             address: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
@@ -203,6 +208,7 @@ impl Connection {
         let has = self.current.is_some()
             || self.acknowledgements > 0
             || !self.responses.is_empty()
+            || self.session.as_ref().is_some_and(Session::has_output)
             || self.queue.first().is_some_and(|send| self.may_send(&sends[send as usize]));
         has && !self.is_broken
     }

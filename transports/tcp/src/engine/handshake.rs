@@ -16,7 +16,7 @@ use core::net::{IpAddr, SocketAddr};
 use loom_core::transport::Refusal;
 use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
-use rustix::net::{SendFlags, send};
+use rustix::fd::AsFd;
 
 use super::connected::ConnectData;
 use super::connection::{Connection, Inbound, State};
@@ -25,6 +25,8 @@ use super::list::List;
 use super::loss::Loss;
 use super::socket::{self, TICK_MS, Token, errno};
 use super::{Engine, Full, NIL};
+use crate::memory::Gather;
+use crate::tls::Session;
 use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
 
 /// Version without rendezvous, which every release understands.
@@ -150,25 +152,59 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends the request if the kernel has connected.
+    /// Sends the request, or begins the handshake of TLS, if the kernel has connected.
     pub(super) fn finish_connecting(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let Some(socket) = &connection.socket else { return };
-        match socket::connect_result(socket) {
-            Ok(()) => {
-                let endpoint = &self.endpoints[usize::from(connection.endpoint)];
-                let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
-                let data = match endpoint.kind {
-                    EndpointKind::Connected => endpoint.data.clone(),
-                    _ => ConnectData::from_slice(&data.encode()).unwrap_or_default(),
-                };
-                if self.send_connect_message(index, ConnectKind::Request, &data) {
-                    self.connections[index as usize].state = State::Requested;
-                    self.watch(index, EventFlags::IN);
-                }
-            }
-            Err(error) => self.lose(index, Loss::Ended(errno(error))),
+        if let Err(error) = socket::connect_result(socket) {
+            return self.lose(index, Loss::Ended(errno(error)));
         }
+        let Some(tls) = &self.tls else { return self.send_request(index) };
+        match Session::client(tls, connection.address.ip()) {
+            Ok(session) => {
+                let connection = &mut self.connections[index as usize];
+                connection.session = Some(session);
+                connection.state = State::Securing;
+                self.watch(index, EventFlags::IN);
+                self.parse_all(index);
+            }
+            Err(fault) => self.lose(index, Loss::Security(fault)),
+        }
+    }
+
+    fn send_request(&mut self, index: u32) {
+        let endpoint = &self.endpoints[usize::from(self.connections[index as usize].endpoint)];
+        let data = RdmData { version: VERSION, features: 0, port: endpoint.name.port(), pid: self.pid };
+        let data = match endpoint.kind {
+            EndpointKind::Connected => endpoint.data.clone(),
+            _ => ConnectData::from_slice(&data.encode()).unwrap_or_default(),
+        };
+        if self.send_connect_message(index, ConnectKind::Request, &data) {
+            self.connections[index as usize].state = State::Requested;
+            self.watch(index, EventFlags::IN);
+        }
+    }
+
+    /// Continues the handshake of TLS with the bytes received, and sends the request after it.
+    /// Returns `true` if it is complete.
+    pub(super) fn secure(&mut self, index: u32) -> Result<bool, Loss> {
+        let Self { connections, records, .. } = self;
+        let connection = &mut connections[index as usize];
+        let (Some(session), Some(socket)) = (&mut connection.session, &connection.socket) else { return Ok(false) };
+        let records = &mut records[index as usize];
+        let advanced = session.advance(records);
+        // In one piece, as connect messages. After a fault, it is an alert.
+        let flushed = session.flush(records, socket.as_fd());
+        let is_complete = advanced.map_err(Loss::Security)?;
+        match flushed {
+            Ok(true) => {}
+            Ok(false) => return Err(Loss::Ended(Errno::EIO)),
+            Err(error) => return Err(Loss::Ended(errno(error))),
+        }
+        if is_complete && connection.state == State::Securing {
+            self.send_request(index);
+        }
+        Ok(is_complete)
     }
 
     /// Sends a message in one piece, which libfabric relies on. Returns `false` if the connection
@@ -176,9 +212,17 @@ impl Engine {
     pub(super) fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
-        let Some(socket) = &self.connections[index as usize].socket else { return false };
-        let lost = match send(socket, &bytes[..len], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            Ok(sent) if sent == len => return true,
+        let Self { connections, records, outbox, .. } = self;
+        let connection = &mut connections[index as usize];
+        let Some(socket) = &connection.socket else { return false };
+        let mut gather = Gather::over(outbox);
+        gather.copy(&bytes[..len]);
+        let sent = match &mut connection.session {
+            Some(session) => session.send(&mut records[index as usize], socket.as_fd(), gather.gathered()),
+            None => gather.send(socket.as_fd()).map(|sent| (sent, true)),
+        };
+        let lost = match sent {
+            Ok((sent, true)) if sent == len as u64 => return true,
             Ok(_) => Errno::EIO,
             Err(error) => errno(error),
         };
@@ -323,6 +367,7 @@ impl Engine {
         self.close_socket(index);
         let connection = &mut self.connections[index as usize];
         connection.generation = connection.next_generation();
+        connection.session = None;
         connection.state = State::Waiting;
         connection.inbound = Inbound::Connect;
         (connection.start, connection.end) = (0, 0);

@@ -8,6 +8,8 @@ use rustix::io;
 use super::connected::ConnectData;
 use super::connection::{Inbound, Response, State, To};
 use super::loss::Loss;
+use super::matching::{Piece, Unexpected};
+use super::send::Send;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
 use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
@@ -22,21 +24,35 @@ const ACKNOWLEDGEMENTS: u32 = 1 << 16;
 /// destination, without the buffer.
 const DIRECT: u64 = 1024;
 
+impl To {
+    /// Copies the next bytes of the payload.
+    fn append(&mut self, sends: &mut [Send], (unexpected, pieces): (&mut [Unexpected], &mut [Piece]), bytes: &[u8]) {
+        match self {
+            To::Receive(receive) => {
+                receive.spans.fill(bytes);
+            }
+            To::Regions { spans, .. } => {
+                spans.fill(bytes);
+            }
+            To::Read(send) => {
+                sends[*send as usize].spans.fill(bytes);
+            }
+            To::Unexpected { index, .. } => unexpected[*index as usize].append(pieces, bytes),
+        }
+    }
+}
+
 impl Engine {
     /// Reads a connection until it has no bytes.
     pub(super) fn read(&mut self, index: u32) {
-        if self.connections[index as usize].is_paused {
+        let connection = &self.connections[index as usize];
+        if connection.is_paused || connection.session.is_some() && !self.parse_all(index) {
             return;
         }
         for _ in 0..CALLS {
             match self.receive(index) {
                 Ok(more) => {
-                    if let Err(violation) = self.parse(index) {
-                        self.lose(index, Loss::Violation(violation));
-                    }
-                    let connection = &self.connections[index as usize];
-                    let waits = connection.is_paused || connection.state == State::Pending;
-                    if !more || connection.socket.is_none() || waits {
+                    if !self.parse_all(index) || !more {
                         return;
                     }
                 }
@@ -48,9 +64,86 @@ impl Engine {
         }
     }
 
+    /// Handles all bytes received, record by record with TLS. Returns `false` if the connection has
+    /// ended or waits.
+    pub(super) fn parse_all(&mut self, index: u32) -> bool {
+        loop {
+            if let Err(violation) = self.parse(index) {
+                self.lose(index, Loss::Violation(violation));
+                return false;
+            }
+            let connection = &self.connections[index as usize];
+            if connection.is_paused || connection.state == State::Pending || connection.socket.is_none() {
+                return false;
+            }
+            if connection.session.is_none() {
+                return true;
+            }
+            match self.decrypt(index) {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(loss) => {
+                    self.lose(index, loss);
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Moves the bytes of the next record to their memory, or to the buffer. Returns `false`
+    /// without a whole record.
+    fn decrypt(&mut self, index: u32) -> Result<bool, Loss> {
+        if self.connections[index as usize].session.as_ref().is_some_and(|session| !session.is_open()) {
+            return self.secure(index);
+        }
+        let size = self.attr.receive_buffer as usize;
+        let Self { connections, buffers, records, sends, unexpected, pieces, .. } = self;
+        let connection = &mut connections[index as usize];
+        let Some(session) = &mut connection.session else { return Ok(false) };
+        let Some(bytes) = session.plaintext(&mut records[index as usize]).map_err(Loss::Security)? else {
+            return Ok(false);
+        };
+        let count = match &mut connection.inbound {
+            Inbound::Payload { to, left, .. } if connection.start == connection.end => {
+                let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                *left -= count as u64;
+                to.append(sends, (unexpected, pieces), &bytes[..count]);
+                count
+            }
+            _ => {
+                let buffer = &mut buffers.as_flattened_mut()[index as usize * size..][..size];
+                buffer.copy_within(connection.start as usize..connection.end as usize, 0);
+                (connection.start, connection.end) = (0, connection.end - connection.start);
+                let room = &mut buffer[connection.end as usize..];
+                let count = room.len().min(bytes.len());
+                room[..count].copy_from_slice(&bytes[..count]);
+                #[expect(clippy::cast_possible_truncation, reason = "at most the size of the buffer")]
+                let received = count as u32;
+                connection.end += received;
+                count
+            }
+        };
+        session.consume(count);
+        Ok(count > 0)
+    }
+
     /// Receives once. Returns `true` if the socket may have more bytes.
     fn receive(&mut self, index: u32) -> Result<bool, Errno> {
         let connection = &mut self.connections[index as usize];
+        if let Some(session) = &mut connection.session {
+            let Some(socket) = &connection.socket else { return Ok(false) };
+            return match session.receive(&mut self.records[index as usize], socket.as_fd()).map_err(errno)? {
+                None => Ok(false),
+                Some((0, _)) => Err(Errno::ENOTCONN),
+                Some((_, more)) => {
+                    connection.received += 1;
+                    if connection.state == State::Open {
+                        self.last = index;
+                    }
+                    Ok(more)
+                }
+            };
+        }
         if connection.start == connection.end {
             (connection.start, connection.end) = (0, 0);
         }
@@ -192,18 +285,7 @@ impl Engine {
         let count = usize::try_from(*left).map_or(end - start, |left| left.min(end - start));
         let bytes = &buffers.as_flattened()[index as usize * size + start..][..count];
         *left -= count as u64;
-        match to {
-            To::Receive(receive) => {
-                receive.spans.fill(bytes);
-            }
-            To::Regions { spans, .. } => {
-                spans.fill(bytes);
-            }
-            To::Read(send) => {
-                sends[*send as usize].spans.fill(bytes);
-            }
-            To::Unexpected { index, .. } => unexpected[*index as usize].append(pieces, bytes),
-        }
+        to.append(sends, (unexpected, pieces), bytes);
         self.consume(index, count);
     }
 
@@ -323,6 +405,13 @@ impl Engine {
         Ok(())
     }
 
+    /// Reads a connection with TLS, of which the kernel may have no more bytes to report.
+    pub(super) fn read_records(&mut self, index: u32) {
+        if self.connections[index as usize].session.is_some() {
+            self.read(index);
+        }
+    }
+
     /// Tries the blocked frames again.
     pub(super) fn read_paused(&mut self) {
         self.try_paused = false;
@@ -340,6 +429,7 @@ impl Engine {
                     let connection = &self.connections[index as usize];
                     if connection.socket.is_some() && !connection.is_paused {
                         self.watch_open(index);
+                        self.read_records(index);
                     }
                 }
                 Err(violation) => self.lose(index, Loss::Violation(violation)),

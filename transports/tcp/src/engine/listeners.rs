@@ -8,6 +8,7 @@ use rustix::event::epoll::{self, EventFlags};
 use super::Engine;
 use super::connection::{Connection, State};
 use super::socket::{self, Token, errno};
+use crate::tls::Session;
 
 /// Connections for one event of the kernel, so that other sockets have their turn.
 const ACCEPTS: usize = 16;
@@ -37,9 +38,14 @@ impl Engine {
                 // The process has no more descriptors, or the kernel no more memory.
                 Err(_) => return self.unwatch_listener(endpoint),
             };
+            let session = match self.tls.as_ref().map(Session::server).transpose() {
+                Ok(session) => session,
+                Err(_) => continue,
+            };
             let Ok(index) = self.take_connection(endpoint, address) else { return };
             let connection = &mut self.connections[index as usize];
             connection.socket = Some(socket);
+            connection.session = session;
             connection.state = State::Accepted;
             self.begin_opening(index);
             self.watch(index, EventFlags::IN);

@@ -7,6 +7,7 @@ use super::connection::{Connection, Inbound, Item, Partial, State, To};
 use super::endpoints::EndpointKind;
 use super::list::List;
 use super::{Engine, MessageKind, NIL, socket};
+use crate::tls::Fault;
 use crate::wire::Violation;
 
 /// Reason for the end of a connection.
@@ -16,6 +17,8 @@ pub(crate) enum Loss {
     Ended(Errno),
     /// The peer did not keep the protocol.
     Violation(Violation),
+    /// TLS has failed.
+    Security(Fault),
     /// No connection within `TcpAttr::connect_timeout`.
     Timeout,
     /// The peer opened another one.
@@ -35,6 +38,7 @@ impl Loss {
         match self {
             Loss::Ended(errno) => errno,
             Loss::Violation(_) => Errno::EPROTO,
+            Loss::Security(_) => Errno::EKEYREJECTED,
             Loss::Timeout => Errno::ETIMEDOUT,
             Loss::Replaced | Loss::Closed => Errno::ENOTCONN,
         }
@@ -45,6 +49,7 @@ impl Loss {
         match self {
             Loss::Ended(_) => Self::ENDED,
             Loss::Violation(violation) => i32::from(violation.code()),
+            Loss::Security(fault) => fault.code(),
             Loss::Timeout => Self::TIMEOUT,
             Loss::Replaced => Self::REPLACED,
             Loss::Closed => Self::CLOSED,
@@ -60,7 +65,10 @@ impl Loss {
             }
             Self::REPLACED => "the peer has opened another connection",
             Self::CLOSED => "the endpoint is closed",
-            _ => u8::try_from(code).ok().and_then(Violation::text).unwrap_or("no further information"),
+            _ => {
+                let violation = u8::try_from(code).ok().and_then(Violation::text);
+                violation.or_else(|| Fault::text(code)).unwrap_or("no further information")
+            }
         }
     }
 }

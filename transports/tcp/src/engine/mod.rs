@@ -51,6 +51,7 @@ use self::send::Send;
 use self::socket::errno;
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
+use crate::tls::{Records, Tls};
 
 pub(crate) use self::connected::PendingRequest;
 pub(crate) use self::endpoints::Bound;
@@ -159,6 +160,9 @@ pub(crate) struct Engine {
     free_pieces: Free,
     /// Headers and short payloads of one system call.
     outbox: Table<u8>,
+    pub(crate) tls: Option<Tls>,
+    /// Encrypted bytes of the connections, with `tls`.
+    records: Table<Records>,
     event_queues: Table<EventQueue>,
     events: Table<Option<QueuedEvent>>,
 }

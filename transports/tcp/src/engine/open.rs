@@ -25,6 +25,7 @@ use super::socket::{Token, errno};
 use super::{Engine, Injected, MessageKind, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
 use crate::memory::{Block, Process};
+use crate::tls::{Records, Tls};
 
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 
@@ -45,10 +46,11 @@ struct Counts {
     pieces: usize,
     buffers: usize,
     events: usize,
+    records: usize,
 }
 
 impl Counts {
-    fn of(attr: &TcpAttr) -> Self {
+    fn of(attr: &TcpAttr, tls: Option<&Tls>) -> Self {
         let (endpoints, connections) = (usize::from(attr.endpoints), usize::from(attr.connections));
         Counts {
             endpoints,
@@ -62,14 +64,15 @@ impl Counts {
             pieces: (attr.unexpected_size as usize).div_ceil(PIECE),
             // A connection has one event before it is read, an endpoint two, and the program some.
             events: usize::from(attr.event_queues) * (connections + 2 * endpoints + OWN_EVENTS as usize),
+            records: tls.map_or(0, |_| connections),
             buffers: connections * (attr.receive_buffer / TcpAttr::MIN_BUFFER) as usize,
         }
     }
 }
 
 /// Layout of the tables of an engine, in the order in which `open` makes them.
-pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
-    let counts = Counts::of(attr);
+pub(crate) fn layout(attr: &TcpAttr, tls: Option<&Tls>) -> Option<Layout> {
+    let counts = Counts::of(attr, tls);
     let matcher = matcher(attr, 0).layout().ok();
     let before = [
         Layout::array::<Queue>(attr.queues.into()).ok(),
@@ -93,6 +96,7 @@ pub(crate) fn layout(attr: &TcpAttr) -> Option<Layout> {
         Layout::array::<u8>(OUTBOX).ok(),
         Layout::array::<EventQueue>(attr.event_queues.into()).ok(),
         Layout::array::<Option<QueuedEvent>>(counts.events).ok(),
+        Layout::array::<Records>(counts.records).ok(),
     ];
     Block::layout(before.into_iter().chain(matchers).chain(behind))
 }
@@ -111,8 +115,8 @@ const fn index(number: usize) -> u32 {
 
 impl Engine {
     /// Makes an engine with tables in `block`, which has the layout of `attr`.
-    pub(crate) fn open(attr: TcpAttr, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
-        let counts = Counts::of(&attr);
+    pub(crate) fn open(attr: TcpAttr, tls: Option<Tls>, is_ipv4: bool, block: Block) -> Result<Self, Errno> {
+        let counts = Counts::of(&attr, tls.as_ref());
         let all = [
             counts.sends,
             counts.receives,
@@ -195,6 +199,8 @@ impl Engine {
             outbox: table(OUTBOX, block, |_| 0)?,
             event_queues: table(attr.event_queues.into(), block, |_| EventQueue::default())?,
             events: table(counts.events, block, |_| None)?,
+            records: table(counts.records, block, |_| Records::EMPTY)?,
+            tls,
         })
     }
 }

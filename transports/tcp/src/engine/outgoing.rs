@@ -320,7 +320,9 @@ impl Engine {
 
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
     fn send_batch(&mut self, index: u32) -> io::Result<bool> {
-        let Self { connections, sends, injected, outbox, .. } = self;
+        let Self { connections, sends, injected, outbox, records, .. } = self;
+        // The frames borrow the connection.
+        let mut session = connections[index as usize].session.take();
         let connection = &connections[index as usize];
         let mut gather = Gather::over(outbox);
         if let Some(partial) = &connection.current {
@@ -332,17 +334,23 @@ impl Engine {
         batch.add_responses(connection, &mut gather);
         batch.add_operations(connection, sends, injected, &mut gather);
         let total = gather.len();
-        let Some(socket) = &connection.socket else { return Ok(false) };
-        let sent = match gather.send(socket.as_fd()) {
-            Ok(sent) => sent,
-            Err(io::Errno::AGAIN) => 0,
-            Err(error) => return Err(error),
+        let sent = match (&mut session, &connection.socket) {
+            (_, None) => Ok((0, false)),
+            (None, Some(socket)) => gather.send(socket.as_fd()).map(|sent| (sent, true)),
+            (Some(session), Some(socket)) => {
+                session.send(&mut records[index as usize], socket.as_fd(), gather.gathered())
+            }
+        };
+        self.connections[index as usize].session = session;
+        let (sent, flushed) = match sent {
+            Err(io::Errno::AGAIN) => (0, false),
+            sent => sent?,
         };
         if sent > 0 {
             self.connections[index as usize].attempts = 0;
         }
         self.record_sent(index, sent, first, &batch);
-        Ok(sent == total)
+        Ok(sent == total && flushed)
     }
 
     /// Records the bytes that the kernel took: `first` of the frame begun before, then the batch.

@@ -110,7 +110,7 @@ impl Engine {
         match connection.state {
             State::Connecting => self.finish_connecting(index),
             State::Free | State::Waiting | State::Pending => {}
-            State::Requested | State::Accepted | State::Open => {
+            State::Securing | State::Requested | State::Accepted | State::Open => {
                 if connection.is_full && flags.intersects(EventFlags::OUT | ended) {
                     connection.is_full = false;
                     self.watch_open(index);

@@ -218,10 +218,49 @@ impl<'a> Gather<'a> {
         self.begin = self.end;
     }
 
+    /// Returns the bytes, to be copied in order.
+    pub(crate) fn gathered(mut self) -> Gathered<'a> {
+        self.end_range();
+        Gathered { ranges: self.ranges, at: 0, offset: 0, memory: PhantomData }
+    }
+
     /// Sends the bytes, and returns the number of those that the kernel took.
     pub(crate) fn send(mut self, fd: BorrowedFd<'_>) -> Result<u64, Errno> {
         self.end_range();
         // SAFETY: spans are valid (`Span::new`), and the buffer is borrowed.
         unsafe { syscall::send(fd, &self.ranges) }.map(|sent| sent as u64)
+    }
+}
+
+/// Bytes of a [`Gather`], and the position of the next one.
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "TLS copies them"))]
+pub(crate) struct Gathered<'a> {
+    ranges: Vec<IoVec, RANGES>,
+    at: usize,
+    offset: usize,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+#[cfg(feature = "tls")]
+impl Gathered<'_> {
+    /// Copies the next bytes, as many as there is room for, and returns their number.
+    pub(crate) fn copy_to(&mut self, room: &mut [u8]) -> usize {
+        let mut copied = 0;
+        while copied < room.len()
+            && let Some(range) = self.ranges.get(self.at)
+        {
+            let len = (range.len - self.offset).min(room.len() - copied);
+            // SAFETY: the offset lies within the range.
+            let from = unsafe { range.base.add(self.offset) };
+            // SAFETY: `len` bytes are left of both. Spans are valid (`Span::new`), and the gather's
+            // buffer is borrowed.
+            unsafe { copy_exposed(from, room.as_mut_ptr().add(copied), len) };
+            copied += len;
+            self.offset += len;
+            if self.offset == range.len {
+                (self.at, self.offset) = (self.at + 1, 0);
+            }
+        }
+        copied
     }
 }

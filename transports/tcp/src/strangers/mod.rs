@@ -4,7 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
 #![allow(clippy::result_large_err, reason = "an endpoint comes back")]
 
-mod sides;
+pub(crate) mod sides;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

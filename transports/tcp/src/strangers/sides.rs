@@ -9,7 +9,7 @@ use std::vec;
 use std::vec::Vec;
 
 use loom_core::vocabulary::MemoryKey;
-use loom_core::{Av, Cq, Deadline, Domain, Endpoint, Errno, Hints, OpKey, Peer, Source, Tag};
+use loom_core::{Av, Cq, Deadline, Domain, Endpoint, Errno, Hints, Info, OpKey, Peer, Source, Tag};
 
 use crate::wire::{
     ByteOrder, ConnectKind, ConnectMessage, Frame, FrameFlags, MAX_CONNECT_MESSAGE, MAX_HEADER, Operation, RdmData,
@@ -17,9 +17,9 @@ use crate::wire::{
 };
 use crate::{Tcp, TcpAttr, query};
 
-pub(super) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-pub(super) const SMALL: TcpAttr = TcpAttr {
+pub(crate) const SMALL: TcpAttr = TcpAttr {
     endpoints: 2,
     connections: 8,
     queues: 2,
@@ -34,45 +34,48 @@ pub(super) const SMALL: TcpAttr = TcpAttr {
 };
 
 /// Endpoint with its own domain.
-pub(super) struct Node {
-    pub(super) domain: Domain<'static, Tcp>,
-    pub(super) av: Av<'static, Tcp>,
-    pub(super) cq: Cq<'static, Tcp, Vec<u8>>,
-    pub(super) endpoint: Endpoint<'static, Tcp, Vec<u8>>,
+pub(crate) struct Node {
+    pub(crate) domain: Domain<'static, Tcp>,
+    pub(crate) av: Av<'static, Tcp>,
+    pub(crate) cq: Cq<'static, Tcp, Vec<u8>>,
+    pub(crate) endpoint: Endpoint<'static, Tcp, Vec<u8>>,
 }
 
 impl Node {
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::with(SMALL)
     }
 
-    pub(super) fn with(attr: TcpAttr) -> Self {
+    pub(crate) fn with(attr: TcpAttr) -> Self {
         Self::at("127.0.0.1", attr)
     }
 
-    pub(super) fn at(host: &str, attr: TcpAttr) -> Self {
+    pub(crate) fn at(host: &str, attr: TcpAttr) -> Self {
         let hints = Hints { node: Some(host), listen: true, ..Hints::default() };
-        let domain = Domain::open(&query(&hints, attr).expect("loopback")).expect("domain");
-        let (av, cq) =
-            (Av::open(&domain, attr.peers as usize).expect("vector"), Cq::open(&domain, 128).expect("queue"));
+        Self::of(&query(&hints, attr).expect("loopback"), attr.peers as usize)
+    }
+
+    pub(crate) fn of(info: &Info<Tcp>, peers: usize) -> Self {
+        let domain = Domain::open(info).expect("domain");
+        let (av, cq) = (Av::open(&domain, peers).expect("vector"), Cq::open(&domain, 128).expect("queue"));
         let endpoint = cq.endpoint(&av).expect("endpoint");
         Node { domain, av, cq, endpoint }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::try_from(&self.endpoint.address().expect("address")).expect("socket")
     }
 
-    pub(super) fn knows(&self, other: &Node) -> Peer {
+    pub(crate) fn knows(&self, other: &Node) -> Peer {
         self.av.insert(&other.endpoint.address().expect("address")).expect("inserted")
     }
 
-    pub(super) fn poll(&self) {
+    pub(crate) fn poll(&self) {
         self.cq.progress().expect("the queue works");
     }
 
     /// Exchanges a message with another node, whatever else goes on.
-    pub(super) fn talks_to(&self, other: &Node) {
+    pub(crate) fn talks_to(&self, other: &Node) {
         let (to, _) = (self.knows(other), other.knows(self));
         let received = other.endpoint.tagged_recv(Source::Any, Tag(99), vec![0; 64]).expect("posted");
         let sent = self.endpoint.tagged_send(to, Tag(99), vec![7; 64]).expect("posted");
@@ -86,21 +89,21 @@ impl Node {
         self.cq.finish(sent, until).expect("done").into_result().expect("sent");
     }
 
-    pub(super) fn is_done(&self, key: OpKey) -> bool {
+    pub(crate) fn is_done(&self, key: OpKey) -> bool {
         self.cq.has_succeeded(key).expect("a known key").is_some()
     }
 
-    pub(super) fn result(&self, key: OpKey) -> Result<(), Errno> {
+    pub(crate) fn result(&self, key: OpKey) -> Result<(), Errno> {
         let done = self.cq.finish(key, Instant::now() + LIMIT).unwrap_or_else(|error| panic!("{key:?}: {error:?}"));
         done.result().map(drop).map_err(|failed| failed.errno)
     }
 }
 
 /// Raw socket to a node.
-pub(super) struct Stranger(pub(super) TcpStream);
+pub(crate) struct Stranger(pub(crate) TcpStream);
 
 impl Stranger {
-    pub(super) fn connect(node: &Node) -> Self {
+    pub(crate) fn connect(node: &Node) -> Self {
         let stream = TcpStream::connect(node.address()).expect("the node listens");
         stream.set_nodelay(true).expect("option");
         stream.set_nonblocking(true).expect("option");
@@ -108,7 +111,7 @@ impl Stranger {
     }
 
     /// Connects as the endpoint with this port, and is accepted.
-    pub(super) fn greet(node: &Node, port: u16) -> Self {
+    pub(crate) fn greet(node: &Node, port: u16) -> Self {
         let mut stranger = Self::connect(node);
         stranger.send(&request(port));
         let answer = stranger.receive(node, 40);
@@ -117,11 +120,11 @@ impl Stranger {
         stranger
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).expect("the kernel has room");
     }
 
-    pub(super) fn receive(&mut self, node: &Node, len: usize) -> Vec<u8> {
+    pub(crate) fn receive(&mut self, node: &Node, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         let (mut at, mut until) = (0, Instant::now() + LIMIT);
         while at < len {
@@ -137,7 +140,7 @@ impl Stranger {
     }
 
     /// Waits until bytes have arrived, which stay unread.
-    pub(super) fn awaits(&self, node: &Node, len: usize) {
+    pub(crate) fn awaits(&self, node: &Node, len: usize) {
         let (mut bytes, mut until) = (vec![0; len], Instant::now() + LIMIT);
         while self.0.peek(&mut bytes).unwrap_or(0) < len {
             assert!(!until.passed(), "{len} bytes arrive");
@@ -146,7 +149,7 @@ impl Stranger {
     }
 
     /// Waits until the node closes the connection.
-    pub(super) fn ends(mut self, node: &Node, why: &str) {
+    pub(crate) fn ends(mut self, node: &Node, why: &str) {
         let mut until = Instant::now() + LIMIT;
         loop {
             assert!(!until.passed(), "{why}: the connection ends");
@@ -161,26 +164,26 @@ impl Stranger {
     }
 }
 
-pub(super) fn connect_message(kind: ConnectKind, data: &[u8]) -> Vec<u8> {
+pub(crate) fn connect_message(kind: ConnectKind, data: &[u8]) -> Vec<u8> {
     let mut bytes = [0; MAX_CONNECT_MESSAGE];
     let len = ConnectMessage { kind, data }.encode(&mut bytes).expect("short");
     bytes[..len].to_vec()
 }
 
-pub(super) fn request(port: u16) -> Vec<u8> {
+pub(crate) fn request(port: u16) -> Vec<u8> {
     connect_message(ConnectKind::Request, &RdmData { version: 0, features: 0, port, pid: 4711 }.encode())
 }
 
-pub(super) fn frame(operation: Operation, flags: FrameFlags, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(operation: Operation, flags: FrameFlags, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [0; MAX_HEADER];
     let len = Frame { operation, flags, payload: payload.len() as u64 }.encode(ByteOrder::NATIVE, 0, &mut bytes);
     [&bytes[..len], payload].concat()
 }
 
-pub(super) fn tagged(tag: u64, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn tagged(tag: u64, payload: &[u8]) -> Vec<u8> {
     frame(Operation::Tagged { tag, data: None }, FrameFlags::empty(), payload)
 }
 
-pub(super) fn one(addr: u64, len: u64, key: MemoryKey) -> heapless::Vec<RemoteRange, 4> {
+pub(crate) fn one(addr: u64, len: u64, key: MemoryKey) -> heapless::Vec<RemoteRange, 4> {
     core::iter::once(RemoteRange { addr, len, key: key.0 }).collect()
 }

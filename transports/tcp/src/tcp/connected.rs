@@ -52,9 +52,9 @@ unsafe impl Connected for Tcp {
         *data = CmData::new(&queued.data).unwrap_or(CmData::EMPTY);
         Ok(Some(match queued.event {
             EqEvent::Request { listener, pending } => {
-                let (attr, address) = (engine.attr, engine.name_of_identity(listener));
+                let (attr, address, tls) = (engine.attr, engine.name_of_identity(listener), engine.tls.clone());
                 let destination = engine.address_of(pending);
-                let info = TcpInfo { attr, address, destination, kind: EndpointType::MSG };
+                let info = TcpInfo { attr, address, destination, kind: EndpointType::MSG, tls };
                 Notice::Request { listener: Fid(listener), info, request: TcpRequest { pending } }
             }
             EqEvent::Connected { endpoint } => Notice::Connected(Fid(endpoint)),

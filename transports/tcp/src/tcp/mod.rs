@@ -177,18 +177,18 @@ unsafe impl Fabrics for Tcp {
     }
 
     fn domain_layout(info: &TcpInfo) -> Result<Layout, Errno> {
-        let tables = engine::layout(&info.attr).ok_or(Errno::ENOMEM)?;
+        let tables = engine::layout(&info.attr, info.tls.as_ref()).ok_or(Errno::ENOMEM)?;
         Ok(Layout::new::<Engine>().extend(tables).map_err(|_| Errno::ENOMEM)?.0)
     }
 
     unsafe fn domain_open((): &(), info: &TcpInfo, memory: NonNull<u8>) -> Result<TcpDomain, Errno> {
-        let tables = engine::layout(&info.attr).ok_or(Errno::ENOMEM)?;
+        let tables = engine::layout(&info.attr, info.tls.as_ref()).ok_or(Errno::ENOMEM)?;
         let (_, at) = Layout::new::<Engine>().extend(tables).map_err(|_| Errno::ENOMEM)?;
         // SAFETY: the tables lie at this offset of the layout.
         let block = unsafe { memory.add(at) };
         // SAFETY: the memory has the layout of `domain_layout`, and stays with the domain (M1).
         let block = unsafe { Block::over(block, tables) };
-        let engine = Engine::open(info.attr, info.address.is_ipv4(), block)?;
+        let engine = Engine::open(info.attr, info.tls.clone(), info.address.is_ipv4(), block)?;
         let place = memory.cast::<Engine>();
         // SAFETY: the layout begins with an engine.
         unsafe { place.write(engine) };

@@ -1,0 +1,123 @@
+//! Handshakes in memory, whose bytes a peer changes at random.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::super::handshake::{self, Advanced, Failed, Handshake};
+use super::super::record::Fault;
+use super::trusted;
+
+/// Handshakes. `LOOM_SOAK` sets another number.
+const RUNS: u64 = 1500;
+
+/// A side, and the bytes that it has received.
+struct Side<H> {
+    handshake: H,
+    input: Vec<u8>,
+    seen: usize,
+    is_complete: bool,
+}
+
+impl<H: Handshake> Side<H> {
+    fn new(handshake: H) -> Self {
+        Side { handshake, input: Vec::new(), seen: 0, is_complete: false }
+    }
+
+    /// Handles bytes, and returns the answer.
+    fn receive(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+        self.input.extend_from_slice(bytes);
+        let mut output = vec![0; 1 << 16];
+        if self.is_complete {
+            return Ok(Vec::new());
+        }
+        match self.handshake.advance(&mut self.input, self.seen, &mut output, 0) {
+            Ok(Advanced { used, seen, written, is_complete }) => {
+                assert!(used + seen <= self.input.len());
+                self.input.drain(..used);
+                (self.seen, self.is_complete) = (seen, is_complete);
+                output.truncate(written);
+                Ok(output)
+            }
+            Err(Failed { fault, written }) => {
+                assert!(written <= output.len());
+                Err(fault)
+            }
+        }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).expect("53 bits") % limit.max(1)
+    }
+
+    /// Changes bytes on their way.
+    fn disturb(&mut self, bytes: &mut Vec<u8>) {
+        let at = self.below(bytes.len());
+        match self.below(7) {
+            0 => bytes.truncate(at),
+            1 => bytes.extend_from_slice(&bytes.clone()[at..]),
+            2 => bytes.splice(at..at, [22, 3, 3, 0, 1, 1]).for_each(drop),
+            3 => bytes.splice(0..0, [20, 3, 3, 0, 1, 1]).for_each(drop),
+            4 => bytes.splice(0..0, [21, 3, 3, 0, 2, 2, 40]).for_each(drop),
+            _ => {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << self.below(8);
+                }
+            }
+        }
+    }
+}
+
+/// Returns whether both sides complete a handshake. `disturb` changes the bytes of each turn.
+fn shake_hands(random: &mut Random, mut disturb: impl FnMut(&mut Random, &mut Vec<u8>)) -> bool {
+    let tls = trusted();
+    let mut client = Side::new(handshake::client(&tls, [127, 0, 0, 1].into()).expect("a client"));
+    let mut server = Side::new(handshake::server(&tls).expect("a server"));
+    let mut to_server = client.receive(&[]).expect("the first message");
+    for _ in 0..4 {
+        disturb(random, &mut to_server);
+        let mut to_client = Vec::new();
+        while !to_server.is_empty() {
+            let rest = to_server.split_off(1 + random.below(to_server.len()));
+            match server.receive(&to_server) {
+                Ok(answer) => to_client.extend(answer),
+                Err(_) => return false,
+            }
+            to_server = rest;
+        }
+        disturb(random, &mut to_client);
+        match client.receive(&to_client) {
+            Ok(answer) => to_server = answer,
+            Err(_) => return false,
+        }
+    }
+    let both = client.is_complete && server.is_complete;
+    both && client.handshake.into_keys(1).is_ok() && server.handshake.into_keys(1).is_ok()
+}
+
+#[test]
+fn altered_handshakes_fail_without_a_panic() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let runs = std::env::var("LOOM_SOAK").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let mut failed = 0;
+    for run in 0..runs {
+        let turn = random.below(4);
+        let mut now = 0;
+        let is_complete = shake_hands(&mut random, |random, bytes| {
+            if now == turn {
+                random.disturb(bytes);
+            }
+            now += 1;
+        });
+        failed += u64::from(!is_complete);
+        // Control: without a change, in pieces of any length.
+        assert!(run % 20 != 0 || shake_hands(&mut random, |_, _| {}), "run {run}");
+    }
+    assert!(failed > runs / 3, "{failed} of {runs} fail");
+}

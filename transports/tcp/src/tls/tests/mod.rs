@@ -1,0 +1,318 @@
+//! Endpoints with certificates, over loopback and through a proxy.
+
+#![allow(clippy::result_large_err, reason = "an endpoint comes back")]
+
+mod handshakes;
+mod proxy;
+
+use core::net::SocketAddr;
+use std::string::{String, ToString};
+use std::time::Instant;
+use std::vec;
+use std::vec::Vec;
+
+use loom_core::{
+    Access, CompletionLevel, Deadline, Errno, Hints, ImmediateData, Info, Mr, Peer, SendOptions, Source, Tag,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use self::proxy::Proxy;
+use super::{Fault, Tls, query_with_tls};
+use crate::strangers::sides::{self, LIMIT, Node, SMALL, Stranger};
+use crate::{Tcp, TcpAttr};
+
+const AUTHORITY: &[u8] = include_bytes!("../certificates/authority.pem");
+const OTHER_AUTHORITY: &[u8] = include_bytes!("../certificates/other_authority.pem");
+const NODE: &[u8] = include_bytes!("../certificates/node.pem");
+const NAMED: &[u8] = include_bytes!("../certificates/named.pem");
+const EXPIRED: &[u8] = include_bytes!("../certificates/expired.pem");
+const STRANGER: &[u8] = include_bytes!("../certificates/stranger.pem");
+
+fn tls(authority: &[u8], own: &[u8]) -> Tls {
+    let mut authorities = RootCertStore::empty();
+    authorities.add(CertificateDer::from_pem_slice(authority).expect("PEM")).expect("an authority");
+    let chain = vec![CertificateDer::from_pem_slice(own).expect("PEM")];
+    Tls::new(authorities, chain, PrivateKeyDer::from_pem_slice(own).expect("PEM")).expect("a key of the certificate")
+}
+
+fn trusted() -> Tls {
+    tls(AUTHORITY, NODE)
+}
+
+fn info(host: &str, attr: TcpAttr, tls: &Tls) -> Info<Tcp> {
+    query_with_tls(&Hints { node: Some(host), listen: true, ..Hints::default() }, attr, tls).expect("loopback")
+}
+
+fn node(tls: &Tls) -> Node {
+    Node::of(&info("127.0.0.1", SMALL, tls), 8)
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251 + seed * 7).to_le_bytes()[0]).collect()
+}
+
+/// Sends a message with acknowledgement to the peer of an address, and returns what has arrived, or
+/// the error with its text. `step` is called between polls.
+fn message(
+    (from, to): (&Node, &Node),
+    peer: Peer,
+    bytes: Vec<u8>,
+    mut step: impl FnMut(),
+) -> Result<Vec<u8>, (Errno, String)> {
+    let received = to.endpoint.tagged_recv(Source::Any, Tag(5), vec![0; bytes.len()]).expect("posted");
+    let options = SendOptions { level: Some(CompletionLevel::Delivery), ..SendOptions::default() };
+    let sent = from.endpoint.tagged_send_with(peer, Tag(5), options, bytes).expect("posted");
+    let mut until = Instant::now() + LIMIT;
+    while from.cq.has_succeeded(sent).expect("posted").is_none() {
+        assert!(!until.passed(), "the operation ends");
+        step();
+        from.poll();
+        to.poll();
+    }
+    match from.cq.finish(sent, until).expect("over").result() {
+        Ok(_) => Ok(to.cq.finish(received, until).expect("received").into_buf()),
+        Err(failed) => {
+            to.endpoint.cancel(received).expect("posted");
+            assert!(to.cq.finish(received, until).expect("cancelled").result().is_err());
+            Err((failed.errno, from.cq.error_text(&failed).to_string()))
+        }
+    }
+}
+
+fn insert(node: &Node, address: SocketAddr) -> Peer {
+    node.av.insert(&address.into()).expect("inserted")
+}
+
+fn exchange(from: &Node, to: &Node) {
+    let peer = from.knows(to);
+    to.knows(from);
+    for (seed, len) in [0, 1, 500, 4096, 16_384, 16_385, 100_000, 1 << 20].into_iter().enumerate() {
+        let bytes = pattern(len, seed);
+        let arrived = message((from, to), peer, bytes.clone(), || {}).expect("delivered");
+        assert!(arrived == bytes, "{len} bytes");
+    }
+}
+
+/// Writes with immediate data, and reads, of several ranges of records.
+fn rma(from: &Node, to: &Node) {
+    const LEN: usize = 200_000;
+    let (peer, access) = (from.knows(to), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let region = Mr::open(&to.domain, vec![0; LEN], access).expect("region");
+    let data = ImmediateData(77);
+    let written = from.endpoint.write_data(peer, &region.remote(), 0, data, pattern(LEN, 3)).expect("posted");
+    let mut until = Instant::now() + LIMIT;
+    while !from.is_done(written) {
+        assert!(!until.passed(), "the write ends");
+        from.poll();
+        to.poll();
+    }
+    from.cq.finish(written, until).expect("over").into_result().expect("written");
+    let read = from.endpoint.read(peer, &region.remote(), 0, vec![0; LEN]).expect("posted");
+    while !from.is_done(read) {
+        assert!(!until.passed(), "the read ends");
+        from.poll();
+        to.poll();
+    }
+    let read = from.cq.finish(read, until).expect("over").into_buf();
+    assert!(read == pattern(LEN, 3), "the bytes written");
+}
+
+#[test]
+fn endpoints_with_certificates_exchange_messages_and_memory() {
+    for host in ["127.0.0.1", "::1"] {
+        let [one, other] = [(), ()].map(|()| Node::of(&info(host, SMALL, &trusted()), 8));
+        exchange(&one, &other);
+        exchange(&other, &one);
+        rma(&one, &other);
+        rma(&other, &one);
+    }
+    // One name for all.
+    let name = ServerName::try_from("named.loom.test").expect("a name");
+    let [one, other] = [(), ()].map(|()| node(&tls(AUTHORITY, NAMED).peer_name(name.clone())));
+    exchange(&one, &other);
+}
+
+#[test]
+fn keys_change_while_messages_go_on() {
+    let [one, other] = [(), ()].map(|()| node(&trusted().records_per_key(3)));
+    exchange(&one, &other);
+    rma(&one, &other);
+    exchange(&other, &one);
+}
+
+#[test]
+fn peers_without_a_good_certificate_are_refused() {
+    let named = ServerName::try_from("other.loom.test").expect("a name");
+    let cases = [
+        ("another authority", tls(AUTHORITY, STRANGER), Fault::Alert),
+        ("trusts another authority", tls(OTHER_AUTHORITY, NODE), Fault::Certificate),
+        ("expired", tls(AUTHORITY, EXPIRED), Fault::Alert),
+        ("expects another name", trusted().peer_name(named), Fault::Certificate),
+    ];
+    let (server, friend) = (node(&trusted()), node(&trusted()));
+    for (why, tls, fault) in cases {
+        let client = node(&tls);
+        let peer = client.knows(&server);
+        let refused = message((&client, &server), peer, vec![1; 8], || {}).expect_err(why);
+        assert_eq!((refused.0, Some(refused.1.as_str())), (Errno::EKEYREJECTED, Fault::text(fault.code())), "{why}");
+        // In the other direction.
+        let peer = server.knows(&client);
+        let result = message((&server, &client), peer, vec![1; 8], || {});
+        // The side that accepts does not verify names.
+        let expected = if why == "expects another name" { Ok(vec![1; 8]) } else { Err(Errno::EKEYREJECTED) };
+        assert_eq!(result.map_err(|refused| refused.0), expected, "{why}");
+        friend.talks_to(&server);
+    }
+    // Without TLS.
+    let plain = Node::open();
+    let to = insert(&plain, server.address());
+    assert!(message((&plain, &server), to, vec![1; 8], || {}).is_err());
+    let to = insert(&server, plain.address());
+    let refused = message((&server, &plain), to, vec![1; 8], || {}).expect_err("no TLS");
+    assert!(refused.0 == Errno::EKEYREJECTED || refused.0 == Errno::ENOTCONN, "{refused:?}");
+    friend.talks_to(&server);
+}
+
+#[test]
+fn altered_record_ends_its_connection() {
+    let (server, friend) = (node(&trusted()), node(&trusted()));
+    for at in [3000, 3001, 4000, 9000] {
+        let client = node(&trusted());
+        let mut proxy = Proxy::to(server.address());
+        let to = insert(&client, proxy.address());
+        // Control: the proxy forwards.
+        let arrived = message((&client, &server), to, pattern(100, 1), || proxy.step()).expect("forwarded");
+        assert!(arrived == pattern(100, 1));
+        proxy.alter_after(at);
+        let failed = message((&client, &server), to, pattern(20_000, 2), || proxy.step()).expect_err("altered");
+        assert!(proxy.has_altered());
+        assert!([Errno::ENOTCONN, Errno::from_raw(104), Errno::from_raw(32)].contains(&failed.0), "{failed:?}");
+        friend.talks_to(&server);
+    }
+}
+
+#[test]
+fn bytes_on_the_wire_are_encrypted() {
+    for secure in [true, false] {
+        let nodes = [(), ()].map(|()| if secure { node(&trusted()) } else { Node::open() });
+        let mut proxy = Proxy::to(nodes[1].address());
+        let to = insert(&nodes[0], proxy.address());
+        let secret = b"the secret of this message".repeat(10);
+        let arrived = message((&nodes[0], &nodes[1]), to, secret.clone(), || proxy.step()).expect("forwarded");
+        assert!(arrived == secret);
+        let shows = proxy.forwarded().windows(26).any(|bytes| bytes == &secret[..26]);
+        assert_eq!(shows, !secure, "with and without TLS");
+    }
+}
+
+#[test]
+fn handshake_and_records_arrive_byte_by_byte() {
+    let [client, server] = [(), ()].map(|()| node(&trusted()));
+    let mut proxy = Proxy::to(server.address());
+    proxy.pieces_of(1);
+    let to = insert(&client, proxy.address());
+    let arrived = message((&client, &server), to, pattern(300, 1), || proxy.step()).expect("forwarded");
+    assert!(arrived == pattern(300, 1));
+}
+
+/// Unexpected messages hold up the connection. The kernel has no more bytes when receives come.
+#[test]
+fn connection_goes_on_after_a_pause() {
+    let [client, server] = [(), ()].map(|()| node(&trusted()));
+    let to = client.knows(&server);
+    server.knows(&client);
+    let lens: Vec<usize> = (0..40).map(|number| 500 + number * 400).collect();
+    let sent: Vec<_> = lens
+        .iter()
+        .enumerate()
+        .map(|(seed, len)| client.endpoint.tagged_send(to, Tag(5), pattern(*len, seed)).expect("posted"))
+        .collect();
+    // More than the memory for unexpected messages has room for.
+    (0..2000).for_each(|_| {
+        client.poll();
+        server.poll();
+    });
+    assert!(sent.iter().all(|key| client.is_done(*key)), "the kernel has all bytes");
+    for (seed, len) in lens.into_iter().enumerate() {
+        let received = server.endpoint.tagged_recv(Source::Any, Tag(5), vec![0; len]).expect("posted");
+        let received = server.cq.finish(received, Instant::now() + LIMIT).expect("over").into_buf();
+        assert!(received == pattern(len, seed), "message {seed}");
+    }
+}
+
+#[test]
+fn much_in_both_directions_goes_on() {
+    let nodes = [(), ()].map(|()| node(&trusted()));
+    let to = [nodes[0].knows(&nodes[1]), nodes[1].knows(&nodes[0])];
+    let post = |from: usize, seed: usize| {
+        let (node, other) = (&nodes[from], &nodes[1 - from]);
+        let received = other.endpoint.tagged_recv(Source::Any, Tag(seed as u64), vec![0; 2 << 20]).expect("posted");
+        (node.endpoint.tagged_send(to[from], Tag(seed as u64), pattern(2 << 20, seed)).expect("posted"), received)
+    };
+    let keys: Vec<_> = (0..8).map(|seed| [post(0, seed), post(1, seed)]).collect();
+    let mut until = Instant::now() + LIMIT;
+    let is_done = |[(ab, ba_received), (ba, ab_received)]: &[_; 2]| {
+        nodes[0].is_done(*ab)
+            && nodes[1].is_done(*ba)
+            && nodes[1].is_done(*ba_received)
+            && nodes[0].is_done(*ab_received)
+    };
+    while !keys.iter().all(is_done) {
+        assert!(!until.passed(), "all messages arrive");
+        nodes[0].poll();
+        nodes[1].poll();
+    }
+    for (seed, [(_, at_other), (_, at_first)]) in keys.into_iter().enumerate() {
+        assert!(nodes[1].cq.finish(at_other, until).expect("over").into_buf() == pattern(2 << 20, seed));
+        assert!(nodes[0].cq.finish(at_first, until).expect("over").into_buf() == pattern(2 << 20, seed));
+    }
+}
+
+/// The first message of a handshake, in records of one byte, and in one.
+#[test]
+fn fragments_of_a_handshake_are_answered() {
+    let server = node(&trusted());
+    let config = trusted().0.client.clone();
+    let name = ServerName::try_from("127.0.0.1").expect("an address");
+    let mut client = rustls::ClientConnection::new(config, name).expect("a client");
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).expect("written");
+    let fragments: Vec<u8> = hello[5..].iter().flat_map(|byte| [22, 3, 1, 0, 1, *byte]).collect();
+    for bytes in [hello, fragments.clone()] {
+        let mut stranger = Stranger::connect(&server);
+        stranger.send(&bytes);
+        // A handshake record of TLS.
+        assert_eq!(stranger.receive(&server, 5)[..3], [22, 3, 3]);
+    }
+    // In pieces, with an end after each of them.
+    for end in (1..fragments.len()).step_by(97) {
+        let mut stranger = Stranger::connect(&server);
+        for piece in fragments[..end].chunks(50) {
+            stranger.send(piece);
+            (0..3).for_each(|_| server.poll());
+        }
+    }
+    node(&trusted()).talks_to(&server);
+}
+
+#[test]
+fn strangers_end_with_the_timeout_or_at_once() {
+    let (server, friend) = (node(&trusted()), node(&trusted()));
+    for (why, bytes) in [
+        ("text", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("a request without TLS", sides::request(9)),
+        ("a long record", vec![22, 3, 1, 0xff, 0xff, 1, 2, 3]),
+        ("a record of data", vec![23, 3, 3, 0, 5, 1, 2, 3, 4, 5]),
+        ("an empty handshake", vec![22, 3, 1, 0, 0]),
+        ("the beginning of a handshake", vec![22, 3, 1, 1, 0, 1]),
+        ("silence", Vec::new()),
+    ] {
+        let mut stranger = Stranger::connect(&server);
+        stranger.send(&bytes);
+        friend.talks_to(&server);
+        stranger.ends(&server, why);
+    }
+    friend.talks_to(&server);
+}
