@@ -9,7 +9,8 @@ use loom_core::{
     Hints, ImmediateData, Info, Mr, MsgEndpoint, OpKey, Peer, SendOptions, Source, Tag, TagMatch, ThePeer,
 };
 use loom_fabric::ofi::{Local, Ofi};
-use loom_tcp::TcpAttr;
+use loom_tcp::{Tcp, TcpAttr};
+use support::alone::is_alone_with;
 use support::behaviours::pair::{Bytes, limit, pattern, room};
 use support::library_version;
 
@@ -410,6 +411,56 @@ fn tcp() -> Result<Info<loom_tcp::Tcp>, Failed> {
     Ok(loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT)?)
 }
 
+/// Long tagged messages on request (rendezvous), which libfabric does not send by default.
+fn rendezvous<A: Transport, B: Transport>(from: &Side<A>, to: &Side<B>) -> Result<(), Failed> {
+    let peer = from.knows(to)?;
+    to.knows(from)?;
+    for (seed, len) in [17_000, 100_000, 1 << 20].into_iter().enumerate() {
+        for level in [CompletionLevel::Transmit, CompletionLevel::Delivery] {
+            let options = SendOptions { data: Some(ImmediateData(11)), level: Some(level), ..SendOptions::default() };
+            let send = |tag| {
+                from.post(to, pattern(len, seed), |buf| from.endpoint.tagged_send_with(peer, Tag(tag), options, buf))
+            };
+            // Before its receive: the bytes wait, and a short message passes them.
+            let long = send(1)?;
+            let short = from.post(to, pattern(64, 2), |buf| from.endpoint.tagged_send(peer, Tag(2), buf))?;
+            let received = to.endpoint.tagged_recv(Source::Any, Tag(2), room(64))?;
+            assert!(to.finish(from, received)?.0 == pattern(64, 2));
+            from.finish(to, short)?;
+            for _ in 0..100 {
+                from.cq.progress()?;
+                to.cq.progress()?;
+            }
+            assert_eq!(from.cq.has_succeeded(long)?, None, "{len} bytes are sent on request");
+            // And after a receive.
+            for (number, sent) in [Some(long), None].into_iter().enumerate() {
+                let received = to.endpoint.tagged_recv(Source::Any, Tag(1), room(len))?;
+                let sent = sent.map_or_else(|| send(1), Ok)?;
+                let (bytes, transfer) = to.finish(from, received)?;
+                assert!(bytes == pattern(len, seed), "{len} bytes, {number}");
+                assert_eq!((transfer.len, transfer.data), (len, options.data));
+                from.finish(to, sent)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Trial of rendezvous in a process in which libfabric sends them, too.
+fn rendezvous_trial(name: &'static str, run: fn() -> Result<(), Failed>) -> Trial {
+    let name = format!("tcp_with_libfabric::{name}");
+    let test = name.clone();
+    Trial::test(name, move || {
+        let variables = [("FI_TCP_MAX_SAVED_SIZE", "16384")];
+        if is_alone_with(&test, &variables) { run() } else { Ok(()) }
+    })
+}
+
+fn announcing() -> Result<Side<Tcp>, Failed> {
+    let hints = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::default() };
+    Side::open(&loom_tcp::query(&hints, TcpAttr { rendezvous_size: 16_384, ..TcpAttr::DEFAULT })?)
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
     macro_rules! both_ways {
         ($($case:ident),*) => {
@@ -427,6 +478,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     let mut trials: Vec<_> =
         both_ways!(messages, bursts, tagged_messages, remote_memory, wrong_keys, truncated, both_at_once).into();
+    if library_version().major >= 2 {
+        trials.extend([
+            rendezvous_trial("rendezvous_to_libfabric", || rendezvous(&announcing()?, &Side::open(&ofi()?)?)),
+            rendezvous_trial("rendezvous_from_libfabric", || rendezvous(&Side::open(&ofi()?)?, &announcing()?)),
+        ]);
+    }
     for provider in connected_providers() {
         let name = |what: &str| format!("tcp_with_libfabric::connections_{provider}::{what}");
         trials.extend([

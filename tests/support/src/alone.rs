@@ -22,6 +22,15 @@ pub fn is_child() -> bool {
 /// The test fails there, or does not run.
 #[must_use]
 pub fn is_alone(test: &str) -> bool {
+    is_alone_with(test, &[])
+}
+
+/// Like [`is_alone`], with environment variables.
+///
+/// # Panics
+/// Those of [`is_alone`].
+#[must_use]
+pub fn is_alone_with(test: &str, variables: &[(&str, &str)]) -> bool {
     if is_child() {
         return true;
     }
@@ -30,6 +39,7 @@ pub fn is_alone(test: &str) -> bool {
         .args(["--exact", test, "--nocapture"])
         .env(ALONE, "1")
         .env("MALLOC_MMAP_THRESHOLD_", "1048576")
+        .envs(variables.iter().copied())
         .output()
         .expect("it starts");
     let printed = String::from_utf8_lossy(&ended.stdout);

@@ -62,6 +62,9 @@ pub struct TcpAttr {
     /// at most a quarter. A connection with a message that does not fit is read on when a receive
     /// accepts the message, or when there is room.
     pub unexpected_size: u32,
+    /// Length in bytes up to which tagged messages are sent at once. The bytes of longer ones are
+    /// sent when a receive of the peer accepts them, if the peer has this protocol (rendezvous).
+    pub rendezvous_size: u32,
     /// Receive buffer of a connection in bytes, a multiple of [`MIN_BUFFER`](Self::MIN_BUFFER).
     pub receive_buffer: u32,
     /// Time in milliseconds to open a connection, in either direction.
@@ -103,6 +106,7 @@ impl TcpAttr {
         rx_depth: 512,
         unexpected: 512,
         unexpected_size: 4 << 20,
+        rendezvous_size: 1 << 20,
         receive_buffer: 1 << 15,
         connect_timeout: 10_000,
         allowed: &[],

@@ -20,6 +20,8 @@
 //!   after its last post.
 //! - Long payloads go from and to the memory of the operation. Payloads of up to 512 bytes are
 //!   copied.
+//! - The bytes of tagged messages of more than [`TcpAttr::rendezvous_size`] are sent when a receive
+//!   accepts them. Until then they hold up no other message.
 //! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
 //!   whose sender is not in the address vector, holds up its connection until a receive accepts it,
 //!   its sender is inserted or there is room.
@@ -42,8 +44,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags over connections, multi-receives, claims, discards, rendezvous (version 1 of
-//!   the protocol), counters to sleep on, or ranges of ports.
+//! - No atomics, tags over connections, multi-receives, claims, discards, counters to sleep on,
+//!   or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.

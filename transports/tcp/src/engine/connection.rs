@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 
 use super::list::{Linked, List};
 use super::regions::RegionIndices;
+use super::rendezvous::Numbers;
 use super::send::{Send, Verb};
 use super::{MessageKind, NIL};
 use crate::memory::Spans;
@@ -52,6 +53,8 @@ pub(super) struct Partial {
 #[derive(Debug)]
 pub(super) enum Item {
     Acknowledgement,
+    /// Request for an announced message, by its number.
+    Request(u8),
     Response(Response),
     /// Index of the operation.
     Send(u32),
@@ -120,6 +123,15 @@ pub(super) struct Connection {
     pub(super) queue: List,
     /// Operations that await an acknowledgement.
     pub(super) unacknowledged: List,
+    /// Messages that are announced, and not requested.
+    pub(super) announced: List,
+    pub(super) numbers: Numbers,
+    /// The peer requests announced messages.
+    pub(super) announces: bool,
+    /// Requests for the peer's announced messages, by number.
+    pub(super) requests: Deque<u8, 254>,
+    /// Number of the peer's announced messages that have not arrived.
+    pub(super) promised: u32,
     /// Reads that await their bytes.
     pub(super) reads: List,
     /// Number of reads in flight before their response begins.
@@ -175,6 +187,11 @@ impl Connection {
             order: ByteOrder::NATIVE,
             queue: List::new(),
             unacknowledged: List::new(),
+            announced: List::new(),
+            numbers: Numbers::default(),
+            announces: false,
+            requests: Deque::new(),
+            promised: 0,
             reads: List::new(),
             reading: 0,
             acknowledgements: 0,
@@ -207,6 +224,7 @@ impl Connection {
     pub(super) fn has_frames(&self, sends: &[Send]) -> bool {
         let has = self.current.is_some()
             || self.acknowledgements > 0
+            || !self.requests.is_empty()
             || !self.responses.is_empty()
             || self.session.as_ref().is_some_and(Session::has_output)
             || self.queue.first().is_some_and(|send| self.may_send(&sends[send as usize]));
@@ -221,7 +239,9 @@ impl Connection {
     /// Returns `true` if no operation of either side is in progress.
     fn is_idle(&self) -> bool {
         let is_empty = self.current.is_none() && self.queue.is_empty() && self.responses.is_empty();
-        let awaits = !self.unacknowledged.is_empty() || !self.reads.is_empty() || self.acknowledgements > 0;
+        let awaits = [&self.unacknowledged, &self.announced, &self.reads].into_iter().any(|list| !list.is_empty())
+            || self.promised > 0
+            || self.acknowledgements > 0;
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
@@ -235,9 +255,12 @@ impl Connection {
             State::Open if self.initiated => self.is_idle(),
             State::Open => match &self.inbound {
                 Inbound::Blocked(frame) => {
-                    matches!(frame.operation, Operation::Message { .. } | Operation::Tagged { .. })
+                    matches!(
+                        frame.operation,
+                        Operation::Message { .. } | Operation::Tagged { .. } | Operation::ReadyToSend { .. }
+                    )
                 }
-                _ => !self.has_reached_memory,
+                _ => !self.has_reached_memory && self.promised == 0,
             },
             _ => false,
         }

@@ -29,8 +29,11 @@ use crate::memory::Gather;
 use crate::tls::Session;
 use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
 
-/// Version without rendezvous, which every release understands.
-const VERSION: u8 = 0;
+/// Version with rendezvous.
+const VERSION: u8 = 1;
+
+/// Answer to a request of version 1 or later, by which both sides use version 1.
+const VERSION_CONFIRMED: u8 = 0x81;
 
 /// Bytes of an IP address, then port, as libfabric compares them.
 fn rank(address: SocketAddr) -> ([u8; 16], u16) {
@@ -257,7 +260,10 @@ impl Engine {
                 Ok(())
             }
             (State::Requested, ConnectKind::Response) => {
-                self.connections[index as usize].pid = RdmData::parse(data)?.pid;
+                let RdmData { pid, version, .. } = RdmData::parse(data)?;
+                let connection = &mut self.connections[index as usize];
+                connection.pid = pid;
+                connection.announces = version == VERSION_CONFIRMED && order == ByteOrder::NATIVE;
                 self.set_open(index);
                 Ok(())
             }
@@ -278,6 +284,7 @@ impl Engine {
         connection.state = State::Open;
         connection.inbound = Inbound::Frame;
         self.end_opening();
+        self.announce_queued(index);
         self.mark_dirty(index);
     }
 
@@ -317,7 +324,11 @@ impl Engine {
         if peer != NIL && self.routes_of(endpoint)[peer as usize] == NIL {
             self.routes_of(endpoint)[peer as usize] = index;
         }
-        let data = RdmData { version: VERSION, features: 0, pid: self.pid, ..data };
+        // Rendezvous of libfabric does not work between byte orders.
+        let connection = &mut self.connections[index as usize];
+        connection.announces = data.version >= VERSION && connection.order == ByteOrder::NATIVE;
+        let version = if connection.announces { VERSION_CONFIRMED } else { 0 };
+        let data = RdmData { version, features: 0, pid: self.pid, ..data };
         if self.send_connect_message(index, ConnectKind::Response, &data.encode()) {
             self.set_open(index);
         }
@@ -351,6 +362,8 @@ impl Engine {
         let mut queue = core::mem::replace(&mut self.connections[index as usize].queue, List::new());
         while let Some(send) = queue.pop(&mut self.sends) {
             self.connections[other].queue.push(&mut self.sends, send);
+            #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
+            self.announce(other as u32, send);
         }
         let peer = self.connections[index as usize].peer;
         self.lose(index, Loss::Replaced);

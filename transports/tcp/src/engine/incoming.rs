@@ -297,7 +297,7 @@ impl Engine {
         let is_full = self.connections[index as usize].acknowledgements >= ACKNOWLEDGEMENTS;
         let to = match &frame.operation {
             _ if is_full && !frame.flags.is_empty() => None,
-            Operation::Tagged { .. } if self.is_connected(index) => {
+            Operation::Tagged { .. } | Operation::ReadyToSend { .. } if self.is_connected(index) => {
                 return Err(Violation::Operation(Opcode::Tagged as u8));
             }
             Operation::Message { .. } | Operation::Tagged { .. } => self.place_message(index, &frame),
@@ -341,10 +341,20 @@ impl Engine {
                 }
                 return Ok(());
             }
-            // Version 1 of the protocol is not offered.
-            Operation::ReadyToSend { .. } => return Err(Violation::Unsolicited(Opcode::ReadyToSend as u8)),
-            Operation::ClearToSend { .. } => return Err(Violation::Unsolicited(Opcode::ClearToSend as u8)),
-            Operation::Rendezvous { .. } => return Err(Violation::Unsolicited(Opcode::Rendezvous as u8)),
+            Operation::ReadyToSend { .. } => {
+                if self.handle_ready_to_send(index, &frame)? {
+                    return Ok(());
+                }
+                None
+            }
+            Operation::ClearToSend { id } => return self.handle_clear_to_send(index, *id),
+            Operation::Rendezvous { id } => {
+                let (frame, to) = self.handle_rendezvous(index, &frame, *id)?;
+                let connection = &mut self.connections[index as usize];
+                connection.has_reached_memory = true;
+                connection.inbound = Inbound::Payload { frame, to, left };
+                return Ok(());
+            }
         };
         let connection = &mut self.connections[index as usize];
         connection.has_reached_memory |= match &to {

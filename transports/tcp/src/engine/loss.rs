@@ -143,7 +143,10 @@ impl Engine {
             self.unmark_dirty(index, lost.next_dirty);
         }
         self.fail_inbound(endpoint, inbound, loss);
-        for mut sent in [lost.unacknowledged, lost.reads] {
+        if lost.promised > 0 {
+            self.fail_announced(index, endpoint, loss);
+        }
+        for mut sent in [lost.unacknowledged, lost.announced, lost.reads] {
             while let Some(send) = sent.pop(&mut self.sends) {
                 self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
             }

@@ -1,5 +1,7 @@
 //! Posted receives, and unexpected messages in pieces of memory.
 
+use core::ops::Range;
+
 use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
@@ -8,6 +10,7 @@ use super::connection::{Connection, Inbound, State, To};
 use super::endpoints::{Endpoint, EndpointKind};
 use super::list::{Linked, List};
 use super::loss::Loss;
+use super::rendezvous::Announced;
 use super::{Engine, NIL};
 use crate::memory::Spans;
 use crate::wire::{Frame, Operation};
@@ -16,12 +19,14 @@ use crate::wire::{Frame, Operation};
 pub(super) const PIECE: usize = 1020;
 
 /// Shares of the room for unexpected messages. A connection has at most one.
-const SHARES: u32 = 4;
+pub(super) const SHARES: u32 = 4;
 
 /// Receive, posted or filled by a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Receive {
-    id: Option<ReceiveId>,
+    pub(super) id: Option<ReceiveId>,
+    /// Message that it awaits.
+    pub(super) announced: Option<Announced>,
     pub(super) context: u64,
     pub(super) spans: Spans,
     /// Bytes that were lent.
@@ -32,15 +37,15 @@ pub(crate) struct Receive {
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     id: Option<MessageId>,
-    frame: Option<Frame>,
+    pub(super) frame: Option<Frame>,
     pieces: List,
     /// Piece for the next bytes.
     last: u32,
     /// Bytes that have arrived.
     arrived: u64,
     /// Connection that it has arrived on, and the connection's generation.
-    connection: u32,
-    generation: u32,
+    pub(super) connection: u32,
+    pub(super) generation: u32,
     /// All bytes have arrived.
     is_whole: bool,
     /// Index of the sender in the vector, or `NIL`.
@@ -60,6 +65,16 @@ impl Unexpected {
             is_whole: false,
             peer: NIL,
         }
+    }
+
+    /// Announcement of a message.
+    pub(super) fn announced(id: MessageId, frame: Frame, (connection, generation): (u32, u32), peer: u32) -> Self {
+        let (id, frame) = (Some(id), Some(frame));
+        Unexpected { id, frame, connection, generation, peer, is_whole: true, ..Self::free() }
+    }
+
+    pub(super) fn is_announced(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| matches!(frame.operation, Operation::ReadyToSend { .. }))
     }
 
     /// Adds bytes behind those that have arrived.
@@ -132,18 +147,18 @@ impl MessageKind {
 fn kind_of(frame: &Frame) -> Option<(MessageKind, u64)> {
     match frame.operation {
         Operation::Message { .. } => Some((MessageKind::Untagged, 0)),
-        Operation::Tagged { tag, .. } => Some((MessageKind::Tagged, tag)),
+        Operation::Tagged { tag, .. } | Operation::ReadyToSend { tag, .. } => Some((MessageKind::Tagged, tag)),
         _ => None,
     }
 }
 
-fn source_of(peer: u32) -> FabricAddr {
+pub(super) fn source_of(peer: u32) -> FabricAddr {
     if peer == NIL { FabricAddr::UNSPEC } else { FabricAddr(peer.into()) }
 }
 
 /// Adds the tag, immediate data and source of a message.
 fn describe(event: &mut Event, frame: &Frame, peer: u32) {
-    if let Operation::Tagged { tag, .. } = frame.operation {
+    if let Operation::Tagged { tag, .. } | Operation::ReadyToSend { tag, .. } = frame.operation {
         event.tag = Tag(tag);
     }
     if let Some(data) = frame.operation.data() {
@@ -154,12 +169,24 @@ fn describe(event: &mut Event, frame: &Frame, peer: u32) {
 }
 
 impl Engine {
-    fn receive_at(&self, endpoint: u16, kind: MessageKind, id: ReceiveId) -> usize {
+    pub(super) fn receive_at(&self, endpoint: u16, kind: MessageKind, id: ReceiveId) -> usize {
         kind.table(endpoint) * self.attr.rx_depth as usize + id.index()
     }
 
-    fn unexpected_at(&self, endpoint: u16, kind: MessageKind, id: MessageId) -> usize {
+    pub(super) fn unexpected_at(&self, endpoint: u16, kind: MessageKind, id: MessageId) -> usize {
         kind.table(endpoint) * self.attr.unexpected as usize + id.index()
+    }
+
+    /// Places of an endpoint's receives.
+    pub(super) fn receives_of(&self, endpoint: u16, kind: MessageKind) -> Range<usize> {
+        let (table, depth) = (kind.table(endpoint), self.attr.rx_depth as usize);
+        table * depth..(table + 1) * depth
+    }
+
+    /// Places of an endpoint's unexpected messages.
+    pub(super) fn unexpected_of(&self, endpoint: u16, kind: MessageKind) -> Range<usize> {
+        let (table, depth) = (kind.table(endpoint), self.attr.unexpected as usize);
+        table * depth..(table + 1) * depth
     }
 
     /// Posts a receive, or completes it with the oldest unexpected message that it accepts.
@@ -176,11 +203,14 @@ impl Engine {
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
-        let receive = Receive { id: None, context, room: spans.left(), spans };
+        let receive = Receive { id: None, announced: None, context, room: spans.left(), spans };
         let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(message) = matcher.message_for(&want) {
-            matcher.remove_message(message);
             let at = self.unexpected_at(endpoint, kind, message);
+            if self.unexpected[at].is_announced() {
+                return self.request_kept(endpoint, (message, at), receive).inspect_err(|_| self.release(bound.rx));
+            }
+            self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(message);
             self.hand_over(endpoint, kind, at, receive);
             return Ok(());
         }
@@ -245,7 +275,11 @@ impl Engine {
             Some((Some(frame), blocked.peer))
         });
         let Some((Some(frame), peer)) = found else { return Event::failure(0, kind.flags(), Errno::ENOMSG) };
-        let mut event = Event::success(0, kind.flags(), usize::try_from(frame.payload).unwrap_or(usize::MAX));
+        let len = match frame.operation {
+            Operation::ReadyToSend { len, .. } => len,
+            _ => frame.payload,
+        };
+        let mut event = Event::success(0, kind.flags(), usize::try_from(len).unwrap_or(usize::MAX));
         describe(&mut event, frame, peer);
         event
     }
@@ -361,7 +395,7 @@ impl Engine {
     }
 
     /// Gives back the share of its connection that an unexpected message had.
-    fn give_back_share(&mut self, connection: u32, generation: u32, len: u64) {
+    pub(super) fn give_back_share(&mut self, connection: u32, generation: u32, len: u64) {
         let pieces = len.div_ceil(PIECE as u64);
         if let Some(connection) = self.connections.get_mut(connection as usize)
             && connection.generation == generation
@@ -407,16 +441,20 @@ impl Engine {
         if let Some(id) = message.id {
             self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(id);
         }
+        if message.is_announced() {
+            let connection = &mut self.connections[message.connection as usize];
+            connection.promised = connection.promised.saturating_sub(1);
+        }
         self.give_back_share(message.connection, message.generation, message.frame.map_or(0, |frame| frame.payload));
     }
 
     /// Cancels a posted receive. Returns `false` if the endpoint has no such receive.
     pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
-        let depth = self.attr.rx_depth as usize;
         for kind in MessageKind::ALL {
-            let first = kind.table(endpoint) * depth;
-            let posted = self.receives[first..first + depth].iter_mut();
-            let mut posted = posted.filter(|receive| receive.id.is_some() && receive.context == context);
+            let range = self.receives_of(endpoint, kind);
+            let posted = self.receives[range].iter_mut();
+            let is_posted = |receive: &&mut Receive| receive.id.is_some() && receive.announced.is_none();
+            let mut posted = posted.filter(|receive| is_posted(receive) && receive.context == context);
             let Some(receive) = posted.next().map(core::mem::take) else { continue };
             if let Some(id) = receive.id {
                 self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
@@ -434,10 +472,8 @@ impl Engine {
     }
 
     pub(super) fn cancel_receives(&mut self, endpoint: u16) {
-        let depth = self.attr.rx_depth as usize;
         for kind in MessageKind::ALL {
-            let table = kind.table(endpoint);
-            for at in table * depth..(table + 1) * depth {
+            for at in self.receives_of(endpoint, kind) {
                 let Some(id) = self.receives[at].id else { continue };
                 let receive = core::mem::take(&mut self.receives[at]);
                 self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
@@ -449,17 +485,15 @@ impl Engine {
 
     /// Forgets the receives and unexpected messages of an endpoint, without events.
     pub(super) fn forget_messages(&mut self, endpoint: u16) {
-        let (depth, unexpected) = (self.attr.rx_depth as usize, self.attr.unexpected as usize);
         let rx = self.endpoints[usize::from(endpoint)].bound.rx;
         for kind in MessageKind::ALL {
-            let table = kind.table(endpoint);
-            for at in table * depth..(table + 1) * depth {
+            for at in self.receives_of(endpoint, kind) {
                 if let Some(id) = core::mem::take(&mut self.receives[at]).id {
                     self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
                     self.release(rx);
                 }
             }
-            for at in table * unexpected..(table + 1) * unexpected {
+            for at in self.unexpected_of(endpoint, kind) {
                 if self.unexpected[at].id.is_some() {
                     #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
                     self.drop_unexpected(endpoint, kind, at as u32);

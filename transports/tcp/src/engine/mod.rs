@@ -13,6 +13,7 @@
 //! | `outgoing` | operations, and frames to the socket |
 //! | `incoming` | bytes of the socket, and frames in them |
 //! | `matching` | receives and unexpected messages |
+//! | `rendezvous` | long messages, on request |
 //! | `regions` | memory that peers reach |
 //! | `queues` | events, counters, and descriptors to sleep on |
 //! | `endpoints` | endpoints and addresses of peers |
@@ -32,6 +33,7 @@ mod outgoing;
 mod progress;
 mod queues;
 mod regions;
+mod rendezvous;
 mod send;
 mod socket;
 
@@ -118,6 +120,8 @@ pub(crate) struct Engine {
     unwatched: u32,
     /// Number of connections so far.
     opened: u64,
+    /// Number of requests for announced messages so far.
+    requested: u64,
     /// Ticks while connections are being opened, or listeners are not watched.
     timer: OwnedFd,
     is_ticking: bool,

@@ -142,6 +142,7 @@ impl Engine {
             timer,
             unwatched: 0,
             opened: 0,
+            requested: 0,
             is_ticking: false,
             opening: 0,
             paused: 0,

@@ -30,10 +30,15 @@ fn response_frame(payload: u64) -> Frame {
     Frame { operation: Operation::ReadResponse, flags: FrameFlags::empty(), payload }
 }
 
+fn request_frame(id: u8) -> Frame {
+    Frame { operation: Operation::ClearToSend { id }, flags: FrameFlags::empty(), payload: 0 }
+}
+
 /// Origin of a frame that is still queued.
 #[derive(Clone, Copy)]
 enum Queued {
     Acknowledgement,
+    Request,
     Response,
     Send(u32),
 }
@@ -79,6 +84,17 @@ impl Batch {
     }
 
     #[inline]
+    fn add_requests(&mut self, connection: &Connection, gather: &mut Gather<'_>) {
+        for number in &connection.requests {
+            if !self.has_room(gather) {
+                return;
+            }
+            self.add_header(&request_frame(*number), gather);
+            self.end_frame(Queued::Request, gather);
+        }
+    }
+
+    #[inline]
     fn add_responses<'a>(&mut self, connection: &'a Connection, gather: &mut Gather<'a>) {
         for response in &connection.responses {
             if !self.has_room(gather) {
@@ -111,7 +127,7 @@ impl Batch {
             }
             self.add_header(frame, gather);
             gather.copy(injected[next as usize].get(..usize::from(send.injected)).unwrap_or_default());
-            if send.verb != Verb::Read {
+            if send.has_payload() {
                 gather.spans(&send.spans);
             }
             self.end_frame(Queued::Send(next), gather);
@@ -130,12 +146,12 @@ impl Partial {
                 let (bytes, send) = (&injected[*send as usize], &sends[*send as usize]);
                 let skipped = self.sent.saturating_sub(self.len);
                 gather.copy(bytes.get(skipped..usize::from(send.injected)).unwrap_or_default());
-                if send.verb != Verb::Read {
+                if send.has_payload() {
                     gather.spans(&send.spans);
                 }
             }
             Item::Response(response) => gather.spans(&response.spans),
-            Item::Acknowledgement => {}
+            Item::Acknowledgement | Item::Request(_) => {}
         }
     }
 }
@@ -177,7 +193,12 @@ impl Engine {
         };
         let posted = &mut self.connections[connection as usize];
         posted.queue.push(&mut self.sends, index);
-        if posted.state == State::Open && !posted.is_full {
+        let (is_open, is_full) = (posted.state == State::Open, posted.is_full);
+        if is_open {
+            self.announce(connection, index);
+        }
+        let posted = &mut self.connections[connection as usize];
+        if is_open && !is_full {
             if !post.more && posted.sent_in != self.turn {
                 posted.sent_in = self.turn;
                 self.flush(connection);
@@ -286,6 +307,7 @@ impl Engine {
         connection.is_broken = true;
         // Answers cannot be sent any more, and make room for frames that have arrived.
         connection.acknowledgements = 0;
+        connection.requests.clear();
         connection.responses.clear();
         self.try_paused |= self.paused > 0;
         // Later operations open another connection. Those that were sent may still be answered.
@@ -331,6 +353,7 @@ impl Engine {
         let first = gather.len();
         let mut batch = Batch { frames: Vec::new(), order: connection.order, number: connection.frame_number };
         batch.add_acknowledgements(connection, &mut gather);
+        batch.add_requests(connection, &mut gather);
         batch.add_responses(connection, &mut gather);
         batch.add_operations(connection, sends, injected, &mut gather);
         let total = gather.len();
@@ -377,6 +400,10 @@ impl Engine {
                     connection.acknowledgements -= 1;
                     Item::Acknowledgement
                 }
+                Queued::Request => match connection.requests.pop_front() {
+                    Some(number) => Item::Request(number),
+                    None => return,
+                },
                 Queued::Response => match connection.responses.pop_front() {
                     Some(response) => Item::Response(response),
                     None => return,
@@ -404,6 +431,7 @@ impl Engine {
         let mut header = [0; MAX_HEADER];
         let len = match &item {
             Item::Acknowledgement => ACKNOWLEDGEMENT.encode(order, number, &mut header),
+            Item::Request(id) => request_frame(*id).encode(order, number, &mut header),
             Item::Response(response) => response_frame(response.len).encode(order, number, &mut header),
             Item::Send(send) => {
                 self.sends[*send as usize].frame.as_ref().map_or(0, |frame| frame.encode(order, number, &mut header))
@@ -426,14 +454,14 @@ impl Engine {
         match &mut partial.item {
             Item::Send(send) => self.sends[*send as usize].spans.advance(sent - of_front),
             Item::Response(response) => response.spans.advance(sent - of_front),
-            Item::Acknowledgement => {}
+            Item::Acknowledgement | Item::Request(_) => {}
         }
     }
 
     /// Finishes a frame that the kernel has taken whole.
     fn finish_frame(&mut self, index: u32, item: Item) {
         match item {
-            Item::Acknowledgement => self.try_paused |= self.paused > 0,
+            Item::Acknowledgement | Item::Request(_) => self.try_paused |= self.paused > 0,
             Item::Response(response) => {
                 let endpoint = self.connections[index as usize].endpoint;
                 if !response.regions.is_empty() {
@@ -446,7 +474,9 @@ impl Engine {
                 let connection = &mut self.connections[index as usize];
                 let operation = &self.sends[send as usize];
                 let awaits = operation.frame.as_ref().is_some_and(|frame| !frame.flags.is_empty());
-                if operation.verb == Verb::Read {
+                if operation.is_announced() {
+                    connection.announced.push(&mut self.sends, send);
+                } else if operation.verb == Verb::Read {
                     connection.reads.push(&mut self.sends, send);
                 } else if awaits {
                     connection.unacknowledged.push(&mut self.sends, send);
@@ -499,8 +529,13 @@ impl Engine {
         }
         let Self { connections, sends, .. } = self;
         let of_endpoint = connections.iter_mut().filter(|connection| connection.endpoint == endpoint);
-        let mut found =
-            of_endpoint.filter_map(|connection| connection.queue.remove(sends, |send| send.context == Some(context)));
+        let mut found = of_endpoint.filter_map(|connection| {
+            let send = connection.queue.remove(sends, |send| send.context == Some(context) && !send.is_requested())?;
+            if let Some(Frame { operation: Operation::ReadyToSend { id, .. }, .. }) = sends[send as usize].frame {
+                connection.numbers.give_back(id);
+            }
+            Some(send)
+        });
         if let Some(send) = found.next() {
             self.fail_send(send, Errno::ECANCELED, 0, false);
         }

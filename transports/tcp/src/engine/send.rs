@@ -5,7 +5,7 @@ use loom_core::vocabulary::CompletionFlags;
 
 use super::list::Linked;
 use crate::memory::Spans;
-use crate::wire::Frame;
+use crate::wire::{Frame, Operation};
 
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,23 @@ impl Send {
             reports_success: false,
             len: 0,
         }
+    }
+}
+
+impl Send {
+    /// Returns `true` if the frame announces the message.
+    pub(super) fn is_announced(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| matches!(frame.operation, Operation::ReadyToSend { .. }))
+    }
+
+    /// Returns `true` if the peer has requested the message.
+    pub(super) fn is_requested(&self) -> bool {
+        self.frame.as_ref().is_some_and(|frame| matches!(frame.operation, Operation::Rendezvous { .. }))
+    }
+
+    /// Returns `true` if the bytes of the operation follow its header.
+    pub(super) fn has_payload(&self) -> bool {
+        self.verb != Verb::Read && !self.is_announced()
     }
 }
 

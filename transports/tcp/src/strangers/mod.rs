@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "numbers below a hundred")]
 #![allow(clippy::result_large_err, reason = "an endpoint comes back")]
 
+mod rendezvous;
 pub(crate) mod sides;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -45,7 +46,6 @@ fn nonsense_ends_its_connection_alone() {
     let frames = [
         ("acknowledgement", frame(Operation::Acknowledgement, none, &[])),
         ("read response", frame(Operation::ReadResponse, none, &[1; 8])),
-        ("announcement", frame(Operation::ReadyToSend { id: 1, tag: 7, len: 8, data: None }, none, &[])),
         ("clear to send", frame(Operation::ClearToSend { id: 1 }, none, &[])),
         ("rendezvous data", frame(Operation::Rendezvous { id: 1 }, none, &[1; 8])),
         ("unknown operation", vec![3, 9, 0, 0, 0, 0, 16, 0, 16, 0, 0, 0, 0, 0, 0, 0]),

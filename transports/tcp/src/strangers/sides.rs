@@ -57,7 +57,7 @@ impl Node {
 
     pub(crate) fn of(info: &Info<Tcp>, peers: usize) -> Self {
         let domain = Domain::open(info).expect("domain");
-        let (av, cq) = (Av::open(&domain, peers).expect("vector"), Cq::open(&domain, 128).expect("queue"));
+        let (av, cq) = (Av::open(&domain, peers).expect("vector"), Cq::open(&domain, 1024).expect("queue"));
         let endpoint = cq.endpoint(&av).expect("endpoint");
         Node { domain, av, cq, endpoint }
     }

@@ -156,8 +156,8 @@ impl Keys {
         Ok(Keys { kernel, tx: Direction::new(secrets.tx)?, rx: Direction::new(secrets.rx)?, records })
     }
 
-    /// Encrypts bytes that `fill` copies, in the room for a record. It returns their number, zero at
-    /// the end. Returns the length of the record, and of those bytes.
+    /// Encrypts bytes that `fill` copies, in the room for a record. It returns their number, zero
+    /// at the end. Returns the length of the record, and of those bytes.
     pub(super) fn seal(
         &mut self,
         room: &mut [u8],
