@@ -89,6 +89,8 @@ mod engine;
 mod info;
 mod memory;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod strangers;
 mod tcp;
 #[cfg_attr(not(feature = "tls"), path = "tls/absent.rs")]
