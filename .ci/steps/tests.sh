@@ -43,6 +43,7 @@ step_newer() { # Runs the tests over libfabric again, with libfabric 2.5.1 at ru
 
 step_tls() { # Tests loom-tcp with TLS, and behaviours and allocations over it. Those, among all steps, every third day
     libfabric
+    cargo clippy --locked --quiet -p loom-fabric-tcp --all-targets --features tls -- -D warnings
     tested cargo test --locked -p loom-fabric-tcp --features tls
     has_its_turn 2 of 3 || { skip "behaviours and allocations over TLS: they have their turn on other days"; return 0; }
     local command=(cargo test --locked --workspace --features "$FEATURES,loom-fabric-test-support/tls")

@@ -40,7 +40,8 @@
 //! for trusted networks.
 //!
 //! With the feature [`tls`](#tls), both sides have certificates, and the bytes of all connections
-//! are encrypted and authenticated. A certificate of the authority admits its holder as any peer.
+//! are encrypted and authenticated, except the end of a connection. A stranger costs a handshake of
+//! the thread that polls.
 //!
 //! # Limits
 //!
@@ -71,8 +72,8 @@
 //! ## `tls`
 //! `query_with_tls`: TLS 1.3 by `rustls` and `ring`, between endpoints of this package. Opening a
 //! connection takes some milliseconds of the thread that polls, and memory of the global allocator.
-//! Records are encrypted in the memory of the domain, without an allocation. Building `ring`
-//! requires a C compiler.
+//! Records are encrypted in the memory of the domain, without an allocation except when a key
+//! changes, after 2^23 records. Building `ring` requires a C compiler.
 
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

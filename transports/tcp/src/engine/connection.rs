@@ -123,6 +123,8 @@ pub(super) struct Connection {
     pub(super) queue: List,
     /// Operations that await an acknowledgement.
     pub(super) unacknowledged: List,
+    /// Operations whose last bytes are encrypted, and not with the kernel.
+    pub(super) sealed: List,
     /// Messages that are announced, and not requested.
     pub(super) announced: List,
     pub(super) numbers: Numbers,
@@ -187,6 +189,7 @@ impl Connection {
             order: ByteOrder::NATIVE,
             queue: List::new(),
             unacknowledged: List::new(),
+            sealed: List::new(),
             announced: List::new(),
             numbers: Numbers::default(),
             announces: false,
@@ -239,9 +242,10 @@ impl Connection {
     /// Returns `true` if no operation of either side is in progress.
     fn is_idle(&self) -> bool {
         let is_empty = self.current.is_none() && self.queue.is_empty() && self.responses.is_empty();
-        let awaits = [&self.unacknowledged, &self.announced, &self.reads].into_iter().any(|list| !list.is_empty())
-            || self.promised > 0
-            || self.acknowledgements > 0;
+        let awaits =
+            [&self.unacknowledged, &self.announced, &self.reads, &self.sealed].into_iter().any(|list| !list.is_empty())
+                || self.promised > 0
+                || self.acknowledgements > 0;
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 

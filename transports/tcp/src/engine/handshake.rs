@@ -26,7 +26,7 @@ use super::loss::Loss;
 use super::socket::{self, TICK_MS, Token, errno};
 use super::{Engine, Full, NIL};
 use crate::memory::Gather;
-use crate::tls::Session;
+use crate::tls::{Fault, Session};
 use crate::wire::{ByteOrder, ConnectKind, ConnectMessage, MAX_CONNECT_MESSAGE, RdmData, Violation};
 
 /// Version with rendezvous.
@@ -100,7 +100,10 @@ impl Engine {
     /// Ends the oldest connection that is dispensable.
     fn end_dispensable(&mut self) {
         let dispensable = self.connections.iter().enumerate().filter(|(_, connection)| connection.is_dispensable());
-        if let Some((index, _)) = dispensable.min_by_key(|(_, connection)| connection.since) {
+        // With TLS, those of strangers first.
+        let rank =
+            |connection: &Connection| (connection.session.as_ref().is_some_and(Session::is_open), connection.since);
+        if let Some((index, _)) = dispensable.min_by_key(|(_, connection)| rank(connection)) {
             #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^16 connections")]
             self.lose(index as u32, Loss::Replaced);
         }
@@ -201,7 +204,7 @@ impl Engine {
         let is_complete = advanced.map_err(Loss::Security)?;
         match flushed {
             Ok(true) => {}
-            Ok(false) => return Err(Loss::Ended(Errno::EIO)),
+            Ok(false) => return Err(Loss::Security(Fault::LOCAL)),
             Err(error) => return Err(Loss::Ended(errno(error))),
         }
         if is_complete && connection.state == State::Securing {

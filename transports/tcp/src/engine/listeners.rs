@@ -38,7 +38,7 @@ impl Engine {
                 // The process has no more descriptors, or the kernel no more memory.
                 Err(_) => return self.unwatch_listener(endpoint),
             };
-            let session = match self.tls.as_ref().map(Session::server).transpose() {
+            let session = match self.tls.as_ref().map(|tls| Session::server(tls, address.ip())).transpose() {
                 Ok(session) => session,
                 Err(_) => continue,
             };

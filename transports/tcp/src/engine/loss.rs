@@ -146,7 +146,7 @@ impl Engine {
         if lost.promised > 0 {
             self.fail_announced(index, endpoint, loss);
         }
-        for mut sent in [lost.unacknowledged, lost.announced, lost.reads] {
+        for mut sent in [lost.unacknowledged, lost.announced, lost.reads, lost.sealed] {
             while let Some(send) = sent.pop(&mut self.sends) {
                 self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
             }

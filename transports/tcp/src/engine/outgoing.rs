@@ -16,6 +16,7 @@ use super::send::{Post, Send, Verb};
 use super::socket::errno;
 use super::{BATCH, Engine, Injected, NIL};
 use crate::memory::Gather;
+use crate::tls::Session;
 use crate::wire::{ByteOrder, Frame, FrameFlags, MAX_HEADER, Operation};
 
 /// Polls that try to send to a full socket, before the kernel is to report room.
@@ -372,8 +373,18 @@ impl Engine {
         if sent > 0 {
             self.connections[index as usize].attempts = 0;
         }
+        if flushed {
+            self.finish_sealed(index);
+        }
         self.record_sent(index, sent, first, &batch);
         Ok(sent == total && flushed)
+    }
+
+    /// Ends the operations whose last bytes the kernel has taken now.
+    fn finish_sealed(&mut self, index: u32) {
+        while let Some(send) = self.connections[index as usize].sealed.pop(&mut self.sends) {
+            self.finish_send(send);
+        }
     }
 
     /// Records the bytes that the kernel took: `first` of the frame begun before, then the batch.
@@ -480,6 +491,8 @@ impl Engine {
                     connection.reads.push(&mut self.sends, send);
                 } else if awaits {
                     connection.unacknowledged.push(&mut self.sends, send);
+                } else if connection.session.as_ref().is_some_and(Session::has_output) {
+                    connection.sealed.push(&mut self.sends, send);
                 } else {
                     self.finish_send(send);
                 }

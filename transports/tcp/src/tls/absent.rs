@@ -23,6 +23,8 @@ impl Records {
 }
 
 impl Fault {
+    pub(crate) const LOCAL: Self = Fault(());
+
     pub(crate) const fn code(self) -> i32 {
         0
     }
@@ -37,7 +39,7 @@ impl Session {
         match *tls {}
     }
 
-    pub(crate) fn server(tls: &Tls) -> Result<Self, Fault> {
+    pub(crate) fn server(tls: &Tls, _: IpAddr) -> Result<Self, Fault> {
         match *tls {}
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection, verify_server_name};
 use rustls::pki_types::ServerName;
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::server::{ParsedCertificate, ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 
 use super::record::{Fault, Kernel, Keys, whole};
@@ -20,6 +20,9 @@ pub(super) trait Handshake: Sized {
     fn has_output(&self) -> bool;
 
     fn protocol(&self) -> Option<&[u8]>;
+
+    /// Verifies the name of the peer, if the handshake does not.
+    fn verify(&self, name: &ServerName<'_>) -> Result<(), Fault>;
 
     fn into_keys(self, records: u64) -> Result<Keys, Fault>;
 
@@ -39,7 +42,7 @@ pub(super) trait Handshake: Sized {
             match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => match data.encode(&mut output[written..]) {
                     Ok(len) => written += len,
-                    Err(_) => return Err(Failed { fault: Fault::Protocol, written }),
+                    Err(_) => return Err(Failed { fault: Fault::Local, written }),
                 },
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::BlockedHandshake) => more = true,
@@ -97,8 +100,7 @@ pub(super) struct Failed {
     pub(super) written: usize,
 }
 
-pub(super) fn client(tls: &Tls, peer: core::net::IpAddr) -> Result<UnbufferedClientConnection, Fault> {
-    let name = tls.0.name.clone().unwrap_or(ServerName::IpAddress(peer.into()));
+pub(super) fn client(tls: &Tls, name: ServerName<'static>) -> Result<UnbufferedClientConnection, Fault> {
     Ok(UnbufferedClientConnection::new(Arc::clone(&tls.0.client), name)?)
 }
 
@@ -121,6 +123,10 @@ impl Handshake for UnbufferedClientConnection {
         self.alpn_protocol()
     }
 
+    fn verify(&self, _: &ServerName<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn into_keys(self, records: u64) -> Result<Keys, Fault> {
         let (secrets, kernel) = self.dangerous_into_kernel_connection()?;
         Keys::new(Kernel::Client(kernel), secrets, records)
@@ -140,6 +146,11 @@ impl Handshake for UnbufferedServerConnection {
 
     fn protocol(&self) -> Option<&[u8]> {
         self.alpn_protocol()
+    }
+
+    fn verify(&self, name: &ServerName<'_>) -> Result<(), Fault> {
+        let certificate = self.peer_certificates().and_then(<[_]>::first).ok_or(Fault::Certificate)?;
+        Ok(verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?)
     }
 
     fn into_keys(self, records: u64) -> Result<Keys, Fault> {

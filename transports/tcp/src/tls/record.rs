@@ -22,6 +22,9 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 
+/// Fatal alert.
+const BAD_CERTIFICATE: [u8; 2] = [2, 42];
+
 /// `KeyUpdate` without a request for the peer's.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
 
@@ -35,15 +38,20 @@ pub(crate) enum Fault {
     Alert,
     /// Malformed or altered record.
     Record,
+    /// This side has failed.
+    Local,
 }
 
 impl Fault {
+    pub(crate) const LOCAL: Self = Fault::Local;
+
     pub(crate) const fn code(self) -> i32 {
         match self {
             Fault::Protocol => 40,
             Fault::Certificate => 41,
             Fault::Alert => 42,
             Fault::Record => 43,
+            Fault::Local => 44,
         }
     }
 
@@ -53,6 +61,9 @@ impl Fault {
             41 => "the peer's certificate is not of an authority of Tls::new, has another name or has expired",
             42 => "the peer has refused the TLS handshake, or ended it: does it trust the certificate of Tls::new?",
             43 => "a TLS record of the peer is malformed, or was altered on its way",
+            44 => {
+                "TLS of this side has failed: no clock, no random bytes, or certificates longer than a socket's buffer"
+            }
             _ => return None,
         })
     }
@@ -64,6 +75,7 @@ impl From<Error> for Fault {
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented => Fault::Certificate,
             Error::AlertReceived(_) => Fault::Alert,
             Error::DecryptError => Fault::Record,
+            Error::General(_) | Error::FailedToGetRandomBytes | Error::FailedToGetCurrentTime => Fault::Local,
             _ => Fault::Protocol,
         }
     }
@@ -149,11 +161,13 @@ pub(super) struct Keys {
     rx: Direction,
     /// Number of records that one key encrypts.
     records: u64,
+    /// The peer has sent bytes of the program since its last change of the key.
+    may_change: bool,
 }
 
 impl Keys {
     pub(super) fn new(kernel: Kernel, secrets: rustls::ExtractedSecrets, records: u64) -> Result<Self, Fault> {
-        Ok(Keys { kernel, tx: Direction::new(secrets.tx)?, rx: Direction::new(secrets.rx)?, records })
+        Ok(Keys { kernel, tx: Direction::new(secrets.tx)?, rx: Direction::new(secrets.rx)?, records, may_change: true })
     }
 
     /// Encrypts bytes that `fill` copies, in the room for a record. It returns their number, zero
@@ -181,13 +195,23 @@ impl Keys {
         Ok((at + self.tx.seal(APPLICATION_DATA, len, record)?, len))
     }
 
+    /// Encrypts an alert that refuses the peer's certificate, and returns its length.
+    pub(super) fn seal_refusal(&mut self, room: &mut [u8]) -> Result<usize, Fault> {
+        room.get_mut(HEADER..HEADER + BAD_CERTIFICATE.len()).ok_or(Fault::Local)?.copy_from_slice(&BAD_CERTIFICATE);
+        self.tx.seal(ALERT, BAD_CERTIFICATE.len(), room)
+    }
+
     /// Decrypts a record. Returns the range of the application's bytes in it, which may be empty.
     pub(super) fn open(&mut self, record: &mut [u8]) -> Result<core::ops::Range<usize>, Fault> {
         let (kind, len) = self.rx.open(record)?;
         let content = HEADER..HEADER + len;
         match kind {
-            APPLICATION_DATA => Ok(content),
-            HANDSHAKE if record[content.clone()] == KEY_UPDATE => {
+            APPLICATION_DATA => {
+                self.may_change = true;
+                Ok(content)
+            }
+            HANDSHAKE if self.may_change && record[content.clone()] == KEY_UPDATE => {
+                self.may_change = false;
                 self.rx = Direction::new(match &mut self.kernel {
                     Kernel::Client(kernel) => kernel.update_rx_secret()?,
                     Kernel::Server(kernel) => kernel.update_rx_secret()?,

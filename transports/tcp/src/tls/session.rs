@@ -8,6 +8,7 @@ use rustix::fd::BorrowedFd;
 use rustix::io::{self, Errno};
 use rustix::net::{SendFlags, send};
 use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
 
 use super::Tls;
@@ -38,7 +39,9 @@ enum Phase {
 /// TLS of one connection. Its records lie in the memory of the domain, its keys on the global heap.
 pub(crate) struct Session {
     phase: Phase,
-    records_per_key: u64,
+    tls: Tls,
+    /// Name in the peer's certificate.
+    name: ServerName<'static>,
     /// Received bytes of records.
     input: Range<usize>,
     /// Number of them that the handshake has seen.
@@ -58,17 +61,17 @@ impl core::fmt::Debug for Session {
 impl Session {
     /// Session of the side that connects.
     pub(crate) fn client(tls: &Tls, peer: IpAddr) -> Result<Self, Fault> {
-        Ok(Self::new(tls, Phase::Client(Box::new(handshake::client(tls, peer)?))))
+        let name = tls.name_of(peer);
+        Ok(Self::new(tls, Phase::Client(Box::new(handshake::client(tls, name.clone())?)), name))
     }
 
     /// Session of the side that accepts.
-    pub(crate) fn server(tls: &Tls) -> Result<Self, Fault> {
-        Ok(Self::new(tls, Phase::Server(Box::new(handshake::server(tls)?))))
+    pub(crate) fn server(tls: &Tls, peer: IpAddr) -> Result<Self, Fault> {
+        Ok(Self::new(tls, Phase::Server(Box::new(handshake::server(tls)?)), tls.name_of(peer)))
     }
 
-    fn new(tls: &Tls, phase: Phase) -> Self {
-        let records_per_key = tls.0.records_per_key;
-        Session { phase, records_per_key, input: 0..0, seen: 0, plain: 0..0, output: 0..0 }
+    fn new(tls: &Tls, phase: Phase, name: ServerName<'static>) -> Self {
+        Session { phase, tls: tls.clone(), name, input: 0..0, seen: 0, plain: 0..0, output: 0..0 }
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -81,7 +84,7 @@ impl Session {
     }
 
     /// Receives once. Returns the number of bytes, and whether the socket may have more. Returns
-    /// `None` without a byte, or without room.
+    /// `None` without a byte. A handshake without room is not one of this protocol.
     pub(crate) fn receive(&mut self, records: &mut Records, fd: BorrowedFd<'_>) -> io::Result<Option<(usize, bool)>> {
         let Self { input, plain, .. } = self;
         if Range::is_empty(plain) && input.start > 0 && (Range::is_empty(input) || SIZE - input.end < SIZE / 2) {
@@ -91,7 +94,7 @@ impl Session {
         }
         let room = &mut records.input[input.end..];
         if room.is_empty() {
-            return Ok(None);
+            return Err(Errno::PROTO);
         }
         let wanted = room.len();
         loop {
@@ -122,7 +125,7 @@ impl Session {
                 *seen = now_seen;
                 input.start += used;
                 output.end = written;
-                if is_complete { self.open() } else { Ok(false) }
+                if is_complete { self.open(records) } else { Ok(false) }
             }
             Err(Failed { fault, written }) => {
                 output.end = written;
@@ -132,15 +135,20 @@ impl Session {
         }
     }
 
-    fn open(&mut self) -> Result<bool, Fault> {
-        let Self { phase, records_per_key, .. } = self;
-        let keys = match core::mem::replace(phase, Phase::Ended(Fault::Protocol)) {
-            Phase::Client(client) => Box::new(client.into_keys(*records_per_key)?),
-            Phase::Server(server) => Box::new(server.into_keys(*records_per_key)?),
-            Phase::Open(keys) => keys,
-            Phase::Ended(fault) => return Err(fault),
+    /// Takes the keys of a complete handshake, and verifies the name of the peer.
+    fn open(&mut self, records: &mut Records) -> Result<bool, Fault> {
+        let count = self.tls.0.records_per_key;
+        let (verified, mut keys) = match core::mem::replace(&mut self.phase, Phase::Ended(Fault::Local)) {
+            Phase::Client(client) => (client.verify(&self.name), client.into_keys(count)?),
+            Phase::Server(server) => (server.verify(&self.name), server.into_keys(count)?),
+            Phase::Open(_) | Phase::Ended(_) => return Err(Fault::Local),
         };
-        *phase = Phase::Open(keys);
+        if let Err(fault) = verified {
+            self.output.end += keys.seal_refusal(&mut records.output[self.output.end..])?;
+            self.phase = Phase::Ended(fault);
+            return Err(fault);
+        }
+        self.phase = Phase::Open(Box::new(keys));
         Ok(true)
     }
 

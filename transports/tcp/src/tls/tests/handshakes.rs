@@ -4,7 +4,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::super::handshake::{self, Advanced, Failed, Handshake};
-use super::super::record::Fault;
+use super::super::record::{Fault, Keys, MAX_RECORD, whole};
 use super::trusted;
 
 /// Handshakes. `LOOM_SOAK` sets another number.
@@ -76,8 +76,15 @@ impl Random {
 
 /// Returns whether both sides complete a handshake. `disturb` changes the bytes of each turn.
 fn shake_hands(random: &mut Random, mut disturb: impl FnMut(&mut Random, &mut Vec<u8>)) -> bool {
+    both_keys(random, &mut disturb).is_some()
+}
+
+/// Returns the keys of both sides after a handshake.
+fn both_keys(random: &mut Random, disturb: &mut dyn FnMut(&mut Random, &mut Vec<u8>)) -> Option<[Keys; 2]> {
+    const RECORDS: u64 = 3;
     let tls = trusted();
-    let mut client = Side::new(handshake::client(&tls, [127, 0, 0, 1].into()).expect("a client"));
+    let name = tls.name_of([127, 0, 0, 1].into());
+    let mut client = Side::new(handshake::client(&tls, name).expect("a client"));
     let mut server = Side::new(handshake::server(&tls).expect("a server"));
     let mut to_server = client.receive(&[]).expect("the first message");
     for _ in 0..4 {
@@ -87,18 +94,81 @@ fn shake_hands(random: &mut Random, mut disturb: impl FnMut(&mut Random, &mut Ve
             let rest = to_server.split_off(1 + random.below(to_server.len()));
             match server.receive(&to_server) {
                 Ok(answer) => to_client.extend(answer),
-                Err(_) => return false,
+                Err(_) => return None,
             }
             to_server = rest;
         }
         disturb(random, &mut to_client);
         match client.receive(&to_client) {
             Ok(answer) => to_server = answer,
-            Err(_) => return false,
+            Err(_) => return None,
         }
     }
-    let both = client.is_complete && server.is_complete;
-    both && client.handshake.into_keys(1).is_ok() && server.handshake.into_keys(1).is_ok()
+    if !client.is_complete || !server.is_complete {
+        return None;
+    }
+    Some([client.handshake.into_keys(RECORDS).ok()?, server.handshake.into_keys(RECORDS).ok()?])
+}
+
+/// Encrypts bytes, and returns their records: before a change of the key, one for it.
+fn seal(keys: &mut Keys, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut room = vec![0; 2 * MAX_RECORD];
+    let fill = |room: &mut [u8]| {
+        room[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
+    };
+    let (len, count) = keys.seal(&mut room, fill).expect("sealed");
+    assert_eq!(count, bytes.len());
+    room.truncate(len);
+    let mut records = Vec::new();
+    while let Some(len) = whole(&room).expect("records") {
+        records.push(room.drain(..len).collect());
+    }
+    assert!(room.is_empty());
+    records
+}
+
+fn open(keys: &mut Keys, record: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut record = record.to_vec();
+    keys.open(&mut record).map(|content| record[content].to_vec())
+}
+
+#[test]
+fn keys_change_after_their_records() {
+    let [mut client, mut server] = both_keys(&mut Random(1), &mut |_, _| {}).expect("a handshake");
+    let mut changes = 0;
+    for number in 0..12_u8 {
+        let records = seal(&mut client, &[number; 100]);
+        changes += records.len() - 1;
+        let opened: Vec<u8> = records.iter().flat_map(|record| open(&mut server, record).expect("authentic")).collect();
+        assert_eq!(opened, [number; 100]);
+        // In the other direction.
+        let answer = seal(&mut server, &[number; 9]);
+        assert!(answer.iter().all(|record| open(&mut client, record).is_ok()));
+    }
+    assert_eq!(changes, 3);
+    // Each record once.
+    let records = seal(&mut client, &[1]);
+    assert!(records.iter().all(|record| open(&mut server, record).is_ok()));
+    assert_eq!(open(&mut server, &records[records.len() - 1]), Err(Fault::Record));
+}
+
+#[test]
+fn altered_records_are_refused() {
+    let mut random = Random(2);
+    for at in 0..100 + 22 {
+        let [mut client, mut server] = both_keys(&mut random, &mut |_, _| {}).expect("a handshake");
+        let mut record = seal(&mut client, &[1; 100]).concat();
+        assert_eq!(record.len(), 122);
+        record[at] ^= 1 << random.below(8);
+        // A length is one of the stream: its record does not arrive whole, or is another.
+        let refused = open(&mut server, &record);
+        assert_eq!(refused, Err(Fault::Record), "byte {at}");
+    }
+    let [_, mut server] = both_keys(&mut random, &mut |_, _| {}).expect("a handshake");
+    // Without encryption.
+    assert_eq!(open(&mut server, &[22, 3, 3, 0, 5, 24, 0, 0, 1, 0]), Err(Fault::Record));
+    assert_eq!(open(&mut server, &[21, 3, 3, 0, 2, 2, 40]), Err(Fault::Record));
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct Proxy {
     /// Bytes of the side that connects.
     forwarded: Vec<u8>,
     alter_at: Option<usize>,
+    /// Bytes of the other side until the one to alter.
+    alter_answer_at: Option<usize>,
     has_altered: bool,
 }
 
@@ -24,7 +26,16 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("option");
         let (connections, forwarded) = (Vec::new(), Vec::new());
-        Proxy { listener, to, connections, piece: 1 << 16, forwarded, alter_at: None, has_altered: false }
+        Proxy {
+            listener,
+            to,
+            connections,
+            piece: 1 << 16,
+            forwarded,
+            alter_at: None,
+            alter_answer_at: None,
+            has_altered: false,
+        }
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -38,6 +49,11 @@ impl Proxy {
     /// Alters one bit of the byte after so many others.
     pub(super) fn alter_after(&mut self, count: usize) {
         self.alter_at = Some(self.forwarded.len() + count);
+    }
+
+    /// Alters one bit of the other side's byte after so many others.
+    pub(super) fn alter_answer_after(&mut self, count: usize) {
+        self.alter_answer_at = Some(count);
     }
 
     pub(super) fn has_altered(&self) -> bool {
@@ -75,6 +91,11 @@ impl Proxy {
                                 self.has_altered = true;
                             }
                             self.forwarded.extend_from_slice(bytes);
+                        } else if let Some(at) = self.alter_answer_at.take() {
+                            match bytes.get_mut(at) {
+                                Some(byte) => *byte ^= 1,
+                                None => self.alter_answer_at = Some(at - bytes.len()),
+                            }
                         }
                         // An end that is closed takes no more bytes.
                         let _ = to.write_all(bytes);
