@@ -26,16 +26,41 @@ pub fn pin(core: usize) -> bool {
     cores().get(core).is_some_and(|core| core_affinity::set_for_current(*core))
 }
 
+/// Starts a process that may use all cores, although this thread is bound to the first one.
+pub fn on_all<T>(start: impl FnOnce() -> T) -> T {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: all zeros are the empty set.
+    let set = unsafe { set.assume_init_mut() };
+    for core in cores() {
+        // SAFETY: the core is one of the set's.
+        unsafe { libc::CPU_SET(core.id, set) };
+    }
+    // SAFETY: reads a set of this size.
+    unsafe { libc::sched_setaffinity(0, size_of_val(set), set) };
+    let started = start();
+    pin(0);
+    started
+}
+
 /// Returns the number of preemptions of threads of this process.
 #[must_use]
 pub fn preemptions() -> i64 {
-    usage().ru_nivcsw
+    usage(libc::RUSAGE_SELF).ru_nivcsw
 }
 
 /// Returns the processor time of this process.
 #[must_use]
 pub fn processor_time() -> Duration {
-    let usage = usage();
+    time(&usage(libc::RUSAGE_SELF))
+}
+
+/// Returns the processor time of the processes that this one has waited for, and theirs.
+#[must_use]
+pub fn processor_time_of_children() -> Duration {
+    time(&usage(libc::RUSAGE_CHILDREN))
+}
+
+fn time(usage: &libc::rusage) -> Duration {
     let time = |time: libc::timeval| {
         let micros = time.tv_sec * 1_000_000 + time.tv_usec;
         Duration::from_micros(micros.try_into().expect("time goes on"))
@@ -43,10 +68,10 @@ pub fn processor_time() -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-fn usage() -> libc::rusage {
+fn usage(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::zeroed();
     // SAFETY: room for the result. All zeros are a valid value.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
     // SAFETY: as above.
     unsafe { usage.assume_init() }
 }

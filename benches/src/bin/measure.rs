@@ -51,6 +51,9 @@ enum Command {
     /// Far end of a side, in a second process.
     #[cfg(feature = "libfabric")]
     Far([String; 4]),
+    /// One round between two processes.
+    #[cfg(feature = "libfabric")]
+    Between([String; 4]),
 }
 
 fn command() -> Result<Command, Failure> {
@@ -86,6 +89,10 @@ fn command() -> Result<Command, Failure> {
         #[cfg(feature = "libfabric")]
         [command, arguments @ ..] if command == "far" => {
             Ok(Command::Far(arguments.to_vec().try_into().map_err(|_| "the other process has four arguments")?))
+        }
+        #[cfg(feature = "libfabric")]
+        [command, arguments @ ..] if command == "between" => {
+            Ok(Command::Between(arguments.to_vec().try_into().map_err(|_| "a round has four arguments")?))
         }
         [all] if all == "all" => Ok(Command::Measure { settings, json, sets: SETS.iter().collect() }),
         names => {
@@ -141,6 +148,8 @@ fn main() -> ExitCode {
         Ok(Command::Only { side, operation, count }) => only(&side, &operation, count),
         #[cfg(feature = "libfabric")]
         Ok(Command::Far(arguments)) => processes::far(&arguments),
+        #[cfg(feature = "libfabric")]
+        Ok(Command::Between(arguments)) => processes::between(&arguments),
         Ok(Command::Compare { old, new }) => compare_files(&old, &new),
         Ok(Command::Page { reports, check: true }) => page::check(&reports),
         Ok(Command::Page { reports, check: false }) => page::write(&reports),

@@ -66,7 +66,7 @@ pub const SETS: &[Set] = &[
         measure: processes::measure,
     },
     #[cfg(feature = "libfabric")]
-    Set { name: "tcp", about: "the transport over TCP, beside libfabric's and a socket", measure: tcp::measure },
+    Set { name: "tcp", about: "the transport over TCP, beside libfabric's, a socket and tokio", measure: tcp::measure },
 ];
 
 /// Number of openings of the sides. Each takes a part of the rounds.

@@ -4,9 +4,8 @@ use loom_core::av::Av;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
-use loom_core::endpoint::{Endpoint, Source};
+use loom_core::endpoint::{Connectionless, Endpoint, Receives, Transmits};
 use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
@@ -44,18 +43,17 @@ impl Sending {
     }
 }
 
-/// An endpoint with its own queue, which exchanges tagged messages with another one.
-pub(crate) struct Loom<T: Transport> {
+/// An endpoint with its own queue, which exchanges messages with another one.
+pub(crate) struct Loom<T: Transport, K: Transmits<T> = Connectionless<'static, T>, const TAGGED: bool = true> {
     cq: Cq<'static, T, Buffer>,
-    endpoint: Endpoint<'static, T, Buffer>,
-    to: Peer,
+    endpoint: Endpoint<'static, T, Buffer, K>,
+    to: K::To,
     sending: Sending,
     /// `None` while it is in flight.
     outbox: Option<Buffer>,
     in_flight: Option<OpKey>,
     /// Buffer of the last received message, until it is posted again.
     read: Option<Buffer>,
-    _av: Av<'static, T>,
 }
 
 impl<T: Transport> Loom<T> {
@@ -66,16 +64,40 @@ impl<T: Transport> Loom<T> {
         len: usize,
         exchange: Exchange<'_>,
     ) -> Self {
-        let cq = Cq::open(domain, CqAttr::new(2 * posted(play))).expect("queue");
+        let cq = queue(domain, play);
         let av = Av::open(domain, 1).expect("address vector");
         let endpoint = cq.endpoint(&av).expect("endpoint");
+        let theirs = endpoint.address().expect("address").to_string();
+        Self::over(cq, endpoint, (play, sending), len, || {
+            av.insert(&exchange(&theirs).parse().expect("an address")).expect("address inserted")
+        })
+    }
+}
+
+/// Opens a queue for an end.
+pub(crate) fn queue<T: Transport>(domain: &Domain<'static, T>, play: Play) -> Cq<'static, T, Buffer> {
+    Cq::open(domain, CqAttr::new(2 * posted(play))).expect("queue")
+}
+
+impl<T: Transport, K: Transmits<T> + Receives<T>, const TAGGED: bool> Loom<T, K, TAGGED> {
+    /// Posts the receives of an end. `to` then returns the other end.
+    pub(crate) fn over(
+        cq: Cq<'static, T, Buffer>,
+        endpoint: Endpoint<'static, T, Buffer, K>,
+        (play, sending): (Play, Sending),
+        len: usize,
+        to: impl FnOnce() -> K::To,
+    ) -> Self {
         for _ in 0..posted(play) {
-            endpoint.tagged_recv(Source::Any, TAG, vec![0; len].into()).expect("there is room");
+            Self::post(&endpoint, vec![0; len].into());
         }
-        let theirs = exchange(&endpoint.address().expect("address").to_string());
-        let to = av.insert(&theirs.parse().expect("an address")).expect("address inserted");
-        let outbox = Some(vec![0; len].into());
-        Loom { cq, endpoint, to, sending, outbox, in_flight: None, read: None, _av: av }
+        Loom { cq, endpoint, to: to(), sending, outbox: Some(vec![0; len].into()), in_flight: None, read: None }
+    }
+
+    #[inline]
+    fn post(endpoint: &Endpoint<'static, T, Buffer, K>, buffer: Buffer) {
+        let posted = if TAGGED { endpoint.tagged_recv(K::ANY, TAG, buffer) } else { endpoint.recv(K::ANY, buffer) };
+        posted.expect("there is room");
     }
 
     /// Takes one completion. Returns the buffer of a receive.
@@ -93,7 +115,7 @@ impl<T: Transport> Loom<T> {
     }
 }
 
-impl<T: Transport> End for Loom<T> {
+impl<T: Transport, K: Transmits<T> + Receives<T>, const TAGGED: bool> End for Loom<T, K, TAGGED> {
     #[inline]
     fn send(&mut self, number: u64) {
         let mut outbox = loop {
@@ -104,7 +126,11 @@ impl<T: Transport> End for Loom<T> {
         };
         fill(&mut outbox, number);
         if self.sending == Sending::Injected {
-            while let Err(error) = self.endpoint.tagged_inject(self.to, TAG, &outbox) {
+            let inject = |bytes: &[u8]| match TAGGED {
+                true => self.endpoint.tagged_inject(self.to, TAG, bytes),
+                false => self.endpoint.inject(self.to, bytes),
+            };
+            while let Err(error) = inject(&outbox) {
                 assert!(error.is_transient(), "{error:#}");
                 self.cq.progress().expect("the queue works");
             }
@@ -112,7 +138,11 @@ impl<T: Transport> End for Loom<T> {
             return;
         }
         loop {
-            match self.endpoint.tagged_send(self.to, TAG, outbox) {
+            let sent = match TAGGED {
+                true => self.endpoint.tagged_send(self.to, TAG, outbox),
+                false => self.endpoint.send(self.to, outbox),
+            };
+            match sent {
                 Ok(key) => break self.in_flight = Some(key),
                 Err(rejected) => {
                     assert!(rejected.error.is_transient(), "{rejected}");
@@ -138,7 +168,7 @@ impl<T: Transport> End for Loom<T> {
     #[inline]
     fn rest(&mut self) {
         if let Some(buffer) = self.read.take() {
-            self.endpoint.tagged_recv(Source::Any, TAG, buffer).expect("there is room");
+            Self::post(&self.endpoint, buffer);
         }
     }
 

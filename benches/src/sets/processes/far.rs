@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 #[cfg(feature = "iceoryx2")]
 use iceoryx2::service::ipc::Service;
 
-use super::offers::{caps, open_info, provider, tcp};
-use super::sockets;
+use super::frames::Tokio;
+use super::offers::{caps, open_info, provider, provider_connections, tcp, tcp_connections};
 use super::writes::Writes;
+use super::{connections, idle, sockets};
 use crate::Failure;
 use crate::cores;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
@@ -22,6 +23,8 @@ pub(crate) enum Kind {
     Unix,
     /// TCP over the loopback device.
     Tcp,
+    /// Tokio's TCP, with frames.
+    Tokio,
     /// libfabric's shm, driven by loom.
     Shm,
     /// libfabric's endpoints directly over TCP, of version 1.17, driven by loom.
@@ -30,8 +33,14 @@ pub(crate) enum Kind {
     FabricTcp,
     /// libfabric's endpoints over TCP endpoints with connections, driven by loom.
     Rxm,
+    /// libfabric's TCP endpoints with connections, driven by loom.
+    FabricConnection,
     /// Loom's transport over TCP.
     LoomTcp,
+    /// As above, with idle connections beside.
+    LoomIdle,
+    /// As above, endpoints with connections.
+    LoomConnection,
     /// iceoryx2's services for processes.
     #[cfg(feature = "iceoryx2")]
     Iceoryx,
@@ -41,11 +50,15 @@ impl Kind {
     const ALL: &[Kind] = &[
         Kind::Unix,
         Kind::Tcp,
+        Kind::Tokio,
         Kind::Shm,
         Kind::Net,
         Kind::FabricTcp,
         Kind::Rxm,
+        Kind::FabricConnection,
         Kind::LoomTcp,
+        Kind::LoomIdle,
+        Kind::LoomConnection,
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx,
     ];
@@ -54,10 +67,14 @@ impl Kind {
         match self {
             Kind::Shm => Some("shm"),
             Kind::Net => Some("net"),
-            Kind::FabricTcp => Some("tcp"),
+            Kind::FabricTcp | Kind::FabricConnection => Some("tcp"),
             Kind::Rxm => Some("tcp;ofi_rxm"),
             _ => None,
         }
+    }
+
+    fn of(name: &str) -> Result<Self, Failure> {
+        Ok(*Kind::ALL.iter().find(|known| known.name() == name).ok_or("no such kind")?)
     }
 
     /// Returns the name in contests, metrics and the command line.
@@ -65,11 +82,15 @@ impl Kind {
         match self {
             Kind::Unix => "unix",
             Kind::Tcp => "tcp",
+            Kind::Tokio => "tokio",
             Kind::Shm => "shm",
             Kind::Net => "net",
             Kind::FabricTcp => "libfabric_tcp",
             Kind::Rxm => "tcp_rxm",
+            Kind::FabricConnection => "libfabric_tcp_msg",
             Kind::LoomTcp => "loom_tcp",
+            Kind::LoomIdle => "loom_tcp_idle",
+            Kind::LoomConnection => "loom_tcp_msg",
             #[cfg(feature = "iceoryx2")]
             Kind::Iceoryx => "iceoryx2",
         }
@@ -78,6 +99,16 @@ impl Kind {
 
 /// Arguments of a far end, and their plays.
 const PLAYS: [(&str, Play); 3] = [("answer", Play::Answer), ("stream", Play::Stream), ("write", Play::Write)];
+
+impl Play {
+    fn name(self) -> &'static str {
+        PLAYS.iter().find(|(_, named)| *named == self).map_or("", |(name, _)| name)
+    }
+
+    fn of(name: &str) -> Result<Self, Failure> {
+        Ok(PLAYS.iter().find(|(known, _)| *known == name).ok_or("no such play")?.1)
+    }
+}
 
 /// The other process. It sleeps between the rounds, and spins in them.
 struct Far {
@@ -89,9 +120,11 @@ struct Far {
 
 impl Far {
     fn start(kind: Kind, play: Play, len: usize, name: &str) -> Result<Far, Failure> {
-        let play = PLAYS.iter().find(|(_, named)| *named == play).map_or("", |(name, _)| name);
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["far", kind.name(), play, &len.to_string(), name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["far", kind.name(), play.name(), &len.to_string(), name])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = on_the_other_core(|| command.spawn())?;
         let (into, from) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
         // Without its far end a side would poll forever.
@@ -113,6 +146,11 @@ impl Far {
     fn tell(&mut self, text: &str) {
         let into = self.into.as_mut().expect("open until the end");
         writeln!(into, "{text}").expect("the other process lives");
+    }
+
+    /// Begins a round.
+    fn begin(&mut self, count: u32) {
+        self.exchange(&count.to_string());
     }
 
     fn learn(&mut self) -> String {
@@ -148,6 +186,19 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     Ok(match kind {
         Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
         Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
+        Kind::Tokio => {
+            let mut end = Tokio::near(len, exchange)?;
+            Box::new(move |count| {
+                far.begin(count);
+                end.play_near(play, count)
+            })
+        }
+        Kind::FabricConnection => {
+            let info = provider_connections(kind.provider().unwrap_or_default());
+            near(connections::near(&info, play, len, exchange)?, far, play)
+        }
+        Kind::LoomConnection => near(connections::near(&tcp_connections(), play, len, exchange)?, far, play),
+        Kind::LoomIdle => near(idle::near(play, len, exchange)?, far, play),
         Kind::LoomTcp if play == Play::Write => near(Writes::open(&tcp(), len, exchange), far, play),
         Kind::LoomTcp => near(open_info(&tcp(), play, len, exchange), far, play),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {
@@ -164,10 +215,34 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
 
 fn near(mut end: impl End + 'static, mut far: Far, play: Play) -> Round<'static> {
     Box::new(move |count| {
-        far.tell(&count.to_string());
-        far.learn();
+        far.begin(count);
         play.near(&mut end, count)
     })
+}
+
+/// Runs one round between two processes: `between KIND PLAY LEN COUNT`. Prints the memory of this
+/// one.
+///
+/// # Errors
+/// If an argument is unknown, or an end cannot be opened.
+pub fn between([kind, play, len, count]: &[String; 4]) -> Result<(), Failure> {
+    cores::end_on_panic();
+    cores::pin(0);
+    let (kind, play) = (Kind::of(kind)?, Play::of(play)?);
+    let mut round = match len.as_str() {
+        "64" => between_processes::<8>(kind, play)?,
+        "1048576" => between_processes::<{ 1 << 17 }>(kind, play)?,
+        _ => return Err("no such length".into()),
+    };
+    round(count.parse()?);
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    println!("{}", status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?.trim());
+    Ok(())
+}
+
+/// Arguments of [`between`].
+pub(in crate::sets) fn between_arguments(kind: Kind, play: Play, len: usize, count: u32) -> [String; 5] {
+    ["between".into(), kind.name().into(), play.name().into(), len.to_string(), count.to_string()]
 }
 
 /// Runs the other process: `far KIND PLAY LEN NAME`. It ends with its standard input, or with its
@@ -182,9 +257,7 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
-    let len = len.parse()?;
-    let kind = *Kind::ALL.iter().find(|known| known.name() == kind).ok_or("no such kind")?;
-    let play = PLAYS.iter().find(|(known, _)| *known == play).ok_or("no such play")?.1;
+    let (kind, play, len) = (Kind::of(kind)?, Play::of(play)?, len.parse()?);
     let exchange: Exchange<'_> = &mut |text| {
         println!("{text}");
         read_line().expect("the first process lives")
@@ -197,6 +270,13 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
     match kind {
         Kind::Unix => play.far(sockets::unix_far(name, len, exchange)?, rounds),
         Kind::Tcp => play.far(sockets::tcp_far(len, exchange)?, rounds),
+        Kind::Tokio => Tokio::far(len, exchange)?.play_far(play, rounds)?,
+        Kind::FabricConnection => {
+            let info = provider_connections(kind.provider().unwrap_or_default());
+            play.far(connections::far(&info, play, len, exchange)?, rounds);
+        }
+        Kind::LoomConnection => play.far(connections::far(&tcp_connections(), play, len, exchange)?, rounds),
+        Kind::LoomIdle => play.far(idle::far(play, len, exchange)?, rounds),
         Kind::LoomTcp if play == Play::Write => play.far(Writes::open(&tcp(), len, exchange), rounds),
         Kind::LoomTcp => play.far(open_info(&tcp(), play, len, exchange), rounds),
         Kind::Shm | Kind::Net | Kind::FabricTcp | Kind::Rxm => {

@@ -1,14 +1,19 @@
 //! libfabric's shm, driven by loom, between two processes, compared with alternatives for a
 //! program. Both processes are bound to a core and poll. Every message is checked.
 
+mod connections;
 mod far;
+mod frames;
+mod idle;
 mod offers;
 mod sockets;
 mod ucx;
 mod writes;
 
-pub use far::far;
+pub(in crate::sets) use far::between_arguments;
 pub(crate) use far::{Kind, between_processes};
+pub use far::{between, far};
+pub(in crate::sets) use idle::IDLE;
 pub(in crate::sets) use offers::{open_info, provider};
 
 use crate::Failure;

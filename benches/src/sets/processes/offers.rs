@@ -3,7 +3,7 @@
 use loom_core::domain::Domain;
 use loom_core::info::{Hints, Info};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Caps;
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Local, Ofi};
 use loom_tcp::{Tcp, TcpAttr};
 
@@ -27,6 +27,21 @@ pub(in crate::sets) fn provider(name: &str, caps: Caps) -> Info<Ofi<Local>> {
 /// Offer of loom's transport over sockets.
 pub(in crate::sets) fn tcp() -> Info<Tcp> {
     loom_tcp::query(&Hints::default(), TcpAttr { endpoints: 1, ..TcpAttr::DEFAULT }).expect("loopback")
+}
+
+/// Offer of a provider of libfabric for endpoints with connections.
+pub(super) fn provider_connections(name: &str) -> Info<Ofi<Local>> {
+    Ofi::<Local>::query(&connections(Some(name))).expect("libfabric").next().expect("libfabric has the provider")
+}
+
+/// Offer of loom's transport over sockets for endpoints with connections.
+pub(super) fn tcp_connections() -> Info<Tcp> {
+    loom_tcp::query(&connections(None), TcpAttr { endpoints: 2, ..TcpAttr::DEFAULT }).expect("loopback")
+}
+
+fn connections(provider: Option<&str>) -> Hints<'_> {
+    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+    Hints { caps: Caps::MSG, endpoint_attr, provider, node: Some("127.0.0.1"), listen: true, ..Hints::default() }
 }
 
 /// Loom over an offer, between the threads of one process or of two.
