@@ -135,6 +135,8 @@ pub(crate) struct Engine {
     polled: u16,
     /// Connection that had the last bytes, or `NIL`.
     last: u32,
+    /// Polls since frames were sent, while there are frames.
+    delays: u32,
     /// Polls of that connection alone since the last poll of all.
     polls_of_last: u32,
     /// Number of the current poll.

@@ -149,6 +149,7 @@ impl Engine {
             try_paused: false,
             polled: NO_QUEUE,
             last: NIL,
+            delays: 0,
             polls_of_last: 0,
             turn: 0,
             dirty: NIL,

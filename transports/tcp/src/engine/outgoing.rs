@@ -1,7 +1,7 @@
 //! Operations, and frames to the socket.
 //!
-//! The first operation on a connection after a poll is sent at once, later ones with the next poll,
-//! many in one system call. Acknowledgements and read responses go before operations.
+//! The first operation on a connection after a poll is sent at once if its queue is empty. Others
+//! are sent by a poll when the queue is empty, many in one system call. Acknowledgements and read responses go before operations.
 
 use heapless::Vec;
 use loom_core::transport::{Event, Refusal};
@@ -198,10 +198,10 @@ impl Engine {
         if is_open {
             self.announce(connection, index);
         }
-        let posted = &mut self.connections[connection as usize];
         if is_open && !is_full {
-            if !post.more && posted.sent_in != self.turn {
-                posted.sent_in = self.turn;
+            let sent_in = self.connections[connection as usize].sent_in;
+            if !post.more && sent_in != self.turn && self.first_event(tx).is_none() {
+                self.connections[connection as usize].sent_in = self.turn;
                 self.flush(connection);
             } else {
                 self.mark_dirty(connection);

@@ -20,19 +20,28 @@ const LAST_IN_A_ROW: u32 = 16;
 /// Polls while it has no bytes.
 const MISSES: u32 = 4;
 
+/// Polls of a queue with events for which frames are not sent.
+const DELAYS: u32 = 16;
+
 /// No queue is being polled.
 pub(super) const NO_QUEUE: u16 = u16::MAX;
 
 impl Engine {
-    /// Drives progress, unless a queue has an event.
+    /// Drives progress, unless a queue has an event. Frames are sent when the queue is empty,
+    /// because the program may post more for each event, or after some polls.
     #[inline]
     pub(crate) fn poll(&mut self, queue: u16) -> Result<(), Errno> {
+        let has_event = self.first_event(queue).is_some();
         if self.is_dirty() {
-            self.polled = queue;
-            self.send_dirty();
-            self.polled = NO_QUEUE;
+            self.delays += 1;
+            if !has_event || self.delays >= DELAYS {
+                self.delays = 0;
+                self.polled = queue;
+                self.send_dirty();
+                self.polled = NO_QUEUE;
+            }
         }
-        if self.first_event(queue).is_some() || self.read_last(queue) {
+        if has_event || self.read_last(queue) {
             return Ok(());
         }
         self.progress(queue, 0)
