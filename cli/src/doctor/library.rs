@@ -1,6 +1,10 @@
 use std::env;
+use std::time::{Duration, Instant};
 
+use loom_core::{Av, Cq, Domain, Hints, Source};
 use loom_fabric::ofi::{Library, Local, Ofi, headers_version, params};
+
+use loom_tcp::TcpAttr;
 
 use super::Finding;
 use super::faults;
@@ -11,16 +15,34 @@ pub(super) fn look(all_faults: bool) -> Vec<Finding> {
         "loom",
         concat!("version ", env!("CARGO_PKG_VERSION"), "; the software transport is there"),
     )];
+    findings.push(match message_over_tcp() {
+        Ok(()) => Finding::good("loom-tcp", "TCP in Rust: a message over 127.0.0.1 has arrived"),
+        Err(error) => Finding::wrong("loom-tcp", format!("{error:#}"), "loom-tcp requires a loopback interface"),
+    });
     findings.extend(libfabric(all_faults));
     findings.extend(environment());
     findings
+}
+
+/// Sends a message to another endpoint of this process.
+fn message_over_tcp() -> Result<(), loom_core::Error> {
+    let info = loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT)?;
+    let domain = Domain::open(&info)?;
+    let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+    let to_bob = av.insert(&bob.address()?)?;
+    let received = bob.recv(Source::Any, vec![0; 64])?;
+    let limit = Instant::now() + Duration::from_secs(5);
+    cq.post(vec![7; 64], limit, |message| alice.send(to_bob, message))?;
+    cq.finish(received, limit)?.into_result()?;
+    Ok(())
 }
 
 fn libfabric(all_faults: bool) -> Vec<Finding> {
     let library = match Library::get() {
         Ok(library) => library,
         Err(error) => {
-            let advice = "the commands measure the software transport without it; LD_LIBRARY_PATH and LOOM_LIBFABRIC choose a library";
+            let advice = "the commands measure the software transport and loom-tcp without it; LD_LIBRARY_PATH and LOOM_LIBFABRIC choose a library";
             return vec![Finding::wrong("libfabric", error.to_string(), advice)];
         }
     };
@@ -30,7 +52,7 @@ fn libfabric(all_faults: bool) -> Vec<Finding> {
     findings.extend(provider_path());
     let mut providers: Vec<(String, bool)> = Vec::new();
     let mut versions = Vec::new();
-    let infos = Ofi::<Local>::query(&loom_core::info::Hints::default());
+    let infos = Ofi::<Local>::query(&Hints::default());
     match infos {
         Ok(infos) => {
             for info in infos {
