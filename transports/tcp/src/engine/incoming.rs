@@ -12,6 +12,7 @@ use super::matching::{Piece, Unexpected};
 use super::send::Send;
 use super::socket::{self, errno};
 use super::{Engine, MessageKind, NIL};
+use crate::attr::TcpAttr;
 use crate::wire::{ConnectMessage, Frame, Opcode, Operation, Violation};
 
 /// System calls for one event of the kernel, so that other connections have their turn.
@@ -23,6 +24,9 @@ const ACKNOWLEDGEMENTS: u32 = 1 << 16;
 /// Remaining payload, in bytes, from which the socket is read straight into the payload's
 /// destination, without the buffer.
 const DIRECT: u64 = 1024;
+
+/// Payload of one system call in bytes. The sender fills the room of the bytes before meanwhile.
+const AT_ONCE: u64 = 1 << 17;
 
 impl To {
     /// Copies the next bytes of the payload.
@@ -176,9 +180,12 @@ impl Engine {
         if spans.left() == 0 {
             return None;
         }
-        let room_behind = if spans.left() >= *left { size } else { 0 };
-        let wanted = spans.left().min(*left) + room_behind as u64;
-        let (direct, received_behind) = match spans.receive(socket.as_fd(), *left, &mut buffer[..room_behind]) {
+        // The bytes behind a long payload are probably another one, which the buffer would delay.
+        let behind = if *left < size as u64 { size } else { TcpAttr::MIN_BUFFER as usize };
+        let limit = (*left).min(AT_ONCE);
+        let room_behind = if spans.left() >= *left && limit == *left { behind } else { 0 };
+        let wanted = spans.left().min(limit) + room_behind as u64;
+        let (direct, received_behind) = match spans.receive(socket.as_fd(), limit, &mut buffer[..room_behind]) {
             Ok((0, 0)) => return Some(Err(Errno::ENOTCONN)),
             Ok(received) => received,
             Err(io::Errno::AGAIN) => return Some(Ok(false)),

@@ -18,7 +18,7 @@ const EVENTS: usize = 64;
 /// Polls of the last connection alone, while it has bytes.
 const LAST_IN_A_ROW: u32 = 16;
 /// Polls while it has no bytes.
-const MISSES: u32 = 4;
+const MISSES: u32 = 16;
 
 /// Polls of a queue with events for which frames are not sent.
 const DELAYS: u32 = 16;

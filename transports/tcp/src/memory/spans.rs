@@ -120,7 +120,7 @@ impl Spans {
         }
         let _ = ranges.push(IoVec { base: behind.as_mut_ptr(), len: behind.len() });
         // SAFETY: the ranges are valid (`Span::new`), and `behind` is borrowed.
-        let received = unsafe { syscall::read(fd, &ranges) }? as u64;
+        let received = unsafe { syscall::receive(fd, &ranges) }? as u64;
         let direct = received.min(direct);
         self.advance(direct);
         #[expect(clippy::cast_possible_truncation, reason = "at most the length of `behind`")]

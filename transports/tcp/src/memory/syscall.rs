@@ -30,15 +30,15 @@ struct Message {
 
 #[cfg(target_arch = "x86_64")]
 mod numbers {
-    pub(super) const READV: usize = 19;
     pub(super) const SENDTO: usize = 44;
     pub(super) const SENDMSG: usize = 46;
+    pub(super) const RECVMSG: usize = 47;
 }
 #[cfg(target_arch = "aarch64")]
 mod numbers {
-    pub(super) const READV: usize = 65;
     pub(super) const SENDTO: usize = 206;
     pub(super) const SENDMSG: usize = 211;
+    pub(super) const RECVMSG: usize = 212;
 }
 
 /// `MSG_DONTWAIT` and `MSG_NOSIGNAL`
@@ -90,14 +90,28 @@ unsafe fn call(number: usize, [first, second, third, fourth]: [usize; 4]) -> Res
     }
 }
 
-/// Reads into ranges, in order.
+/// Message without a name and control data.
+const fn message(ranges: &[IoVec]) -> Message {
+    Message {
+        name: null(),
+        name_len: 0,
+        ranges: ranges.as_ptr(),
+        range_count: ranges.len(),
+        control: null_mut(),
+        control_len: 0,
+        flags: 0,
+    }
+}
+
+/// Receives into ranges, in order, without waiting.
 ///
 /// # Safety
 /// The ranges are valid for writes of the kernel.
-pub(super) unsafe fn read(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
+pub(super) unsafe fn receive(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize, Errno> {
     let fd = fd.as_raw_fd().cast_unsigned() as usize;
+    let mut message = message(ranges);
     // SAFETY: the descriptor is open, and the caller guarantees the ranges.
-    unsafe { call(numbers::READV, [fd, ranges.as_ptr().expose_provenance(), ranges.len(), 0]) }
+    unsafe { call(numbers::RECVMSG, [fd, (&raw mut message).expose_provenance(), FLAGS, 0]) }
 }
 
 /// Sends ranges, in order, without waiting and without a signal.
@@ -110,16 +124,7 @@ pub(super) unsafe fn send(fd: BorrowedFd<'_>, ranges: &[IoVec]) -> Result<usize,
         // SAFETY: the descriptor is open, and the caller guarantees the range.
         return unsafe { call(numbers::SENDTO, [fd, range.base.expose_provenance(), range.len, FLAGS]) };
     }
-    let message = Message {
-        name: null(),
-        name_len: 0,
-        ranges: ranges.as_ptr(),
-        range_count: ranges.len(),
-        control: null_mut(),
-        control_len: 0,
-        flags: 0,
-    };
-    // SAFETY: the descriptor is open, the message has no name and no control data, and the caller
-    // guarantees the ranges.
+    let message = message(ranges);
+    // SAFETY: the descriptor is open, and the caller guarantees the ranges.
     unsafe { call(numbers::SENDMSG, [fd, (&raw const message).expose_provenance(), FLAGS, 0]) }
 }

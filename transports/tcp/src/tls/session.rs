@@ -6,7 +6,7 @@ use std::boxed::Box;
 
 use rustix::fd::BorrowedFd;
 use rustix::io::{self, Errno};
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::server::UnbufferedServerConnection;
@@ -98,8 +98,8 @@ impl Session {
         }
         let wanted = room.len();
         loop {
-            match io::read(fd, &mut *room) {
-                Ok(received) => {
+            match recv(fd, &mut *room, RecvFlags::empty()) {
+                Ok((received, _)) => {
                     input.end += received;
                     return Ok(Some((received, received == wanted)));
                 }
