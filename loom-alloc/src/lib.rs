@@ -3,14 +3,13 @@
 //! Sources of memory:
 //! - [`Arena`], [`OwnedArena`] and [`StaticArena`], for several threads with [`Locked`].
 //! - [`Pool`], [`SharedPool`], [`StaticPool`] and their [`SizeClasses`].
-//! - `os::Mapping` (feature `os`, Linux) maps pages.
+//! - `os::Mapping` (feature `os`) maps pages.
 //!
 //! Allocators over others:
 //! - [`Budget`] enforces a limit.
 //! - [`Fallback`] adds a second allocator.
 //! - [`Ledger`] books each byte under a name.
 //! - [`testing`] injects failures, and checks for leaks.
-//! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
 //! All allocate only when opened. See also [`registered`] and [`mr_cache`].
 //!
@@ -50,8 +49,6 @@
 //! ```
 //!
 //! # Features
-//!
-//! No feature is on by default.
 //!
 //! ## `os`
 //! Pages of the operating system (`os::Mapping`) and notices of unmapped ones

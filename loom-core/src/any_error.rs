@@ -1,5 +1,3 @@
-//! [`Error`]: sum of all errors.
-
 use core::fmt;
 
 use crate::engine::op_table::OpError;

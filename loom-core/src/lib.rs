@@ -72,19 +72,10 @@
 //!   over a queue with all of its handles at once.
 //! - Peers are handles ([`Peer`]): a provider follows any address, so arbitrary numbers must not
 //!   reach it from safe code.
-//! - The slots of the op table are an array, because a deep `heapless` container does not fit on a
-//!   stack.
-//! - A transport shows its events one by one
-//!   ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)), which saves two copies
-//!   of each.
 //! - Only 64-bit targets are supported: the context of an operation is one word with a generation
 //!   and an index.
-//! - Scalable endpoints, multicast and symmetric ranges are in the core although only libfabric has
-//!   them, because their handles, closing order and address checks are those of other objects.
 //!
 //! # Features
-//!
-//! No feature is on by default.
 //!
 //! ## `std`
 //! `std::time::Instant` as a deadline, constructors that use the global allocator, `Box<[u8]>` and

@@ -1,5 +1,3 @@
-//! Calls on objects of any kind.
-
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::c_int;

@@ -1,8 +1,7 @@
 //! The process that opened an object, and copies of objects in forked children.
 //!
-//! Closing a copy shuts down the parent's sockets
-//! (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for
-//! threads that the child lacks. So each [`Raw`](super::raw::Raw) pointer records its process, and
+//! Closing a copy harms the parent (`tcp-close-in-a-forked-child-ends-the-parents-connection` and
+//! others). So each [`Raw`](super::raw::Raw) pointer records its process, and
 //! [`entry!`](super::ffi::call::entry) returns no function in another process: objects leak there.
 //!
 //! A handler of `pthread_atfork` numbers processes, and releases the locks of this module's

@@ -277,9 +277,8 @@
 //!
 //! # How it calls libfabric
 //! Like libfabric's inline C functions, this module calls through an object's operation tables
-//! (`ep->msg->send(...)`): a post is one indirect call. A missing table or entry is `ENOSYS`.
-//! [`Library`] has the exported functions. Every `unsafe fn` relies on the [contract of
-//! callers](loom_core::transport#contract-of-callers).
+//! (`ep->msg->send(...)`): a post is one indirect call. A missing table or entry is `ENOSYS`. Every
+//! `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 mod av;
 mod control;

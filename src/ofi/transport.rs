@@ -1,5 +1,3 @@
-//! [`Ofi`], and the promises that it keeps as a [`Transport`].
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
 use core::marker::PhantomData;

@@ -17,8 +17,7 @@ use crate::{signals, text};
 use drawing::Drawing;
 use report::Bench;
 
-/// Measures latency, message rate and bandwidth by provider and size: what to run first on a new
-/// cluster.
+/// Measures latency, message rate and bandwidth by provider and size.
 ///
 /// Tagged messages, of which some are verified byte by byte before each measurement. Latency is
 /// half a round trip of one message; the rate and the bandwidth are of batches of messages that

@@ -522,15 +522,14 @@ where
         self.table.borrow_mut().replace_waker(work, None)
     }
 
-    /// Wakes the future of work that no longer waits. Runs user code.
+    /// Runs user code.
     pub(crate) fn wake_future(&self, work: WorkKey) {
         if let Some(waker) = self.take_waker(work) {
             waker.wake();
         }
     }
 
-    /// Stores the waker of an executor before it sleeps. Runs user code, which may add work: check
-    /// for work after this.
+    /// Runs user code, which may add work: check for work after this.
     pub(crate) fn store_executor(&self, waker: &Waker) {
         let waker = waker.clone();
         drop(self.executor.replace(Some(waker)));

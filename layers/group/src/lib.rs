@@ -70,8 +70,6 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
-//!
 //! ## `std`
 //! Constructors with the global allocator, and [exchanges](bootstrap) over TCP and over a directory
 //! of files.

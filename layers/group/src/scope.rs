@@ -77,9 +77,6 @@ impl Summary {
 
 /// Requests to many peers, in places of the caller.
 ///
-/// A request that waits after a transient error delays only later requests to its peer in its
-/// direction.
-///
 /// The end of a scope, also by a panic, gives up waiting requests, and cancels those in flight.
 /// Those that the provider does not cancel stay [`InFlight`](Outcome::InFlight): the group's queue
 /// returns their buffers later.

@@ -272,8 +272,7 @@ impl<T: Transport, M: Buffer + Send, A: Allocator + Send> Initiator<'_, T, M, A>
     /// Cancels transfers that keep grains or samples below `end` from their places, so that
     /// [`grain`](Self::grain) and [`samples`](Self::samples) return these. Their targets are
     /// lapped: each goes on by another attachment once its operations in flight have completed
-    /// ([`Target`](crate::Target) states an exception). In real time, a slow or dead target then
-    /// does not delay others.
+    /// ([`Target`](crate::Target) states an exception).
     ///
     /// # Errors
     /// [`Error::Invalid`] for an unknown flow.

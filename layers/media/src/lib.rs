@@ -55,8 +55,6 @@
 //!
 //! # Features
 //!
-//! No feature is on by default.
-//!
 //! ## `std`
 //! Examples of the documentation, with the global allocator.
 //!

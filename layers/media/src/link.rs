@@ -147,7 +147,7 @@ impl Link {
         self.request_room(first);
     }
 
-    /// Requests room from a number on. No transfer follows before the answer.
+    /// No transfer follows before the answer.
     fn request_room(&mut self, first: u64) {
         (self.attachment, self.is_stale, self.owed) = (AttachmentState::Requested, false, Some(Owed::Attach));
         self.first = first;

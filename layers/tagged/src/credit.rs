@@ -1,8 +1,7 @@
 //! Credits: the number of packets that may be in flight, counted on both sides.
 //!
-//! Packets have two classes. *Message* packets may wait until they are received. All others are
-//! handled on arrival, so their credit returns by itself. Counts are totals modulo 2^32, so
-//! repeating one does no harm.
+//! *Message* packets may wait until they are received, all others ([`Class`]) are handled on
+//! arrival. Counts are totals modulo 2^32, so repeating one does no harm.
 
 use crate::error::Violation;
 

@@ -72,15 +72,12 @@
 //! # Limits
 //!
 //! - A tagged endpoint stays on the thread of its queue, which needs a slot for each packet.
-//! - The carrier must deliver every packet once, and keep it until a receive is posted, as
-//!   providers with `FI_RM_ENABLED` do. Unacknowledged datagrams do not suffice.
+//! - Providers with `FI_RM_ENABLED` suffice for a [`Carrier`], unacknowledged datagrams do not.
 //! - A message has one buffer, in host memory.
 //! - A new connection to the same peer is a new link, of [a fixed number](TaggedAttr::links) in an
 //!   endpoint's life. Without connections, it needs [a new endpoint](WithPeer::new) below.
 //!
 //! # Features
-//!
-//! No feature is on by default.
 //!
 //! ## `std`
 //! Constructor with the global allocator (`TaggedEndpoint::open`).

@@ -94,7 +94,6 @@ impl<P: Buffer> Packet<P> {
         (self.used, self.purpose) = (size, Purpose::Receive(frees));
     }
 
-    /// Writes a header, then `follow` bytes by `write`.
     pub(crate) fn prepare_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
         (self.used, self.purpose) = (HEADER_LEN + follow, Purpose::Send(op));
         // `TaggedAttr` limits packets to 2^30 bytes.

@@ -54,11 +54,7 @@
 //!   are reported to the receiver too ([control messages](Engine#control-messages)).
 //! - **A transfer of an engine to itself is a copy.**
 //!
-//! Device memory is refused.
-//!
 //! # Features
-//!
-//! No feature is on by default.
 //!
 //! ## `std`
 //! `Agent` (an engine on its own thread, for programs with threads), the topology of this machine,

@@ -29,9 +29,8 @@
 //! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Costs
-//! A hit takes constant time apart from memory latency, a stale memo a search by address. A miss
-//! moves 12 bytes for each region at a higher address. A hit touches two or three cache lines, with
-//! one atomic load.
+//! A hit touches two or three cache lines, with one atomic load. A stale memo takes a search by
+//! address. A miss moves 12 bytes for each region at a higher address.
 //!
 //! # Example
 //! ```

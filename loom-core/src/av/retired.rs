@@ -8,9 +8,7 @@ use crate::engine::address_table::AddressTable;
 use crate::engine::peer_table::Peer;
 use crate::vocabulary::{EndpointAddr, FabricAddr};
 
-/// Not in the list.
 const FREE: u32 = u32::MAX;
-/// Last in the list.
 const END: u32 = u32::MAX - 1;
 
 /// Slots of removed peers, the oldest first. An address inserted again leaves its slot in the list.

@@ -1,5 +1,3 @@
-//! Events kept for a later poll.
-
 #![allow(unsafe_code, reason = "passes events of queues to the op table")]
 
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};

@@ -33,8 +33,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # Errors
     /// [`CqError::Queue`], [`CqError::Driven`]
     #[doc(alias = "fi_cq_read")]
-    // Inlined, with only the fast path: a success of an operation, or a peer's write. It saves a
-    // third of the cost of a poll. The rest is a `Detour`.
+    // Inlined, with only the fast path: a success of an operation, or a peer's write. The rest is a
+    // `Detour`.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         let detour = if self.body.ops.needs_slow_poll() {

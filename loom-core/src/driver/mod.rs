@@ -24,20 +24,17 @@
 //! # What can be awaited
 //! Endpoints post as usual and return an [`OpKey`](crate::OpKey), which futures wait for:
 //!
-//! | | posts | waits for completion |
-//! |---|---|---|
-//! | [`CqDriver::run`] | an operation with a buffer | yes: [`Done`](crate::Done) |
-//! | [`CqDriver::post`] | an operation with a buffer | no: [`OpKey`](crate::OpKey) |
-//! | [`CqDriver::retry`] | an operation without a buffer: injected messages, atomic operations on values, collectives, peeks | no |
-//! | [`CqDriver::finish`] | | of an operation with a buffer |
-//! | [`CqDriver::finish_value`] | | of an operation on a value |
-//! | [`CqDriver::finish_peek`] | | of a peek |
-//! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
-//! | [`CqDriver::next_unclaimed`] | | the next completed operation without a future |
-//! | [`AwaitedArrivals::reached`] | | a number of arrivals of immediate data |
-//! | [`CounterDriver::reached`] | | a counter's threshold |
-//! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or membership in a multicast group |
-//! | [`EqDriver::next_event`] | | the next connection request, or end of a connection |
+//! | | |
+//! |---|---|
+//! | [`CqDriver::run`] | posts a buffer, waits for completion, and returns [`Done`](crate::Done) |
+//! | [`CqDriver::post`] | posts a buffer |
+//! | [`CqDriver::retry`] | posts injected messages, atomic operations on values, collectives, peeks |
+//! | [`CqDriver::finish`], [`finish_value`](CqDriver::finish_value), [`finish_peek`](CqDriver::finish_peek) | wait for completion of a buffer, a value, a peek |
+//! | [`CqDriver::next_event`] | waits for an event of a peer, or a piece of a multi-receive |
+//! | [`CqDriver::next_unclaimed`] | waits for a completed operation without a future |
+//! | [`AwaitedArrivals::reached`], [`CounterDriver::reached`] | wait for arrivals of immediate data, or a counter's threshold |
+//! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | wait for a connection, or membership in a multicast group |
+//! | [`EqDriver::next_event`] | waits for a connection request, or the end of a connection |
 //!
 //! # What they promise
 //! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation

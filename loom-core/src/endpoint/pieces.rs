@@ -1,5 +1,3 @@
-//! Posts of several pieces of memory.
-
 use super::opened::Opened;
 use super::post::{Address, Op, Posting, Use};
 use crate::buffer::{Buffer, IoVecs, Lent};

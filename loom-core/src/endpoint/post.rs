@@ -1,10 +1,6 @@
-//! Path of a post:
-//!
-//! 1. [`Opened::prepare`] checks the capabilities, moves the buffer into a slot of the op table,
-//!    which lends it, then looks the address up and checks the lent memory. For several pieces, it
-//!    is [`Opened::prepare_pieces`].
-//! 2. The caller submits the [`Posting`] to the transport.
-//! 3. [`Opened::submitted`] returns the key. A refusal at any step returns the buffer.
+//! Path of a post: [`Opened::prepare`] (for several pieces, [`Opened::prepare_pieces`]), a call of
+//! the transport with the [`Posting`], and [`Opened::submitted`]. A refusal at any step returns the
+//! buffer.
 
 use super::Endpoint;
 use super::kind::Transmits;

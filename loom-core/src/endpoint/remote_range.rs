@@ -1,5 +1,3 @@
-//! Ranges of a peer's memory in posts.
-
 use heapless::Vec;
 
 use super::opened::Opened;

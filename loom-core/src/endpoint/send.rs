@@ -11,8 +11,7 @@ use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Posts a message. The buffer moves into the queue, until the completion of the returned key
-    /// gives it back ([`Cq::finish`](crate::cq::Cq::finish)). A refused post returns it at once.
+    /// Posts a message. Its completion returns the buffer ([`Cq::finish`](crate::cq::Cq::finish)).
     ///
     /// ```
     /// # use loom_core::soft::{Network, NetworkAttr};

@@ -32,14 +32,12 @@ pub enum CqError {
     /// The completion was already taken by [`poll`](crate::Cq::poll) or a wait, or the key belongs
     /// to another queue or table.
     UnknownKey,
-    /// The maximum number of peer events arrived during a wait: take them with
-    /// [`poll`](crate::Cq::poll), then wait again.
+    /// The maximum number of peer events arrived during a wait.
     PeerEvents,
-    /// The [driver](crate::driver::EqDriver) of the event queue stores its maximum of events: take
-    /// them ([`next_event`](crate::driver::EqDriver::next_event)).
+    /// The [driver](crate::driver::EqDriver) of the event queue stores its maximum of events
+    /// ([`next_event`](crate::driver::EqDriver::next_event)).
     Unread,
-    /// The operation is a completed multi-receive with pieces out: take them with
-    /// [`poll`](crate::Cq::poll), drop them, then wait again.
+    /// The operation is a completed multi-receive with pieces out.
     PiecesOut,
     /// The deadline passed with the operation in flight. Returned only by
     /// [`Cq::finish`](crate::Cq::finish) and its variants.
@@ -63,7 +61,7 @@ pub enum CqError {
     },
     /// The table of arrivals has no slot for a wait.
     TooManyWaits,
-    /// The queue has too few free slots for several operations: take completions, or wait.
+    /// The queue has too few free slots for several operations.
     Full,
 }
 

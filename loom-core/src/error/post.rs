@@ -27,9 +27,9 @@ pub enum PostError {
     /// All slots of the queue have operations in flight: poll it and post again.
     Full,
     /// Kept completions, claimed messages, or completed multi-receives with pieces out hold the
-    /// slots: take completions, then post again.
+    /// slots.
     Kept,
-    /// The transport is full, or the peer is not reached: poll, and post again.
+    /// The transport is full, or the peer is not reached.
     #[doc(alias = "FI_EAGAIN")]
     Again,
     /// The peer is not in the endpoint's address vector.
@@ -48,8 +48,7 @@ pub enum PostError {
     /// The range is not within the remote region, or its parts together do not have the length of
     /// the buffer.
     OutOfBounds,
-    /// The remote region does not grant this access: its owner must register it with the access,
-    /// and send the [`RemoteRegion`](crate::RemoteRegion) again.
+    /// The remote region does not grant this access.
     RemoteAccess(Access),
     /// Too many ranges for one operation, on this side or at the peer, or an empty list of the
     /// peer's.
@@ -80,10 +79,9 @@ pub enum PostError {
     },
     /// The provider does not grant this capability.
     NotGranted(Caps),
-    /// The provider is known to access more than the lent memory: use the `unsafe` form.
+    /// The provider is known to access more than the lent memory.
     NotSafe,
-    /// Tagged receive with ignored bits over a provider that would miss arrived messages: receive
-    /// exact tags, or use the package `loom-fabric-tagged`.
+    /// Tagged receive with ignored bits over a provider that would miss arrived messages.
     MaskedTag,
     /// The endpoint was not opened for operations without a success completion
     /// ([`selective`](crate::endpoint::Binding::selective)).

@@ -1,5 +1,3 @@
-//! [`Fabrics`].
-
 use core::alloc::Layout;
 use core::ptr::NonNull;
 

@@ -1,5 +1,3 @@
-//! [`Random`]: pseudo-random numbers.
-
 /// `splitmix64`, by Sebastiano Vigna.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(u64);

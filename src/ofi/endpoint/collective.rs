@@ -1,16 +1,14 @@
 //! Collective operations: groups, and the implementation of [`Collectives`].
 //!
-//! Only `tcp;ofi_rxm` of libfabric 2 has them (`prov/coll`). loom works around these faults:
+//! Only `tcp;ofi_rxm` of libfabric 2 has them (`prov/coll`). loom works around its faults:
 //! - An operation keeps a pointer to its group. So groups are closed after their endpoint.
-//! - A broadcast moves one chunk per member, and writes behind the buffer
-//!   (`rxm-broadcast-writes-behind-its-buffer`). So `EINVAL` refuses a number of elements that is
-//!   not a multiple of the members.
-//! - An operation with a message of more than 16 KiB never completes, and its completion goes to
-//!   the program (`rxm-collective-of-more-than-16-kib-never-ends`). So `EMSGSIZE` refuses
-//!   operations that may need one.
+//! - `EINVAL` refuses broadcasts of a number of elements that is not a multiple of the members
+//!   (`rxm-broadcast-writes-behind-its-buffer`).
+//! - `EMSGSIZE` refuses operations that may need a message of more than 16 KiB
+//!   (`rxm-collective-of-more-than-16-kib-never-ends`).
 //! - A reduction that cannot be computed never completes. So each is queried before.
-//! - Tags with the highest bit are taken for an operation's (`rxm-tag-beside-collectives-crashes`).
-//!   So an info with collectives grants no tags (`quirks::untrue_caps`).
+//! - An info with collectives grants no tags (`rxm-tag-beside-collectives-crashes`,
+//!   `quirks::untrue_caps`).
 //! - Joins of several sets are mixed up. So one runs at a time.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]

@@ -40,7 +40,6 @@ pub struct Endpoint<L> {
     closable: Closable,
     /// `true` if its connection can be shut down.
     shuts_down: bool,
-    /// Groups for multicast.
     groups: Groups<L>,
     /// `true` if sends, reads and writes report success only if flags or the default request it.
     selective: bool,

@@ -1,11 +1,8 @@
-//! Opening of endpoints:
+//! Opening of endpoints.
 //!
-//! 1. [`refuse_unsupported`] refuses options and modes that the provider lacks.
-//! 2. [`in_group`] takes the lock of the group, or [`open`] that of the address vector, and opens
-//!    again where the name is taken.
-//! 3. [`open_bound`] calls `fi_endpoint`, binds the objects, sets the options, and enables.
-//!
-//! A failed step closes the endpoint. If that fails, too, the error has `left_open`.
+//! [`in_group`] takes the lock of the group, or [`open`] that of the address vector, and opens again
+//! where the name is taken. A failed step closes the endpoint. If that fails, too, the error has
+//! `left_open`.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

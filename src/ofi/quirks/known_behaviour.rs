@@ -48,8 +48,8 @@ bitflags! {
         const CLOSES_WITH_SENDS = 1 << 4;
         /// An endpoint can be closed with reads in flight no longer than an injected message: their
         /// buffers are not written afterwards. The peer of `shm` 2.6 writes reads of every length
-        /// by cross-memory attach. `net` and `tcp` of 1.17 free a read twice whose answer has begun
-        /// (`…-read-that-is-cut-by-closing-is-freed-twice`).
+        /// by cross-memory attach. `net` and `tcp` of 1.17:
+        /// `…-read-that-is-cut-by-closing-is-freed-twice`.
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back
         /// with the endpoint`; between processes `tests/libfabric/shm_processes.rs`.
@@ -70,9 +70,9 @@ bitflags! {
         /// Shown by: `very long message is truncated with an error`, `a too long message is
         /// truncated with an error`.
         const CLOSES_AFTER_LONG_TRUNCATED = 1 << 8;
-        /// A region can be closed in the middle of a peer's operation on it. `shm` 2.5 keeps a
-        /// pointer to it (`shm-region-closed-while-it-is-written-crashes`), and `sockets` uses it
-        /// after releasing the lock.
+        /// A region can be closed in the middle of a peer's operation on it. `shm` 2.5:
+        /// `shm-region-closed-while-it-is-written-crashes`. `sockets` uses it after releasing the
+        /// lock.
         ///
         /// Shown by: `region closed in the middle of a transfer keeps its memory while it is
         /// reached`, `a region may be closed in the middle of writes`.
@@ -178,8 +178,8 @@ bitflags! {
         /// Shown by: `ignored bits of a tag match anything`.
         const MASKED_RECV = 1 << 29;
         /// An address can be removed from a vector beside bound endpoints and operations to the
-        /// peer in flight, and the next insertion gets the lowest free index. `shm` 1.17 unmaps the
-        /// peer's region, and uses it later (`shm-message-of-a-removed-peer-crashes`).
+        /// peer in flight, and the next insertion gets the lowest free index
+        /// (`shm-message-of-a-removed-peer-crashes`).
         ///
         /// Shown by: `places of removed peers return`, `operations in flight outlive their peers
         /// place`.
@@ -187,7 +187,6 @@ bitflags! {
     }
 }
 
-// Each fact has a bit of its own.
 const _: () = assert!(Facts::all().bits().count_ones() as usize == <Facts as bitflags::Flags>::FLAGS.len());
 
 /// Name of a provider, `fi_version`, and `prov_version`, which is the upper layer's.

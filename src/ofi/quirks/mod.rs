@@ -24,10 +24,8 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
     layers(info).any(|layer| layer == name)
 }
 
-/// Names in shared memory. An endpoint that sends to a name that it was refused crashes
-/// (`shm-name-that-was-refused-crashes`). In 2.5 two endpoints with one name do not reach each
-/// other, or crash. Infos may name a parent process. `sm2` reads up to a zero byte, which copies of
-/// its infos lack.
+/// Names in shared memory, which two endpoints must not have (`shm-name-that-was-refused-crashes`).
+/// Infos may name a parent process. `sm2` reads up to a zero byte, which copies of its infos lack.
 pub(crate) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
@@ -57,13 +55,11 @@ fn have_keys_checked(info: &mut RawInfo) {
 }
 
 /// Capabilities that an info grants and its endpoints lack:
-/// - `ofi_rxd` reports its vector's first peer as every source (`rxd-source-is-always-the-first`),
-///   and crashes on atomic operations or refuses them for ever (`rxd-two-atomics-crash`,
-///   `rxd-injected-atomic-at-an-offset-is-never-taken`).
-/// - `net` has no atomic operation (`net-atomics-are-not-there`).
+/// - `ofi_rxd`: sources (`rxd-source-is-always-the-first`), atomic operations
+///   (`rxd-two-atomics-crash`, `rxd-injected-atomic-at-an-offset-is-never-taken`).
+/// - `net`: atomic operations (`net-atomics-are-not-there`).
 /// - Tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
-/// - Tags beside collectives: `ofi_rxm` takes a tag's highest bit for a collective's mark, and
-///   follows the context (`rxm-tag-beside-collectives-crashes`).
+/// - Tags beside collectives of `ofi_rxm` (`rxm-tag-beside-collectives-crashes`).
 pub(crate) fn untrue_caps(info: &RawInfo) -> Caps {
     let untrue = [
         (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),
@@ -91,8 +87,7 @@ fn may_walk_messages(info: &RawInfo) -> bool {
     !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Without a counter, `ofi_rxm` injects writes through connections, and follows the missing context
-/// of one to a killed peer (`rxm-injected-write-to-a-killed-peer-crashes`).
+/// A counter prevents `rxm-injected-write-to-a-killed-peer-crashes`.
 pub(crate) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
 }

@@ -1,8 +1,7 @@
 //! Waiting without the provider, for queues and counters with unsafe wait calls.
 //!
-//! `ofi_rxm` and `ofi_rxd` list endpoints in the wait objects of their queues and counters, also
-//! after a close. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
-//! (`…-sleep-after-an-endpoint-was-closed-crashes`), and the descriptor misses events.
+//! After a close, `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` of `ofi_rxm` and `ofi_rxd` read
+//! freed memory (`…-sleep-after-an-endpoint-was-closed-crashes`), and the descriptor misses events.
 //!
 //! So a close marks the endpoint's queues and counters as [deserted](is_deserted), which are then
 //! polled once a millisecond.

@@ -2,18 +2,18 @@
 //!
 //! A message longer than its receive:
 //! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB)
-//!   into segments. One that does not fit completes the receive. Later ones match receives of
-//!   later messages (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt its lists
+//!   into segments, which match receives of later messages
+//!   (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt its lists
 //!   (`rxm-close-after-a-truncated-long-message-crashes`).
 //! - `ofi_rxm` and `net` of libfabric 1 end the connection
 //!   (`rxm-nothing-arrives-after-a-truncated-message`,
-//!   `net-message-behind-a-truncated-one-is-lost`). A receive of no bytes of `tcp` never completes
-//!   (`tcp-message-for-a-receive-of-no-bytes-never-ends`).
+//!   `net-message-behind-a-truncated-one-is-lost`). `tcp`:
+//!   `tcp-message-for-a-receive-of-no-bytes-never-ends`.
 //! - A poll of `shm` and `sm2` spins for ever (`shm-long-message-for-a-short-buffer-never-ends`).
 //! - `ofi_rxd` and `udp` report a whole message (`rxd-truncated-message-is-whole`).
 //!
 //! So each receive over these providers has a last piece for the rest. The op table reports
-//! `ETRUNC` by the event's length (P5). A longer rest is left to the provider.
+//! `ETRUNC` by the event's length (P5).
 
 #![allow(unsafe_code, reason = "shares memory that only providers write")]
 

@@ -1,10 +1,9 @@
 //! Removed peers: the room of address vectors, and the source of late messages.
 //!
-//! Connections of `ofi_rxm`, `net` and `tcp` outlive their peer's address and keep its index. If
-//! another address takes the index, late messages of the removed peer report the new one
-//! (`rxm-removed-peer-has-the-next-ones-index` and others), until it is inserted again. So the
-//! first index is reserved: a removed address is inserted once more while that index is the only
-//! lower free one, and removed for good.
+//! Connections of `ofi_rxm`, `net` and `tcp` keep a removed peer's index until its address is
+//! inserted again (`rxm-removed-peer-has-the-next-ones-index` and others). So the first index is
+//! reserved: a removed address is inserted once more while that index is the only lower free one,
+//! and removed for good.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 

@@ -1,6 +1,6 @@
 //! Entries of endpoints in the table of `sm2`, which a user's processes share.
 //!
-//! Without an entry, an enabled endpoint crashes calls of its queue and vector, and its close
+//! Without an entry, an enabled endpoint crashes the process
 //! (`sm2-closing-what-was-not-enabled-crashes`). So a vector reserves the entry, by the name,
 //! before the endpoint is bound. If the table is full, the endpoint is closed once there is room.
 

@@ -26,8 +26,6 @@
 //! ```
 //!
 //! # Modes
-//! Without events, the thread spins or sleeps by its [`Mode`]. A sleeping thread notices a message
-//! once the system has woken it up.
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::wait`](loom_core::CqAttr::wait)), which
 //! not every provider supports: otherwise it fails with

@@ -93,8 +93,6 @@ impl Round {
 ///    [`System`](BootstrapError::System) later rounds return [`Ended`](BootstrapError::Ended).
 ///    Other errors leave the ranks in step, or precede any effect.
 ///
-/// The trait is dyn-compatible.
-///
 /// ```
 /// use loom_core::deadline::Deadline;
 /// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, Seat, Slots};

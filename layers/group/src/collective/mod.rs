@@ -1,8 +1,7 @@
 //! Collectives of the members of a group, over tagged messages: [`Team`].
 //!
 //! A team is all or some members of a [`Group`](crate::Group). Its [table](crate::schedule::Table)
-//! chooses algorithms of [`schedule`](crate::schedule). Wait for a [`Running`] collective, turn it,
-//! or await it.
+//! chooses algorithms of [`schedule`](crate::schedule).
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};

@@ -9,7 +9,7 @@ use crate::CollectiveError;
 /// If `n` is not a power of two, the first `2 (n - 2^floor(log2 n))` members form pairs. The first
 /// passes its elements to the second, and gets the result at the end.
 ///
-/// Operands keep rank order, and all members get the same bits.
+/// All members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceDoubling {
     member: Member,

@@ -4,7 +4,7 @@
 //! first member. Two neighboring runs form one of the next level, and their holders exchange a
 //! message. Operands keep rank order, and the blocks of a run are one range.
 //!
-//! The tree is binomial, with `n - 1` edges and `ceil(log2 n)` levels.
+//! The tree is binomial.
 
 use core::ops::Range;
 

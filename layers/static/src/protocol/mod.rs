@@ -1,8 +1,7 @@
 //! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
 //! [`Completes`] is the base of all, [`Transmitter`] and [`Receiver`] of those with another side.
-//! loom's endpoints, contexts and multicast groups implement the traits of their operations, and so
-//! does `TaggedEndpoint` of the package `loom-fabric-tagged`.
+//! `TaggedEndpoint` of the package `loom-fabric-tagged` implements them, too.
 //!
 //! Posts that the provider does not grant are refused with [`PostError::NotGranted`].
 //!

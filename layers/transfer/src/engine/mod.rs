@@ -1,15 +1,4 @@
 //! [`Engine`]: moves blocks of registered memory over *rails* (network cards).
-//!
-//! | file | content |
-//! |---|---|
-//! | `open` | opening, and the layout of immediate data |
-//! | `submit` | transfers: validation, submission, cancellation |
-//! | `posting` | operations of transfers, on rails in turn |
-//! | `completions` | completed operations, and writes of peers |
-//! | `loopback` | transfers of an engine to itself |
-//! | `waits` | waits for values of immediate data |
-//! | `handshake` | greeting of peers, connection of rails |
-//! | `messages` | notifications, failures, signs of life |
 
 mod completions;
 mod handshake;
@@ -82,7 +71,7 @@ use crate::transfers::{Stage, TransferSlot, Transfers};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
-/// Belongs to one thread. `M` is the type of the memory, and `P` that of the plans.
+/// Belongs to one thread. `M` is the memory, `P` the plan.
 pub struct Engine<'m, T: Transport, M: Buffer + Send, P, A: Allocator + Send> {
     /// First field: queues are closed before the memory of their operations.
     rails: Array<Rail<'m, T>, A>,

@@ -1,5 +1,3 @@
-//! Canonical keys of addresses.
-
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use super::symmetric::RangePeer;

@@ -1,5 +1,3 @@
-//! Posting of buffers.
-
 #![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
 
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};

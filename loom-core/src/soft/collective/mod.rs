@@ -1,5 +1,3 @@
-//! Collective operations: the implementation of [`Collectives`].
-
 #![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
 
 pub(crate) mod membership;

@@ -1,5 +1,3 @@
-//! Delivery from lanes, in the order of the numbers on both ways.
-
 #![allow(unsafe_code, reason = "hands messages from slots to receives")]
 
 use super::inbox::deliver;

@@ -122,7 +122,6 @@ impl SlotWord {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Slot {
-    /// [`SlotWord`].
     word: AtomicU64,
     /// Of the message, or the length of an announced RMA write.
     pub(super) tag: Cell<u64>,

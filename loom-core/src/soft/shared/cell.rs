@@ -1,5 +1,3 @@
-//! Cell of a message.
-
 #![allow(unsafe_code, reason = "cells change hands between threads")]
 
 use core::cell::Cell;

@@ -1,7 +1,6 @@
 //! Sleep of a queue's thread, and its wake-up by peers. [`Sleeper`] belongs to the queue.
 //!
-//! A peer delivers by a step on a word of the receiver: the inbox, the word of revocations, the
-//! list of returned cells, the slot of a lane.
+//! A peer delivers by a step on a [word](crate::soft::progress::sleep) of the receiver.
 //!
 //! ```text
 //!            sleeper                                peer

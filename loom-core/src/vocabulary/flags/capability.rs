@@ -45,22 +45,22 @@ flags! {
         /// Collective operations.
         #[doc(alias = "FI_COLLECTIVE")]
         const COLLECTIVE = 1 << 6;
-        /// Modifier of `RMA` and `ATOMIC`: the endpoint starts reads.
+        /// The endpoint starts reads (`RMA`, `ATOMIC`).
         #[doc(alias = "FI_READ")]
         const READ = 1 << 8;
-        /// Modifier of `RMA` and `ATOMIC`: the endpoint starts writes.
+        /// The endpoint starts writes (`RMA`, `ATOMIC`).
         #[doc(alias = "FI_WRITE")]
         const WRITE = 1 << 9;
-        /// Modifier of `MSG` and `TAGGED`: the endpoint receives.
+        /// The endpoint receives (`MSG`, `TAGGED`).
         #[doc(alias = "FI_RECV")]
         const RECV = 1 << 10;
-        /// Modifier of `MSG` and `TAGGED`: the endpoint sends (same bit as `FI_TRANSMIT`).
+        /// The endpoint sends (`MSG`, `TAGGED`). Same bit as `FI_TRANSMIT`.
         #[doc(alias = "FI_SEND")]
         const SEND = 1 << 11;
-        /// Modifier of `RMA` and `ATOMIC`: peers may read the endpoint's memory.
+        /// Peers may read the endpoint's memory (`RMA`, `ATOMIC`).
         #[doc(alias = "FI_REMOTE_READ")]
         const REMOTE_READ = 1 << 12;
-        /// Modifier of `RMA` and `ATOMIC`: peers may write the endpoint's memory.
+        /// Peers may write the endpoint's memory (`RMA`, `ATOMIC`).
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
         /// A posted buffer may take several messages.

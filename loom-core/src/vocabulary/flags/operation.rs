@@ -103,19 +103,19 @@ flags! {
     /// - `fi_cq(3)`, section *Completion flags*
     #[doc(alias = "fi_cq_data_entry::flags")]
     pub struct CompletionFlags: u64 {
-        /// The operation was a message.
+        /// Message.
         #[doc(alias = "FI_MSG")]
         const MSG = 1 << 1;
-        /// The operation was remote memory access.
+        /// Remote memory access.
         #[doc(alias = "FI_RMA")]
         const RMA = 1 << 2;
-        /// The operation was a tagged message.
+        /// Tagged message.
         #[doc(alias = "FI_TAGGED")]
         const TAGGED = 1 << 3;
-        /// The operation was an atomic.
+        /// Atomic operation.
         #[doc(alias = "FI_ATOMIC")]
         const ATOMIC = 1 << 4;
-        /// The message was sent to a multicast address.
+        /// Message to a multicast address.
         #[doc(alias = "FI_MULTICAST")]
         const MULTICAST = 1 << 5;
         /// The operation was a collective.

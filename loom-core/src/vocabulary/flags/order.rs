@@ -23,55 +23,55 @@ flags! {
     /// - `fi_endpoint(3)`, section *Message ordering*
     #[doc(alias = "fi_tx_attr::msg_order")]
     pub struct MsgOrder: u64 {
-        /// A read follows an earlier read.
+        /// Read after read.
         #[doc(alias = "FI_ORDER_RAR")]
         const RAR = 1 << 0;
-        /// A read follows an earlier write.
+        /// Read after write.
         #[doc(alias = "FI_ORDER_RAW")]
         const RAW = 1 << 1;
-        /// A read follows an earlier send.
+        /// Read after send.
         #[doc(alias = "FI_ORDER_RAS")]
         const RAS = 1 << 2;
-        /// A write follows an earlier read.
+        /// Write after read.
         #[doc(alias = "FI_ORDER_WAR")]
         const WAR = 1 << 3;
-        /// A write follows an earlier write.
+        /// Write after write.
         #[doc(alias = "FI_ORDER_WAW")]
         const WAW = 1 << 4;
-        /// A write follows an earlier send.
+        /// Write after send.
         #[doc(alias = "FI_ORDER_WAS")]
         const WAS = 1 << 5;
-        /// A send follows an earlier read.
+        /// Send after read.
         #[doc(alias = "FI_ORDER_SAR")]
         const SAR = 1 << 6;
-        /// A send follows an earlier write.
+        /// Send after write.
         #[doc(alias = "FI_ORDER_SAW")]
         const SAW = 1 << 7;
-        /// A send follows an earlier send.
+        /// Send after send.
         #[doc(alias = "FI_ORDER_SAS")]
         const SAS = 1 << 8;
-        /// An RMA read follows an earlier RMA read.
+        /// RMA read after RMA read.
         #[doc(alias = "FI_ORDER_RMA_RAR")]
         const RMA_RAR = 1 << 32;
-        /// An RMA read follows an earlier RMA write.
+        /// RMA read after RMA write.
         #[doc(alias = "FI_ORDER_RMA_RAW")]
         const RMA_RAW = 1 << 33;
-        /// An RMA write follows an earlier RMA read.
+        /// RMA write after RMA read.
         #[doc(alias = "FI_ORDER_RMA_WAR")]
         const RMA_WAR = 1 << 34;
-        /// An RMA write follows an earlier RMA write.
+        /// RMA write after RMA write.
         #[doc(alias = "FI_ORDER_RMA_WAW")]
         const RMA_WAW = 1 << 35;
-        /// An atomic read follows an earlier atomic read.
+        /// Atomic read after atomic read.
         #[doc(alias = "FI_ORDER_ATOMIC_RAR")]
         const ATOMIC_RAR = 1 << 36;
-        /// An atomic read follows an earlier atomic write.
+        /// Atomic read after atomic write.
         #[doc(alias = "FI_ORDER_ATOMIC_RAW")]
         const ATOMIC_RAW = 1 << 37;
-        /// An atomic write follows an earlier atomic read.
+        /// Atomic write after atomic read.
         #[doc(alias = "FI_ORDER_ATOMIC_WAR")]
         const ATOMIC_WAR = 1 << 38;
-        /// An atomic write follows an earlier atomic write.
+        /// Atomic write after atomic write.
         #[doc(alias = "FI_ORDER_ATOMIC_WAW")]
         const ATOMIC_WAW = 1 << 39;
         /// All nine orders between reads, writes and sends, printed as separate flags.

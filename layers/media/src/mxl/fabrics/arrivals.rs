@@ -51,7 +51,6 @@ impl<H: Copy> Arrivals<H> {
         self.marks.is_empty()
     }
 
-    /// Reads the headers of all marks.
     pub(super) fn read(&mut self, header: impl Fn(&Mark) -> Option<(u64, H)>) {
         self.headers.clear();
         self.headers.extend(self.marks.iter().map(header));

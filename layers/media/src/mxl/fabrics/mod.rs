@@ -3,8 +3,6 @@
 //! An initiator writes the header and slices of a grain into the slot of the target, or a block of
 //! samples into the next entry of its bounce buffer. The immediate data of the last write names the
 //! slot or entry.
-//!
-//! MXL has no credit: a slow target loses grains or samples.
 
 #![allow(unsafe_code, reason = "lends parts of registered memory")]
 
