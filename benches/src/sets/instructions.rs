@@ -17,7 +17,8 @@ use crate::sides::{
     c::{C, Calls},
 };
 use crate::statistics::Summary;
-use loom_core::Transport;
+use loom_core::{Hints, Transport};
+use loom_tcp::TcpAttr;
 
 /// Repetitions of an operation. One-time work vanishes in the division.
 const COUNT: u32 = 1000;
@@ -87,6 +88,17 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         let name = format!("transfer_over_c.instructions.shm.{}", transfer::NAME);
         run.summary(&name, ("ratio", Goal::AtMost(1.10)), Summary::exact(loom / c));
     }
+    // TCP in Rust beside libfabric's, both without the kernel. The loop in C has both ends, too.
+    #[cfg(feature = "libfabric")]
+    if Provider::NET.info().is_ok() {
+        for operation in operations().filter(|operation| !matches!(operation, Operation::FetchAdd)) {
+            let name = operation.name(64);
+            let (tcp, net) = (count("tcp", &name)?, count("net", &name)?);
+            run.summary(&format!("tcp.instructions.{name}"), (INSTRUCTIONS, Goal::Lower), Summary::exact(tcp));
+            let ratio = format!("tcp_over_net.instructions.{}", operation.kind());
+            run.summary(&ratio, ("ratio", Goal::Lower), Summary::exact(tcp / net));
+        }
+    }
     // Loom's addition, over the one provider with all its instructions in user space.
     for (side, name, goal) in
         [("shm", "loom_minus_c", Goal::AtMost(ADDED)), ("shm_raw", "loom_raw_minus_c", Goal::Lower)]
@@ -144,6 +156,12 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
     let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
     match side {
         "soft" => safe::on_transport(&info()?, |soft| counted(soft, operation, count)),
+        "tcp" => {
+            let info = loom_tcp::query(&Hints::default(), TcpAttr::DEFAULT)?;
+            safe::on_transport(&info, |tcp| counted(tcp, operation, count))
+        }
+        #[cfg(feature = "libfabric")]
+        "net" => counted(&mut C::open(Provider::NET, Calls::Inline)?, operation, count),
         "soft_raw" => raw::on_transport(&info()?, |soft| counted(soft, operation, count)),
         #[cfg(feature = "libfabric")]
         "shm" => safe::on_transport(&Provider::SHM.info()?, |shm| counted(shm, operation, count)),

@@ -150,6 +150,8 @@ impl Provider {
     pub(crate) const SHM: Provider = Provider { name: "shm", metric: "shm", node: None, atomics: true };
     pub(crate) const TCP: Provider =
         Provider { name: "tcp;ofi_rxm", metric: "tcp_rxm", node: Some("127.0.0.1"), atomics: false };
+    /// On the wire of loom-tcp, in libfabric 1.17.
+    pub(crate) const NET: Provider = Provider { name: "net", metric: "net", node: Some("127.0.0.1"), atomics: false };
 
     pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
         let Provider { name, node, atomics, .. } = self;

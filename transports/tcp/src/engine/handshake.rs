@@ -218,10 +218,10 @@ impl Engine {
     pub(super) fn send_connect_message(&mut self, index: u32, kind: ConnectKind, data: &[u8]) -> bool {
         let mut bytes = [0; MAX_CONNECT_MESSAGE];
         let len = ConnectMessage { kind, data }.encode(&mut bytes).unwrap_or_default();
-        let Self { connections, records, outbox, .. } = self;
+        let Self { connections, records, outbox, ranges, .. } = self;
         let connection = &mut connections[index as usize];
         let Some(socket) = &connection.socket else { return false };
-        let mut gather = Gather::over(outbox);
+        let mut gather = Gather::over(outbox, ranges);
         gather.copy(&bytes[..len]);
         let sent = match &mut connection.session {
             Some(session) => session.send(&mut records[index as usize], socket.as_fd(), gather.gathered()),

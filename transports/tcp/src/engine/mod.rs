@@ -52,7 +52,7 @@ use self::regions::Region;
 use self::send::Send;
 use self::socket::errno;
 use crate::attr::TcpAttr;
-use crate::memory::{Block, Process};
+use crate::memory::{Block, Process, Ranges};
 use crate::tls::{Records, Tls};
 
 pub(crate) use self::connected::PendingRequest;
@@ -166,6 +166,7 @@ pub(crate) struct Engine {
     free_pieces: Free,
     /// Headers and short payloads of one system call.
     outbox: Table<u8>,
+    ranges: Ranges,
     pub(crate) tls: Option<Tls>,
     /// Encrypted bytes of the connections, with `tls`.
     records: Table<Records>,

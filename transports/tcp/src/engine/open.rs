@@ -24,7 +24,7 @@ use super::send::Send;
 use super::socket::{Token, errno};
 use super::{Engine, Injected, MessageKind, NIL, OUTBOX, Page};
 use crate::attr::TcpAttr;
-use crate::memory::{Block, Process};
+use crate::memory::{Block, Process, Ranges};
 use crate::tls::{Records, Tls};
 
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
@@ -199,6 +199,7 @@ impl Engine {
             })?,
             free_pieces: Free::all(0, index(counts.pieces)),
             outbox: table(OUTBOX, block, |_| 0)?,
+            ranges: Ranges::default(),
             event_queues: table(attr.event_queues.into(), block, |_| EventQueue::default())?,
             events: table(counts.events, block, |_| None)?,
             records: table(counts.records, block, |_| Records::EMPTY)?,

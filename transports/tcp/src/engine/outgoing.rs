@@ -1,7 +1,8 @@
 //! Operations, and frames to the socket.
 //!
 //! The first operation on a connection after a poll is sent at once if its queue is empty. Others
-//! are sent by a poll when the queue is empty, many in one system call. Acknowledgements and read responses go before operations.
+//! are sent by a poll when the queue is empty, many in one system call. Acknowledgements and read
+//! responses go before operations.
 
 use heapless::Vec;
 use loom_core::transport::{Event, Refusal};
@@ -343,11 +344,11 @@ impl Engine {
 
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
     fn send_batch(&mut self, index: u32) -> io::Result<bool> {
-        let Self { connections, sends, injected, outbox, records, .. } = self;
+        let Self { connections, sends, injected, outbox, ranges, records, .. } = self;
         // The frames borrow the connection.
         let mut session = connections[index as usize].session.take();
         let connection = &connections[index as usize];
-        let mut gather = Gather::over(outbox);
+        let mut gather = Gather::over(outbox, ranges);
         if let Some(partial) = &connection.current {
             partial.add_rest(sends, injected, &mut gather);
         }

@@ -17,8 +17,8 @@ const EVENTS: usize = 64;
 
 /// Polls of the last connection alone, while it has bytes.
 const LAST_IN_A_ROW: u32 = 16;
-/// Polls while it has no bytes.
-const MISSES: u32 = 16;
+/// Polls while it has no bytes, if it is the only connection, and if it is not.
+const MISSES: [u32; 2] = [16, 2];
 
 /// Polls of a queue with events for which frames are not sent.
 const DELAYS: u32 = 16;
@@ -60,7 +60,10 @@ impl Engine {
         self.polled = NO_QUEUE;
         let has_received = self.last != NIL && self.connections[self.last as usize].received != before;
         self.polls_of_last += 1;
-        if has_received && self.polls_of_last < LAST_IN_A_ROW || self.polls_of_last < MISSES {
+        if has_received && self.polls_of_last < LAST_IN_A_ROW
+            || self.polls_of_last
+                < MISSES[usize::from(self.free_connections.count() + 1 < u32::from(self.attr.connections))]
+        {
             return true;
         }
         self.polls_of_last = 0;

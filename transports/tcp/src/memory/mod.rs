@@ -15,4 +15,4 @@ mod syscall;
 pub(crate) use block::Block;
 pub(crate) use process::Process;
 pub(crate) use ring::Ring;
-pub(crate) use spans::{Gather, Gathered, Span, Spans};
+pub(crate) use spans::{Gather, Gathered, Ranges, Span, Spans};

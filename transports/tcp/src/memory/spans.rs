@@ -131,8 +131,10 @@ impl Spans {
 /// Longest payload that is copied behind its header.
 const COPIED: usize = 512;
 
-/// Ranges of one system call.
-const RANGES: usize = 64;
+/// Ranges of one system call. Their memory is used again, because zeroing it for each call takes
+/// longer than the headers.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges(Vec<IoVec, 64>);
 
 /// Bytes of one send: headers and short payloads copied to a buffer, and long payloads where they
 /// are.
@@ -142,16 +144,17 @@ pub(crate) struct Gather<'a> {
     /// Bytes in the buffer, and the first of them that belongs to no range yet.
     end: usize,
     begin: usize,
-    ranges: Vec<IoVec, RANGES>,
+    ranges: &'a mut Ranges,
     len: u64,
     memory: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Gather<'a> {
     /// `buffer` has room for a header and its short payload at least.
-    pub(crate) fn over(buffer: &'a mut [u8]) -> Self {
+    pub(crate) fn over(buffer: &'a mut [u8], ranges: &'a mut Ranges) -> Self {
+        ranges.0.clear();
         let (room, buffer) = (buffer.len(), NonNull::from_mut(buffer).cast());
-        Gather { buffer, room, end: 0, begin: 0, ranges: Vec::new(), len: 0, memory: PhantomData }
+        Gather { buffer, room, end: 0, begin: 0, ranges, len: 0, memory: PhantomData }
     }
 
     pub(crate) const fn len(&self) -> u64 {
@@ -160,7 +163,7 @@ impl<'a> Gather<'a> {
 
     /// Returns `true` if a frame with payload may not fit.
     pub(crate) fn is_full(&self) -> bool {
-        self.room - self.end < MAX_HEADER + COPIED || self.ranges.len() + MAX_PARTS + 2 > RANGES
+        self.room - self.end < MAX_HEADER + COPIED || self.ranges.0.len() + MAX_PARTS + 2 > self.ranges.0.capacity()
     }
 
     /// Next `len` bytes of the buffer, or `None` if it has fewer.
@@ -177,9 +180,15 @@ impl<'a> Gather<'a> {
 
     /// Writes a header. The function returns its length in bytes.
     pub(crate) fn encode(&mut self, write: impl FnOnce(&mut [u8; MAX_HEADER]) -> usize) {
-        let mut header = [0; MAX_HEADER];
-        let len = write(&mut header);
-        self.copy(header.get(..len).unwrap_or_default());
+        if self.room - self.end < MAX_HEADER {
+            return;
+        }
+        // SAFETY: the bytes lie within the buffer.
+        let place = unsafe { self.buffer.add(self.end) };
+        // SAFETY: the buffer is borrowed exclusively.
+        let len = write(unsafe { place.cast().as_mut() }).min(MAX_HEADER);
+        self.end += len;
+        self.len += len as u64;
     }
 
     /// Copies bytes.
@@ -202,7 +211,7 @@ impl<'a> Gather<'a> {
         }
         self.end_range();
         for span in spans.rest().filter(|span| span.len > 0) {
-            if self.ranges.push(IoVec { base: span.first.as_ptr(), len: span.len }).is_ok() {
+            if self.ranges.0.push(IoVec { base: span.first.as_ptr(), len: span.len }).is_ok() {
                 self.len += span.len as u64;
             }
         }
@@ -213,7 +222,7 @@ impl<'a> Gather<'a> {
         if len > 0 {
             // SAFETY: the bytes lie within the buffer.
             let base = unsafe { self.buffer.add(self.begin) };
-            let _ = self.ranges.push(IoVec { base: base.as_ptr(), len });
+            let _ = self.ranges.0.push(IoVec { base: base.as_ptr(), len });
         }
         self.begin = self.end;
     }
@@ -228,14 +237,14 @@ impl<'a> Gather<'a> {
     pub(crate) fn send(mut self, fd: BorrowedFd<'_>) -> Result<u64, Errno> {
         self.end_range();
         // SAFETY: spans are valid (`Span::new`), and the buffer is borrowed.
-        unsafe { syscall::send(fd, &self.ranges) }.map(|sent| sent as u64)
+        unsafe { syscall::send(fd, &self.ranges.0) }.map(|sent| sent as u64)
     }
 }
 
 /// Bytes of a [`Gather`], and the position of the next one.
 #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "TLS copies them"))]
 pub(crate) struct Gathered<'a> {
-    ranges: Vec<IoVec, RANGES>,
+    ranges: &'a Ranges,
     at: usize,
     offset: usize,
     memory: PhantomData<&'a mut [u8]>,
@@ -247,7 +256,7 @@ impl Gathered<'_> {
     pub(crate) fn copy_to(&mut self, room: &mut [u8]) -> usize {
         let mut copied = 0;
         while copied < room.len()
-            && let Some(range) = self.ranges.get(self.at)
+            && let Some(range) = self.ranges.0.get(self.at)
         {
             let len = (range.len - self.offset).min(room.len() - copied);
             // SAFETY: the offset lies within the range.
