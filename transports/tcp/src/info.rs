@@ -29,6 +29,7 @@ const CAPS: Caps = Caps::MSG
     .union(Caps::REMOTE_WRITE)
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE)
+    .union(Caps::MULTI_RECV)
     .union(Caps::RMA_EVENT)
     .union(Caps::LOCAL_COMM)
     .union(Caps::REMOTE_COMM);

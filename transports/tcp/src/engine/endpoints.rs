@@ -28,6 +28,9 @@ impl Bound {
     pub(crate) const NO_VECTOR: u16 = u16::MAX;
 }
 
+/// Default of `FI_OPT_MIN_MULTI_RECV` in bytes.
+const MIN_MULTI_RECV: u64 = 64;
+
 /// Bits of a generation in an [`identity`](Engine::identity).
 const GENERATION_BITS: u32 = 47;
 
@@ -68,6 +71,8 @@ pub(crate) struct Endpoint {
     pub(super) counters: BoundCounters,
     pub(super) matchers: [TagMatcher<Block>; MessageKind::COUNT],
     pub(super) free_sends: Free,
+    /// Minimum of bytes left in a buffer of several messages for the next one.
+    pub(super) min_multi_recv: u64,
 }
 
 impl Engine {
@@ -101,6 +106,7 @@ impl Engine {
         endpoint.has_ended = false;
         endpoint.remote = None;
         endpoint.counters = Default::default();
+        endpoint.min_multi_recv = MIN_MULTI_RECV;
         Ok(index)
     }
 
@@ -134,6 +140,10 @@ impl Engine {
         closed.kind = EndpointKind::Free;
         self.unwatched -= u32::from(core::mem::take(&mut closed.is_unwatched));
         self.set_timer();
+    }
+
+    pub(crate) fn min_multi_recv(&mut self, endpoint: u16) -> &mut u64 {
+        &mut self.endpoints[usize::from(endpoint)].min_multi_recv
     }
 
     /// Identity of an endpoint or listener in events: a mark, the generation and the index.

@@ -9,7 +9,7 @@ use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, T
 use super::connection::{Connection, Inbound, State, To};
 use super::endpoints::{Endpoint, EndpointKind};
 use super::list::{Linked, List};
-use super::loss::Loss;
+use super::multi_receive::{Multi, Part};
 use super::rendezvous::Announced;
 use super::{Engine, NIL};
 use crate::memory::Spans;
@@ -27,6 +27,10 @@ pub(crate) struct Receive {
     pub(super) id: Option<ReceiveId>,
     /// Message that it awaits.
     pub(super) announced: Option<Announced>,
+    /// Buffer of several messages.
+    pub(super) multi: Option<Multi>,
+    /// Part of such a buffer.
+    pub(super) part: Option<Part>,
     pub(super) context: u64,
     pub(super) spans: Spans,
     /// Bytes that were lent.
@@ -71,6 +75,11 @@ impl Unexpected {
     pub(super) fn announced(id: MessageId, frame: Frame, (connection, generation): (u32, u32), peer: u32) -> Self {
         let (id, frame) = (Some(id), Some(frame));
         Unexpected { id, frame, connection, generation, peer, is_whole: true, ..Self::free() }
+    }
+
+    /// Length of the message in bytes.
+    pub(super) fn payload(&self) -> u64 {
+        self.frame.as_ref().map_or(0, |frame| frame.payload)
     }
 
     pub(super) fn is_announced(&self) -> bool {
@@ -203,7 +212,7 @@ impl Engine {
         if !self.reserve(bound.rx) {
             return Err(Refusal::Again);
         }
-        let receive = Receive { id: None, announced: None, context, room: spans.left(), spans };
+        let receive = Receive { context, room: spans.left(), spans, ..Receive::default() };
         let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(message) = matcher.message_for(&want) {
             let at = self.unexpected_at(endpoint, kind, message);
@@ -286,7 +295,7 @@ impl Engine {
 
     /// Moves an unexpected message to its receive. The rest of its bytes, if they have not arrived,
     /// goes there directly.
-    fn hand_over(&mut self, endpoint: u16, kind: MessageKind, at: usize, mut receive: Receive) {
+    pub(super) fn hand_over(&mut self, endpoint: u16, kind: MessageKind, at: usize, mut receive: Receive) {
         let message = core::mem::replace(&mut self.unexpected[at], Unexpected::free());
         let Some(frame) = message.frame else { return };
         let (mut pieces, mut left) = (message.pieces, message.arrived);
@@ -320,7 +329,7 @@ impl Engine {
         (peer, counting): (u32, u16),
     ) {
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
-        let Receive { context, room, .. } = receive;
+        let Receive { context, room, part, .. } = receive;
         let len = frame.payload.min(room);
         #[expect(clippy::cast_possible_truncation, reason = "lengths within the lent memory, which fit")]
         let mut event = Event::success(context, flags, len as usize);
@@ -330,6 +339,7 @@ impl Engine {
             event.overflow_or_place = usize::try_from(frame.payload - room).unwrap_or(usize::MAX);
         }
         describe(&mut event, frame, peer);
+        self.finish_part(endpoint, part, &mut event);
         self.count(counting, flags, !event.is_error());
         self.report(queue, event);
     }
@@ -339,6 +349,10 @@ impl Engine {
         let queue = self.endpoints[usize::from(endpoint)].bound.rx;
         let mut event = Event::failure(receive.context, kind.flags(), errno);
         event.provider_errno = code;
+        if !self.finish_part(endpoint, receive.part, &mut event) {
+            self.release(queue);
+            return;
+        }
         self.count(endpoint, event.flags, false);
         self.report(queue, event);
     }
@@ -353,8 +367,11 @@ impl Engine {
         let envelope = Envelope { tag: Tag(tag), source: source_of(connection.peer) };
         let matcher = &mut endpoints[usize::from(endpoint)].matchers[kind as usize];
         if let Some(id) = matcher.receive_for(&envelope) {
-            matcher.remove_receive(id);
             let at = self.receive_at(endpoint, kind, id);
+            if self.receives[at].multi.is_some() {
+                return self.take_part(endpoint, at, frame.payload).map(To::Receive);
+            }
+            self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
             return Some(To::Receive(core::mem::take(&mut self.receives[at])));
         }
         let (messages, pieces) =
@@ -451,18 +468,28 @@ impl Engine {
     /// Cancels a posted receive. Returns `false` if the endpoint has no such receive.
     pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
         for kind in MessageKind::ALL {
-            let range = self.receives_of(endpoint, kind);
-            let posted = self.receives[range].iter_mut();
-            let is_posted = |receive: &&mut Receive| receive.id.is_some() && receive.announced.is_none();
-            let mut posted = posted.filter(|receive| is_posted(receive) && receive.context == context);
-            let Some(receive) = posted.next().map(core::mem::take) else { continue };
-            if let Some(id) = receive.id {
-                self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
-            }
-            self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 0);
+            let is_posted = |receive: &Receive| receive.id.is_some() && receive.announced.is_none();
+            let found = self.receives_of(endpoint, kind).find(|at| {
+                let receive = &self.receives[*at];
+                is_posted(receive) && receive.context == context
+            });
+            let Some(at) = found else { continue };
+            self.end_receive(endpoint, kind, at);
             return true;
         }
         false
+    }
+
+    /// Ends a posted receive without a message.
+    fn end_receive(&mut self, endpoint: u16, kind: MessageKind, at: usize) {
+        if self.receives[at].multi.is_some() {
+            return self.cancel_buffer(endpoint, at);
+        }
+        let receive = core::mem::take(&mut self.receives[at]);
+        if let Some(id) = receive.id {
+            self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
+        }
+        self.fail_receive(endpoint, kind, receive, Errno::ECANCELED, 0);
     }
 
     /// Returns `true` if the connection is that of an endpoint with connections.
@@ -474,11 +501,9 @@ impl Engine {
     pub(super) fn cancel_receives(&mut self, endpoint: u16) {
         for kind in MessageKind::ALL {
             for at in self.receives_of(endpoint, kind) {
-                let Some(id) = self.receives[at].id else { continue };
-                let receive = core::mem::take(&mut self.receives[at]);
-                self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
-                let loss = Loss::Ended(Errno::ECANCELED);
-                self.fail_receive(endpoint, kind, receive, loss.errno(), loss.code());
+                if self.receives[at].id.is_some() {
+                    self.end_receive(endpoint, kind, at);
+                }
             }
         }
     }
@@ -488,9 +513,12 @@ impl Engine {
         let rx = self.endpoints[usize::from(endpoint)].bound.rx;
         for kind in MessageKind::ALL {
             for at in self.receives_of(endpoint, kind) {
+                let is_full = self.is_full_buffer(at);
                 if let Some(id) = core::mem::take(&mut self.receives[at]).id {
                     self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
-                    self.release(rx);
+                    if !is_full {
+                        self.release(rx);
+                    }
                 }
             }
             for at in self.unexpected_of(endpoint, kind) {

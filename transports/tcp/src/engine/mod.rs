@@ -13,6 +13,7 @@
 //! | `outgoing` | operations, and frames to the socket |
 //! | `incoming` | bytes of the socket, and frames in them |
 //! | `matching` | receives and unexpected messages |
+//! | `multi_receive` | receives of several messages |
 //! | `rendezvous` | long messages, on request |
 //! | `regions` | memory that peers reach |
 //! | `queues` | events, counters, and descriptors to sleep on |
@@ -28,6 +29,7 @@ mod list;
 mod listeners;
 mod loss;
 mod matching;
+mod multi_receive;
 mod open;
 mod outgoing;
 mod progress;

@@ -177,6 +177,7 @@ impl Engine {
                     counters: Default::default(),
                     matchers: [matchers()?, matchers()?],
                     free_sends: Free::all(first, attr.tx_depth),
+                    min_multi_recv: 0,
                 })
             })
             .map_err(number)?,

@@ -21,7 +21,7 @@ use crate::wire::{Frame, FrameFlags, Opcode, Operation, Violation};
 const KIND: MessageKind = MessageKind::Tagged;
 
 /// Accepts no message: a receive with it keeps its place in the table.
-const NEVER: Want = Want { tag: TagMatch::ANY, source: FabricAddr(NIL as u64) };
+pub(super) const NEVER: Want = Want { tag: TagMatch::ANY, source: FabricAddr(NIL as u64) };
 
 /// Message that a receive awaits.
 #[derive(Debug)]

@@ -95,6 +95,22 @@ impl Spans {
         }
     }
 
+    /// Address of the next byte, or zero at the end.
+    pub(crate) fn address(&self) -> usize {
+        self.rest().next().map_or(0, |span| span.first.addr().get())
+    }
+
+    /// Takes the next bytes, at most `len`.
+    pub(crate) fn split_front(&mut self, len: u64) -> Spans {
+        let mut front = Spans::default();
+        for span in self.rest() {
+            let wanted = usize::try_from(len - front.left).unwrap_or(usize::MAX);
+            let _ = front.push(Span { len: span.len.min(wanted), ..span });
+        }
+        self.advance(front.left);
+        front
+    }
+
     /// Copies bytes in, as many as there is room for, and returns their number.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut copied = 0;

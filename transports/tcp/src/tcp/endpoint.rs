@@ -6,9 +6,27 @@ use loom_core::transport::{Bindings, Closing, Context, EndpointError, Endpoints,
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Errno, OptionValue};
 
 use super::{Tcp, TcpDomain, TcpEndpoint};
-use crate::engine::Bound;
+use crate::engine::{Bound, Engine};
 use crate::info::TcpInfo;
 use crate::wire::MAX_CONNECT_DATA;
+
+fn set_option(engine: &mut Engine, endpoint: u16, option: u32, value: OptionValue) -> Result<(), Errno> {
+    match value {
+        OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
+            *engine.min_multi_recv(endpoint) = size.max(1) as u64;
+            Ok(())
+        }
+        _ => Err(Errno::ENOPROTOOPT),
+    }
+}
+
+/// Sets the options of an endpoint that was opened, or closes it.
+pub(super) fn set_options(engine: &mut Engine, endpoint: u16, options: &[(u32, OptionValue)]) -> Result<(), Errno> {
+    let mut options = options.iter();
+    options
+        .try_for_each(|(option, value)| set_option(engine, endpoint, *option, *value))
+        .inspect_err(|_| engine.close_endpoint(endpoint))
+}
 
 // SAFETY: see `Transport`.
 unsafe impl Endpoints for Tcp {
@@ -19,15 +37,13 @@ unsafe impl Endpoints for Tcp {
         info: &TcpInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<TcpEndpoint, EndpointError> {
-        if !bind.options.is_empty() {
-            return Err(Errno::ENOPROTOOPT.into());
-        }
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: bind.av.index };
         // SAFETY: the domain is open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let index = engine.open_endpoint(info.address, bound, counters)?;
         let (selective, identity) = (bind.selective, engine.identity(index));
+        set_options(engine, index, bind.options)?;
         Ok(TcpEndpoint { engine: domain.engine, index, selective, identity })
     }
 
@@ -46,15 +62,21 @@ unsafe impl Endpoints for Tcp {
         Ok(unsafe { endpoint.engine.get() }?.name_of(endpoint.index).into())
     }
 
-    unsafe fn endpoint_option(_: &TcpEndpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
+    unsafe fn endpoint_option(endpoint: &TcpEndpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
         if option == EndpointOption::CM_DATA_SIZE.as_raw() {
             return Ok(MAX_CONNECT_DATA.into());
+        }
+        if option == EndpointOption::MIN_MULTI_RECV.as_raw() {
+            // SAFETY: the endpoint is open (H1).
+            let least = *unsafe { endpoint.engine.get() }?.min_multi_recv(endpoint.index);
+            return Ok(usize::try_from(least).unwrap_or(usize::MAX).into());
         }
         Err(Errno::ENOPROTOOPT)
     }
 
-    unsafe fn endpoint_set_option(_: &TcpEndpoint, _: u32, _: OptionValue) -> Result<(), Errno> {
-        Err(Errno::ENOPROTOOPT)
+    unsafe fn endpoint_set_option(endpoint: &TcpEndpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open (H1).
+        set_option(unsafe { endpoint.engine.get() }?, endpoint.index, option, value)
     }
 
     unsafe fn cancel(endpoint: &TcpEndpoint, context: Context) -> Result<(), Errno> {

@@ -170,14 +170,22 @@ unsafe impl Messages for Tcp {
             // SAFETY: the endpoint is open (H1).
             return unsafe { endpoint.engine.get() }?.peek(endpoint.index, &want, msg.context.addr());
         }
-        if !(OpFlags::COMPLETION | OpFlags::MORE).contains(msg.flags) {
+        let is_multi = msg.flags.contains(OpFlags::MULTI_RECV);
+        if is_multi && (tag.is_some() || msg.pieces.len() != 1) {
+            return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+        }
+        if !(OpFlags::COMPLETION | OpFlags::MORE | OpFlags::MULTI_RECV).contains(msg.flags) {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }
         // SAFETY: the memory is valid until the operation ends (L1).
         let spans = unsafe { spans_of(msg.pieces) }?;
         let (kind, want) = want_of(msg.address, tag);
         // SAFETY: the endpoint is open (H1).
-        unsafe { endpoint.engine.get() }?.post_receive(endpoint.index, kind, want, spans, msg.context.addr())
+        let engine = unsafe { endpoint.engine.get() }?;
+        if is_multi {
+            return engine.post_multi_receive(endpoint.index, want, spans, msg.context.addr());
+        }
+        engine.post_receive(endpoint.index, kind, want, spans, msg.context.addr())
     }
 }
 

@@ -109,7 +109,7 @@ unsafe impl Send for TcpMr {}
 // - P2: `close_region` ends the connections that transfer the region's bytes.
 // - P3: each operation reports one event, and drops its spans before. Contexts are not interpreted.
 // - P5: a receive reports the bytes that were written, and a read succeeds with all bytes.
-// - P6: multi-receives are refused.
+// - P6: each message in a buffer has a part of its own, and the last event follows all others.
 // - P7: spans hold lent memory, rings that of `cq_open`, and the block that of `domain_open`.
 // - P8: indices come from the engine's tables, and numbers of peers are checked.
 // - P9: domains are not `Sync`.
@@ -155,13 +155,7 @@ unsafe impl Fabrics for Tcp {
     }
 
     fn quirks(_: &TcpInfo) -> ProviderQuirks {
-        ProviderQuirks {
-            multi_recv: false,
-            tagged_multi_recv: false,
-            claims: Claims::Not,
-            discard: false,
-            ..ProviderQuirks::GOOD
-        }
+        ProviderQuirks { tagged_multi_recv: false, claims: Claims::Not, discard: false, ..ProviderQuirks::GOOD }
     }
 
     fn exhausted(refused: Errno) -> Option<&'static str> {
