@@ -64,6 +64,8 @@ pub struct TcpAttr {
     pub unexpected_size: u32,
     /// Length in bytes up to which tagged messages are sent at once. The bytes of longer ones are
     /// sent when a receive of the peer accepts them, if the peer has this protocol (rendezvous).
+    /// Later messages then arrive earlier than those bytes: both sides need room for them. The
+    /// maximum, the default, sends all at once, as libfabric does by default.
     pub rendezvous_size: u32,
     /// Receive buffer of a connection in bytes, a multiple of [`MIN_BUFFER`](Self::MIN_BUFFER).
     pub receive_buffer: u32,
@@ -106,7 +108,7 @@ impl TcpAttr {
         rx_depth: 512,
         unexpected: 512,
         unexpected_size: 4 << 20,
-        rendezvous_size: 1 << 20,
+        rendezvous_size: u32::MAX,
         receive_buffer: 1 << 15,
         connect_timeout: 10_000,
         allowed: &[],

@@ -16,12 +16,12 @@
 //!   no route, and fails with the kernel's error number or, after [`TcpAttr::connect_timeout`],
 //!   `ETIMEDOUT`.
 //! - Progress is manual: polls send and receive. The first operation to a peer after a poll is sent
-//!   at once. Later ones are sent by the next poll, many in one system call, so a program polls
-//!   after its last post.
+//!   at once if no completion waits. Later ones are sent by the next poll, many in one system call,
+//!   so a program polls after its last post.
 //! - Long payloads go from and to the memory of the operation. Payloads of up to 512 bytes are
 //!   copied.
-//! - The bytes of tagged messages of more than [`TcpAttr::rendezvous_size`] are sent when a receive
-//!   accepts them. Until then they hold up no other message.
+//! - With [`TcpAttr::rendezvous_size`], the bytes of long tagged messages are sent when a receive
+//!   accepts them, and hold up no other message.
 //! - A message without a receive is kept in [`TcpAttr::unexpected_size`]. One that does not fit, or
 //!   whose sender is not in the address vector, holds up its connection until a receive accepts it,
 //!   its sender is inserted or there is room.
@@ -45,7 +45,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags over connections, multi-receives, claims, discards, counters to sleep on,
+//! - No atomics, tags over connections, multi-receives with tags, claims, discards, counters to sleep
+//!   on,
 //!   or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.

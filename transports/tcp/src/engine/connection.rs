@@ -125,6 +125,9 @@ pub(super) struct Connection {
     pub(super) unacknowledged: List,
     /// Operations whose last bytes are encrypted, and not with the kernel.
     pub(super) sealed: List,
+    /// Announced messages that the peer has requested. They go before the queue, whose messages the
+    /// peer may accept later.
+    pub(super) requested: List,
     /// Messages that are announced, and not requested.
     pub(super) announced: List,
     pub(super) numbers: Numbers,
@@ -190,6 +193,7 @@ impl Connection {
             queue: List::new(),
             unacknowledged: List::new(),
             sealed: List::new(),
+            requested: List::new(),
             announced: List::new(),
             numbers: Numbers::default(),
             announces: false,
@@ -228,6 +232,7 @@ impl Connection {
         let has = self.current.is_some()
             || self.acknowledgements > 0
             || !self.requests.is_empty()
+            || !self.requested.is_empty()
             || !self.responses.is_empty()
             || self.session.as_ref().is_some_and(Session::has_output)
             || self.queue.first().is_some_and(|send| self.may_send(&sends[send as usize]));
@@ -239,13 +244,16 @@ impl Connection {
         send.verb != Verb::Read || self.reading < RESPONSES
     }
 
+    /// Returns `true` if an operation of this side was begun, and has not ended.
+    fn has_begun(&self) -> bool {
+        let lists = [&self.unacknowledged, &self.requested, &self.announced, &self.reads, &self.sealed];
+        lists.into_iter().any(|list| !list.is_empty())
+    }
+
     /// Returns `true` if no operation of either side is in progress.
     fn is_idle(&self) -> bool {
         let is_empty = self.current.is_none() && self.queue.is_empty() && self.responses.is_empty();
-        let awaits =
-            [&self.unacknowledged, &self.announced, &self.reads, &self.sealed].into_iter().any(|list| !list.is_empty())
-                || self.promised > 0
-                || self.acknowledgements > 0;
+        let awaits = self.has_begun() || self.promised > 0 || self.acknowledgements > 0;
         is_empty && !awaits && matches!(self.inbound, Inbound::Frame) && self.start == self.end
     }
 
@@ -257,6 +265,7 @@ impl Connection {
             State::Accepted | State::Pending => true,
             State::Open if self.peer != NIL => false,
             State::Open if self.initiated => self.is_idle(),
+            State::Open if self.has_begun() || self.promised > 0 => false,
             State::Open => match &self.inbound {
                 Inbound::Blocked(frame) => {
                     matches!(
@@ -264,7 +273,7 @@ impl Connection {
                         Operation::Message { .. } | Operation::Tagged { .. } | Operation::ReadyToSend { .. }
                     )
                 }
-                _ => !self.has_reached_memory && self.promised == 0,
+                _ => !self.has_reached_memory,
             },
             _ => false,
         }

@@ -143,6 +143,9 @@ impl Engine {
 
     pub(crate) fn may_await_event(&mut self, queue: u16) -> Result<bool, Errno> {
         self.leave_dirty();
+        if self.has_kernel_events() {
+            return Ok(false);
+        }
         let queue = &mut self.event_queues[usize::from(queue)];
         queue.wait.as_mut().ok_or(Errno::ENOSYS)?.reset();
         Ok(queue.len == 0 && !(self.try_paused && self.paused > 0))

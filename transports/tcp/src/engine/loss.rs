@@ -84,6 +84,7 @@ impl Engine {
     pub(super) fn fail_unsent(&mut self, index: u32, loss: Loss) {
         let connection = &mut self.connections[index as usize];
         let current = connection.current.take();
+        let mut requested = core::mem::replace(&mut connection.requested, List::new());
         let mut queue = core::mem::replace(&mut connection.queue, List::new());
         let mut next = match current {
             Some(Partial { item: Item::Send(send), .. }) => Some(send),
@@ -91,7 +92,7 @@ impl Engine {
         };
         loop {
             let sends = &mut self.sends;
-            let Some(send) = next.take().or_else(|| queue.pop(sends)) else { return };
+            let Some(send) = next.take().or_else(|| requested.pop(sends)).or_else(|| queue.pop(sends)) else { return };
             self.fail_send(send, loss.errno(), loss.code(), loss == Loss::Closed);
         }
     }
@@ -168,6 +169,9 @@ impl Engine {
         match inbound {
             Inbound::Payload { to: To::Read(send), .. } => self.fail_send(send, errno, code, quietly),
             Inbound::Payload { to: To::Receive(receive), frame, .. } => {
+                if receive.is_cancelled {
+                    return;
+                }
                 if quietly && receiver == endpoint {
                     self.release(rx);
                 } else {

@@ -27,6 +27,8 @@ pub(crate) struct Receive {
     pub(super) id: Option<ReceiveId>,
     /// Message that it awaits.
     pub(super) announced: Option<Announced>,
+    /// It was cancelled, and its message is dropped without an event.
+    pub(super) is_cancelled: bool,
     /// Buffer of several messages.
     pub(super) multi: Option<Multi>,
     /// Part of such a buffer.
@@ -213,10 +215,14 @@ impl Engine {
             return Err(Refusal::Again);
         }
         let receive = Receive { context, room: spans.left(), spans, ..Receive::default() };
-        let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
-        if let Some(message) = matcher.message_for(&want) {
+        while let Some(message) = self.endpoints[usize::from(endpoint)].matchers[kind as usize].message_for(&want) {
             let at = self.unexpected_at(endpoint, kind, message);
             if self.unexpected[at].is_announced() {
+                if self.connections[self.unexpected[at].connection as usize].is_broken {
+                    #[expect(clippy::cast_possible_truncation, reason = "fewer than `NIL` messages")]
+                    self.drop_unexpected(endpoint, kind, at as u32);
+                    continue;
+                }
                 return self.request_kept(endpoint, (message, at), receive).inspect_err(|_| self.release(bound.rx));
             }
             self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_message(message);
@@ -224,6 +230,7 @@ impl Engine {
             return Ok(());
         }
         // Messages that arrived before the end of the connection are received.
+        let matcher = &mut self.endpoints[usize::from(endpoint)].matchers[kind as usize];
         let posted = if has_ended { Err(Errno::ENOTCONN.into()) } else { matcher.post(want).ok_or(Refusal::Again) };
         let id = match posted {
             Ok(id) => id,
@@ -328,6 +335,9 @@ impl Engine {
         frame: &Frame,
         (peer, counting): (u32, u16),
     ) {
+        if receive.is_cancelled {
+            return;
+        }
         let (queue, flags) = (self.endpoints[usize::from(endpoint)].bound.rx, kind.flags());
         let Receive { context, room, part, .. } = receive;
         let len = frame.payload.min(room);
@@ -468,7 +478,7 @@ impl Engine {
     /// Cancels a posted receive. Returns `false` if the endpoint has no such receive.
     pub(super) fn cancel_receive(&mut self, endpoint: u16, context: u64) -> bool {
         for kind in MessageKind::ALL {
-            let is_posted = |receive: &Receive| receive.id.is_some() && receive.announced.is_none();
+            let is_posted = |receive: &Receive| receive.id.is_some() && !receive.is_cancelled;
             let found = self.receives_of(endpoint, kind).find(|at| {
                 let receive = &self.receives[*at];
                 is_posted(receive) && receive.context == context
@@ -484,6 +494,9 @@ impl Engine {
     fn end_receive(&mut self, endpoint: u16, kind: MessageKind, at: usize) {
         if self.receives[at].multi.is_some() {
             return self.cancel_buffer(endpoint, at);
+        }
+        if self.receives[at].announced.is_some() {
+            return self.cancel_announced(endpoint, at);
         }
         let receive = core::mem::take(&mut self.receives[at]);
         if let Some(id) = receive.id {
@@ -513,10 +526,10 @@ impl Engine {
         let rx = self.endpoints[usize::from(endpoint)].bound.rx;
         for kind in MessageKind::ALL {
             for at in self.receives_of(endpoint, kind) {
-                let is_full = self.is_full_buffer(at);
+                let has_event = !self.is_full_buffer(at) && !self.receives[at].is_cancelled;
                 if let Some(id) = core::mem::take(&mut self.receives[at]).id {
                     self.endpoints[usize::from(endpoint)].matchers[kind as usize].remove_receive(id);
-                    if !is_full {
+                    if has_event {
                         self.release(rx);
                     }
                 }

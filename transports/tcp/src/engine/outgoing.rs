@@ -42,6 +42,7 @@ enum Queued {
     Acknowledgement,
     Request,
     Response,
+    Requested(u32),
     Send(u32),
 }
 
@@ -111,13 +112,12 @@ impl Batch {
     #[inline]
     fn add_operations<'a>(
         &mut self,
-        connection: &Connection,
-        sends: &'a [Send],
-        injected: &[Injected],
+        (first, queued): (Option<u32>, fn(u32) -> Queued),
+        mut reading: usize,
+        (sends, injected): (&'a [Send], &[Injected]),
         gather: &mut Gather<'a>,
     ) {
-        let mut next = connection.queue.first().unwrap_or(NIL);
-        let mut reading = connection.reading;
+        let mut next = first.unwrap_or(NIL);
         while next != NIL && self.has_room(gather) {
             let send = &sends[next as usize];
             let Some(frame) = &send.frame else { return };
@@ -132,7 +132,7 @@ impl Batch {
             if send.has_payload() {
                 gather.spans(&send.spans);
             }
-            self.end_frame(Queued::Send(next), gather);
+            self.end_frame(queued(next), gather);
             next = send.next;
         }
     }
@@ -344,6 +344,14 @@ impl Engine {
 
     /// Sends many frames in one system call. Returns `false` if the kernel did not take all bytes.
     fn send_batch(&mut self, index: u32) -> io::Result<bool> {
+        let Self { connections, records, .. } = self;
+        let connection = &mut connections[index as usize];
+        if let (Some(session), Some(socket)) = (&mut connection.session, &connection.socket) {
+            if !session.flush(&records[index as usize], socket.as_fd())? {
+                return Ok(false);
+            }
+            self.finish_sealed(index);
+        }
         let Self { connections, sends, injected, outbox, ranges, records, .. } = self;
         // The frames borrow the connection.
         let mut session = connections[index as usize].session.take();
@@ -357,7 +365,12 @@ impl Engine {
         batch.add_acknowledgements(connection, &mut gather);
         batch.add_requests(connection, &mut gather);
         batch.add_responses(connection, &mut gather);
-        batch.add_operations(connection, sends, injected, &mut gather);
+        for list in [
+            (connection.requested.first(), Queued::Requested as fn(u32) -> _),
+            (connection.queue.first(), Queued::Send),
+        ] {
+            batch.add_operations(list, connection.reading, (sends, injected), &mut gather);
+        }
         let total = gather.len();
         let sent = match (&mut session, &connection.socket) {
             (_, None) => Ok((0, false)),
@@ -420,6 +433,10 @@ impl Engine {
                     Some(response) => Item::Response(response),
                     None => return,
                 },
+                Queued::Requested(send) => {
+                    connection.requested.pop(&mut self.sends);
+                    Item::Send(send)
+                }
                 Queued::Send(send) => {
                     connection.queue.pop(&mut self.sends);
                     connection.reading += usize::from(self.sends[send as usize].verb == Verb::Read);
@@ -544,7 +561,7 @@ impl Engine {
         let Self { connections, sends, .. } = self;
         let of_endpoint = connections.iter_mut().filter(|connection| connection.endpoint == endpoint);
         let mut found = of_endpoint.filter_map(|connection| {
-            let send = connection.queue.remove(sends, |send| send.context == Some(context) && !send.is_requested())?;
+            let send = connection.queue.remove(sends, |send| send.context == Some(context))?;
             if let Some(Frame { operation: Operation::ReadyToSend { id, .. }, .. }) = sends[send as usize].frame {
                 connection.numbers.give_back(id);
             }

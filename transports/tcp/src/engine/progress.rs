@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use loom_core::transport::Event;
 use loom_core::vocabulary::Errno;
 use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io;
 use rustix::time::Timespec;
 
@@ -20,7 +21,7 @@ const LAST_IN_A_ROW: u32 = 16;
 /// Polls while it has no bytes, if it is the only connection, and if it is not.
 const MISSES: [u32; 2] = [16, 2];
 
-/// Polls of a queue with events for which frames are not sent.
+/// Polls, of queues with events, for which frames are not sent.
 const DELAYS: u32 = 16;
 
 /// No queue is being polled.
@@ -137,6 +138,17 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Returns `true` if the kernel has events, which the next poll then handles: a program that
+    /// sleeps is woken by new ones alone.
+    pub(super) fn has_kernel_events(&mut self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let has_events = poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0);
+        if has_events {
+            self.polls_of_last = LAST_IN_A_ROW;
+        }
+        has_events
     }
 
     /// Returns the next event of a queue, if it is a success.

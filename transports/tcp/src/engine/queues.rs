@@ -117,6 +117,9 @@ impl Engine {
     /// Returns `true` if the descriptor of the queue becomes readable at the next event.
     pub(crate) fn may_sleep(&mut self, queue: u16) -> Result<bool, Errno> {
         self.leave_dirty();
+        if self.has_kernel_events() {
+            return Ok(false);
+        }
         let queue = &mut self.queues[usize::from(queue)];
         queue.wait.as_mut().ok_or(Errno::ENOSYS)?.reset();
         Ok(queue.ring.as_ref().is_none_or(|ring| ring.len() == 0) && !(self.try_paused && self.paused > 0))

@@ -6,11 +6,12 @@
 //! | clear to send | receiver | number, which is free again |
 //! | rendezvous | sender | number, and the bytes |
 //!
-//! A message that no receive accepts takes no memory, and does not hold up the connection.
+//! A message that no receive accepts takes one place of the connection's share, and no memory for
+//! its bytes.
 
 use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, Want};
 use loom_core::transport::Refusal;
-use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+use loom_core::vocabulary::{Errno, FabricAddr, Tag, TagMatch};
 
 use super::connection::{Connection, To};
 use super::loss::Loss;
@@ -69,10 +70,13 @@ impl Engine {
         let connection = &mut connections[index as usize];
         let queued = &mut sends[send as usize];
         let Some(frame) = &mut queued.frame else { return };
-        let is_long = queued.injected == 0 && frame.payload > u64::from(self.attr.rendezvous_size);
+        let size = self.attr.rendezvous_size;
+        let is_long = size != u32::MAX && queued.injected == 0 && frame.payload > u64::from(size);
         if let Operation::Tagged { tag, data } = frame.operation
             && is_long
             && connection.announces
+            // The request would lie behind a frame that waits.
+            && !connection.is_paused
             && let Some(id) = connection.numbers.take()
         {
             frame.operation = Operation::ReadyToSend { id, tag, len: frame.payload, data };
@@ -101,7 +105,7 @@ impl Engine {
             frame.operation = Operation::Rendezvous { id: number };
             frame.payload = requested.len;
         }
-        connection.queue.push(sends, send);
+        connection.requested.push(sends, send);
         self.mark_dirty(index);
         Ok(())
     }
@@ -110,15 +114,20 @@ impl Engine {
     /// `false` without room for it.
     pub(super) fn handle_ready_to_send(&mut self, index: u32, frame: &Frame) -> Result<bool, Violation> {
         let Operation::ReadyToSend { tag, .. } = frame.operation else { return Ok(false) };
-        let Connection { endpoint, peer, generation, unexpected, .. } = self.connections[index as usize];
+        let Connection { endpoint, peer, generation, unexpected, is_broken, .. } = self.connections[index as usize];
+        if is_broken {
+            // A request cannot be sent.
+            return Ok(true);
+        }
         let receiver = self.endpoints[usize::from(endpoint)].receiver;
         let envelope = Envelope { tag: Tag(tag), source: source_of(peer) };
         let matcher = &mut self.endpoints[usize::from(receiver)].matchers[KIND as usize];
         if let Some(id) = matcher.receive_for(&envelope) {
             matcher.remove_receive(id);
+            // The place that was freed.
+            let Some(place) = matcher.post(NEVER) else { return Ok(false) };
             let at = self.receive_at(receiver, KIND, id);
             let receive = core::mem::take(&mut self.receives[at]);
-            let Some(place) = self.place_of_announced(receiver) else { return Ok(false) };
             return self.request(index, (receiver, place), receive, frame).map(|()| true);
         }
         if peer == NIL || unexpected >= self.attr.unexpected.div_ceil(super::matching::SHARES) {
@@ -131,11 +140,6 @@ impl Engine {
         let at = self.unexpected_at(receiver, KIND, id);
         self.unexpected[at] = Unexpected::announced(id, frame.clone(), (index, generation), peer);
         Ok(true)
-    }
-
-    /// Place for a receive that awaits an announced message.
-    pub(super) fn place_of_announced(&mut self, receiver: u16) -> Option<ReceiveId> {
-        self.endpoints[usize::from(receiver)].matchers[KIND as usize].post(NEVER)
     }
 
     /// Requests an announced message for a receive.
@@ -167,8 +171,9 @@ impl Engine {
         (message, at): (MessageId, usize),
         receive: Receive,
     ) -> Result<(), Refusal> {
-        let place = self.place_of_announced(receiver).ok_or(Refusal::Again)?;
-        self.endpoints[usize::from(receiver)].matchers[KIND as usize].remove_message(message);
+        let matcher = &mut self.endpoints[usize::from(receiver)].matchers[KIND as usize];
+        let place = matcher.post(NEVER).ok_or(Refusal::Again)?;
+        matcher.remove_message(message);
         let kept = core::mem::replace(&mut self.unexpected[at], Unexpected::free());
         let Some(frame) = kept.frame else { return Err(Refusal::Again) };
         let connection = &mut self.connections[kept.connection as usize];
@@ -222,6 +227,14 @@ impl Engine {
         receive
     }
 
+    /// Cancels a receive that awaits a message, whose bytes are then dropped.
+    pub(super) fn cancel_announced(&mut self, receiver: u16, at: usize) {
+        let Receive { id, announced, .. } = &mut self.receives[at];
+        let left = Receive { id: *id, announced: announced.take(), is_cancelled: true, ..Receive::default() };
+        let receive = core::mem::replace(&mut self.receives[at], left);
+        self.fail_receive(receiver, KIND, receive, Errno::ECANCELED, 0);
+    }
+
     /// Fails the receives that await messages of a connection that ends, and drops announcements.
     pub(super) fn fail_announced(&mut self, index: u32, endpoint: u16, loss: Loss) {
         let own = &self.endpoints[usize::from(endpoint)];
@@ -231,6 +244,9 @@ impl Engine {
                 continue;
             }
             let receive = self.take_announced(receiver, at);
+            if receive.is_cancelled {
+                continue;
+            }
             if loss == Loss::Closed && receiver == endpoint {
                 self.release(rx);
             } else {

@@ -82,11 +82,6 @@ impl Send {
         self.frame.as_ref().is_some_and(|frame| matches!(frame.operation, Operation::ReadyToSend { .. }))
     }
 
-    /// Returns `true` if the peer has requested the message.
-    pub(super) fn is_requested(&self) -> bool {
-        self.frame.as_ref().is_some_and(|frame| matches!(frame.operation, Operation::Rendezvous { .. }))
-    }
-
     /// Returns `true` if the bytes of the operation follow its header.
     pub(super) fn has_payload(&self) -> bool {
         self.verb != Verb::Read && !self.is_announced()

@@ -6,6 +6,7 @@
 
 mod rendezvous;
 pub(crate) mod sides;
+mod sleeping;
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use loom_core::{CompletionLevel, Deadline, Errno, ImmediateData, OpKey, SendOptions, Source, Tag};
 
-use super::sides::{LIMIT, Node, SMALL, Stranger, frame};
+use super::sides::{LIMIT, Node, SMALL, Stranger, frame, tagged};
 use crate::TcpAttr;
 use crate::wire::{ByteOrder, Frame, FrameFlags, Operation};
 
@@ -110,12 +110,64 @@ fn receive_of_an_announced_message_fails_with_its_connection() {
     let (request, _) = Frame::parse(&request, ByteOrder::NATIVE).expect("a frame").expect("whole");
     assert_eq!(request.operation, Operation::ClearToSend { id: 1 });
     assert!(!node.is_done(waiting));
-    // A matched receive is not cancelled.
-    node.endpoint.cancel(waiting).expect("posted");
     drop(stranger);
     assert!(node.result(waiting).is_err_and(|errno| errno != Errno::ECANCELED));
     node.talks_to(&other);
     assert_eq!(node.cq.in_flight(), 0);
+}
+
+#[test]
+fn receive_of_an_announced_message_can_be_cancelled() {
+    let (node, other) = (Node::with(ANNOUNCING), Node::open());
+    for sends in [true, false] {
+        let waiting = recv(&node, 7, 100);
+        let mut stranger = Stranger::greet(&node, 9);
+        stranger.send(&announcement(1, 7, 50));
+        stranger.receive(&node, 16);
+        node.endpoint.cancel(waiting).expect("posted");
+        assert_eq!(node.result(waiting), Err(Errno::ECANCELED));
+        if sends {
+            // Its bytes are dropped, and the connection goes on.
+            let data = frame(Operation::Rendezvous { id: 1 }, FrameFlags::empty(), &[3; 50]);
+            let next = recv(&node, 8, 4);
+            stranger.send(&[data, tagged(8, &[1; 4])].concat());
+            assert_eq!(node.result(next), Ok(()));
+        }
+        drop(stranger);
+        node.talks_to(&other);
+        assert_eq!(node.cq.in_flight(), 0);
+    }
+}
+
+/// The peer's requests lie behind messages that wait for receives.
+#[test]
+fn long_messages_are_sent_at_once_while_the_connection_waits() {
+    let [from, to] = [(), ()].map(|()| Node::with(TcpAttr { rendezvous_size: 1000, ..SMALL }));
+    let (peer, back) = (from.knows(&to), to.knows(&from));
+    let send = |tag| to.endpoint.tagged_send(back, Tag(tag), pattern(64, 1)).expect("posted");
+    let flood: Vec<_> = (1..40).map(send).collect();
+    (0..2000).for_each(|_| [&from, &to].into_iter().for_each(Node::poll));
+    let received = recv(&to, 0, 1 << 20);
+    let sent = from.endpoint.tagged_send(peer, Tag(0), pattern(1 << 20, 0)).expect("posted");
+    polled([&from, &to], "the message", || from.is_done(sent) && to.is_done(received));
+    assert_eq!((from.result(sent), to.result(received)), (Ok(()), Ok(())));
+    drop(flood);
+}
+
+#[test]
+fn receive_ends_although_its_peer_ended_while_it_was_paused() {
+    let node = Node::with(ANNOUNCING);
+    let mut stranger = Stranger::greet(&node, 9);
+    node.av.insert(&core::net::SocketAddr::from(([127, 0, 0, 1], 9)).into()).expect("inserted");
+    stranger.send(&announcement(1, 7, 50));
+    (0..200).for_each(|_| stranger.send(&tagged(8, &[1; 8])));
+    (0..500).for_each(|_| node.poll());
+    drop(stranger);
+    (0..500).for_each(|_| node.poll());
+    let waiting = recv(&node, 7, 100);
+    (0..100).for_each(|_| node.poll());
+    let _ = node.endpoint.cancel(waiting);
+    assert!(node.result(waiting).is_err());
 }
 
 #[test]
