@@ -163,7 +163,9 @@ pub(crate) fn attributes(info: &TcpInfo) -> Attributes {
     let endpoints = usize::from(attr.endpoints);
     let (caps, protocol) = match kind {
         // An endpoint of libfabric without shared receives crashes by a tag.
-        EndpointType::MSG => (CAPS.difference(Caps::TAGGED | Caps::DIRECTED_RECV | Caps::SOURCE), Protocol::SOCK_TCP),
+        EndpointType::MSG => {
+            (CAPS.difference(Caps::TAGGED | Caps::DIRECTED_RECV | Caps::SOURCE | Caps::MULTI_RECV), Protocol::SOCK_TCP)
+        }
         _ => (CAPS, Protocol::XNET),
     };
     Attributes {
