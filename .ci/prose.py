@@ -36,7 +36,7 @@ FIRST_BUDGET = 2.0
 # Of comments, without tables and links.
 COLUMNS = 100
 FILES = ["*.md", "src/*.rs", "loom-core/src/*.rs", "loom-alloc/src/*.rs", "layers/*.rs", "transports/*.rs", "cli/*.rs", "examples/*.rs"]
-TESTS = ["transports/tcp/src/proxy/*.rs", "transports/tcp/src/strangers/*.rs", "transports/tcp/src/tls/tests/*.rs", "tests/*.rs", "loom-core/tests/it/*.rs", "loom-alloc/tests/*.rs", "benches/*.rs", "fuzz/src/*.rs"]
+TESTS = ["transports/tcp/src/proxy/*.rs", "transports/tcp/src/strangers/*.rs", "transports/tcp/src/tls/tests/*.rs", "tests/*.rs", "tests/*.md", "loom-core/tests/it/*.rs", "loom-alloc/tests/*.rs", "benches/*.rs", "fuzz/src/*.rs"]
 
 
 def prose(path):

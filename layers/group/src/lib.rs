@@ -54,17 +54,14 @@
 //! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`], [`Connections::open_in`] | memory of the caller |
 //! | `PreparedMultiChannel::endpoints` | [`Prepared::address`], [`Connections::address`] | one address for all peers |
 //! | `PreparedMultiChannel::handshake` | [`Prepared::connect`], [`Connections::join`] | names a failing peer |
-//! | `num_channels`, `pd` | [`Group::capacity`], [`Group::peers`], [`Group::domain`] | |
 //! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] etc. | deadline, retries |
 //! | `unsafe send_unpolled`, `receive_unpolled`, `write_unpolled`, `read_unpolled` | [`Group::send`], [`Group::recv`], [`Group::write`], [`Group::read`] | safe: the queue keeps the buffer |
 //! | `scatter_send`, `scatter_write`, `gather_receive`, `gather_read`, `multicast_send` | [`Group::scatter_send`], [`Group::scatter_write`], [`Group::gather_recv`], [`Group::gather_read`], [`Group::multicast_send`] | deadline, one outcome for each peer, not limited by queue depth |
 //! | `scope` | [`Group::scope`] | cancels unfinished requests, no allocation |
 //! | `manual_scope` | [`Group::scope`] | does not poll until it ends |
 //! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | requests wait for room |
-//! | `post_scatter_send`, `unsafe scatter_send_unpolled` etc. | loop around [`Scope::send`], [`Group::send`] etc. | |
 //! | `with_immediate`, `only_immediate` | [`Scope::send_data`], [`Scope::write_data`], [`Group::write_data`] | empty buffer for data alone |
 //! | `ScopedPendingWork::poll`, `spin_poll`, `PendingWork::poll`, `spin_poll`, `wr_id` | [`Scope::turn`] and [`Scope::outcome`], [`Scope::finish`], [`Cq::take`](loom_core::Cq::take), [`Cq::wait`](loom_core::Cq::wait) with an [`OpKey`](loom_core::OpKey) | after a queue error, the queue keeps and ends the loan |
-//! | `PeerRemoteMemoryRegion::new`, `peer`, `sub_region` | [`PeerRegion::new`], [`PeerRegion::peer`], [`PeerRegion::slice`] | |
 //! | `sub_region_unchecked` | | every range is checked |
 //! | `Channel` and its builder, scopes and operations | [`Endpoint`](loom_core::Endpoint), [`MsgEndpoint`](loom_core::MsgEndpoint), or a group of one | |
 //!

@@ -45,9 +45,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags over connections, multi-receives with tags, claims, discards, counters to sleep
-//!   on,
-//!   or ranges of ports.
+//! - No atomics, tags over connections, multi-receives with tags, claims, discards, counters to
+//!   sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.
