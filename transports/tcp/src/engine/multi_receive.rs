@@ -1,7 +1,7 @@
 //! Receives of several messages in one buffer (`FI_MULTI_RECV`), without tags.
 //!
-//! Each message takes the next part of the buffer when its header arrives. Several connections fill
-//! parts at the same time. The last event has the flag `MULTI_RECV`.
+//! Each message takes the next part of the buffer when its header arrives. The last event has the
+//! flag `MULTI_RECV`.
 
 use loom_core::engine::tag_matcher::Want;
 use loom_core::transport::{Event, Refusal};
