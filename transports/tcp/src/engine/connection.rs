@@ -70,6 +70,7 @@ pub(super) struct Response {
 
 /// State of the receive side.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would allocate")]
 pub(super) enum Inbound {
     /// A connect message is awaited.
     Connect,
