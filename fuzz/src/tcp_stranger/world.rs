@@ -61,7 +61,7 @@ impl Side {
             tx_depth: 8,
             rx_depth: 8,
             unexpected: 8,
-            rendezvous_size: 100,
+            rendezvous_size: u32::MAX,
             unexpected_size: 16384,
             receive_buffer: 4096,
             connect_timeout: 1000,
