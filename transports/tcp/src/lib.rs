@@ -16,8 +16,8 @@
 //!   no route, and fails with the kernel's error number or, after [`TcpAttr::connect_timeout`],
 //!   `ETIMEDOUT`.
 //! - Progress is manual: polls send and receive. The first operation to a peer after a poll is sent
-//!   at once if no completion waits. Later ones are sent by the next poll, many in one system call,
-//!   so a program polls after its last post.
+//!   at once if no completion waits. Others are sent together by a later poll, at the latest the
+//!   16th, so a program polls after its last post.
 //! - Long payloads go from and to the memory of the operation. Payloads of up to 512 bytes are
 //!   copied.
 //! - With [`TcpAttr::rendezvous_size`], the bytes of long tagged messages are sent when a receive
@@ -45,8 +45,8 @@
 //!
 //! # Limits
 //!
-//! - No atomics, tags over connections, multi-receives with tags, claims, discards, counters to
-//!   sleep on, or ranges of ports.
+//! - No atomics, tags or multi-receives over connections, multi-receives with tags, claims,
+//!   discards, counters to sleep on, or ranges of ports.
 //!   [`loom-fabric-updates`](https://docs.rs/loom-fabric-updates) replaces atomics.
 //! - A request for a connection has no deadline, and ends when others require its place.
 //! - A domain has one family of addresses. The domain and its objects stay on one thread.

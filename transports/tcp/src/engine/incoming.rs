@@ -25,7 +25,7 @@ const ACKNOWLEDGEMENTS: u32 = 1 << 16;
 /// destination, without the buffer.
 const DIRECT: u64 = 1024;
 
-/// Payload of one system call in bytes. The sender fills the room of the bytes before meanwhile.
+/// Payload of one system call in bytes. The sender fills their room meanwhile.
 const AT_ONCE: u64 = 1 << 17;
 
 impl To {

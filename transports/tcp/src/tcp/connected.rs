@@ -150,6 +150,10 @@ unsafe impl Connected for Tcp {
         request: &mut Option<TcpRequest>,
         bind: MsgBindings<'_, Self>,
     ) -> Result<TcpEndpoint, EndpointError> {
+        // A refusal keeps the request.
+        if !bind.options.is_empty() {
+            return Err(Errno::ENOPROTOOPT.into());
+        }
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: Bound::NO_VECTOR };
         let shared = bind.shared_rx.map(|shared| shared.index);
@@ -157,7 +161,6 @@ unsafe impl Connected for Tcp {
         let engine = unsafe { domain.engine.get() }?;
         let pending = request.as_ref().map(|request| request.pending);
         let index = engine.open_connected((info.address, bound, bind.eq.index), shared, counters, pending)?;
-        super::endpoint::set_options(engine, index, bind.options)?;
         *request = None;
         let (selective, identity) = (bind.selective, engine.identity(index));
         Ok(TcpEndpoint { engine: domain.engine, index, selective, identity })

@@ -6,26 +6,16 @@ use loom_core::transport::{Bindings, Closing, Context, EndpointError, Endpoints,
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Errno, OptionValue};
 
 use super::{Tcp, TcpDomain, TcpEndpoint};
-use crate::engine::{Bound, Engine};
+use crate::engine::Bound;
 use crate::info::TcpInfo;
 use crate::wire::MAX_CONNECT_DATA;
 
-fn set_option(engine: &mut Engine, endpoint: u16, option: u32, value: OptionValue) -> Result<(), Errno> {
+/// Value of `FI_OPT_MIN_MULTI_RECV`, or an error for another option.
+fn min_multi_recv(option: u32, value: OptionValue) -> Result<u64, Errno> {
     match value {
-        OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
-            *engine.min_multi_recv(endpoint) = size.max(1) as u64;
-            Ok(())
-        }
+        OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => Ok(size.max(1) as u64),
         _ => Err(Errno::ENOPROTOOPT),
     }
-}
-
-/// Sets the options of an endpoint that was opened, or closes it.
-pub(super) fn set_options(engine: &mut Engine, endpoint: u16, options: &[(u32, OptionValue)]) -> Result<(), Errno> {
-    let mut options = options.iter();
-    options
-        .try_for_each(|(option, value)| set_option(engine, endpoint, *option, *value))
-        .inspect_err(|_| engine.close_endpoint(endpoint))
 }
 
 // SAFETY: see `Transport`.
@@ -37,13 +27,17 @@ unsafe impl Endpoints for Tcp {
         info: &TcpInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<TcpEndpoint, EndpointError> {
+        let least =
+            bind.options.iter().try_fold(None, |_, (option, value)| min_multi_recv(*option, *value).map(Some))?;
         let counters = bind.counters.iter().map(|(counted, counter)| (*counted, counter.index));
         let bound = Bound { tx: bind.tx.index, rx: bind.rx.index, vector: bind.av.index };
         // SAFETY: the domain is open (H1).
         let engine = unsafe { domain.engine.get() }?;
         let index = engine.open_endpoint(info.address, bound, counters)?;
         let (selective, identity) = (bind.selective, engine.identity(index));
-        set_options(engine, index, bind.options)?;
+        if let Some(least) = least {
+            *engine.min_multi_recv(index) = least;
+        }
         Ok(TcpEndpoint { engine: domain.engine, index, selective, identity })
     }
 
@@ -75,8 +69,10 @@ unsafe impl Endpoints for Tcp {
     }
 
     unsafe fn endpoint_set_option(endpoint: &TcpEndpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
+        let least = min_multi_recv(option, value)?;
         // SAFETY: the endpoint is open (H1).
-        set_option(unsafe { endpoint.engine.get() }?, endpoint.index, option, value)
+        *unsafe { endpoint.engine.get() }?.min_multi_recv(endpoint.index) = least;
+        Ok(())
     }
 
     unsafe fn cancel(endpoint: &TcpEndpoint, context: Context) -> Result<(), Errno> {
