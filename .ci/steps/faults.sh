@@ -7,7 +7,7 @@ fault_ends() {
     local folder=$1 program=$2 fault=$3 wanted=$4 into=$5 ended
     for _ in 1 2 3; do
         ended=0
-        LD_LIBRARY_PATH=$folder timeout 60 "$program" "$fault" 2>/dev/null || ended=$?
+        LD_LIBRARY_PATH=$folder timeout 60 "$program" "$fault" 2>"$into.errors" || ended=$?
         case $ended in 0) ended=there ;; 1) ended=gone ;; 2) ended=no-provider ;; 135 | 139) ended=crash ;; esac
         [ "$ended" = gone ] && [ "$wanted" != gone ] || break
     done
@@ -44,9 +44,10 @@ step_faults() { # Checks in C that every provider fault that the tests skip stil
             fault=$(basename "$fault" .wanted)
             read -r wanted <"$ends/$fault.wanted"
             read -r ended <"$ends/$fault.ended"
-            rm "$ends/$fault".*
             echo "libfabric $version: $fault: $ended"
+            [ "$ended" = "$wanted" ] || cat "$ends/$fault.ended.errors"
             [ "$ended" = "$wanted" ] || die "$fault with libfabric $version: $ended, and not $wanted"
+            rm "$ends/$fault".*
             judged=$((judged + 1))
         done
     done
